@@ -1,0 +1,88 @@
+# Everything a newcomer or the continuous integration runs. `make` alone lists the targets.
+#
+# Each target that needs the environment makes it first: `.venv` is filled from the lock files when they change, and
+# otherwise left alone. Nothing is installed outside this directory, except Java where it is missing (scripts/ensure_java).
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
+LOCKS  := requirements-build.lock requirements.lock
+
+# Extra arguments for the command behind a target: make test ARGS="tests/unit -x"
+ARGS   ?=
+
+# A stamp holds the time of a step that succeeded; a step cut short leaves none and runs again.
+VENV_STAMP    := $(VENV)/.made
+LOCK_STAMP    := $(VENV)/.locked
+PACKAGE_STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## List the targets
+	@echo "make TARGET, where TARGET is one of:"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo "Python is chosen with PYTHON=..., extra arguments of a command are passed with ARGS=\"...\"."
+
+.PHONY: demo
+demo: install ## Run several NEXMark queries on one local cluster and check them against Spark SQL
+	$(BIN)/stretto demo $(ARGS)
+
+.PHONY: test
+test: install ## Run all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: install
+install: java $(PACKAGE_STAMP) ## Make .venv with the stretto command in it, and see that Java is there
+
+.PHONY: check
+check: lint types rooms ## Run lint, types and rooms
+
+.PHONY: lint
+lint: $(PACKAGE_STAMP) ## Look for mistakes and for unformatted code (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: types
+types: $(PACKAGE_STAMP) ## Check the types of the package (mypy --strict)
+	$(BIN)/mypy --strict src/stretto
+
+.PHONY: rooms
+rooms: $(PACKAGE_STAMP) ## Check which room may import which (import-linter, the contracts in .importlinter)
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(PACKAGE_STAMP) ## Format the code and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: lock
+lock: $(VENV_STAMP) ## Renew the lock files from pyproject.toml; ARGS=--upgrade takes the newest versions
+	scripts/lock $(BIN)/python $(ARGS)
+
+.PHONY: clean
+clean: ## Remove .venv, caches and what Spark leaves behind
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf spark-warehouse metastore_db derby.log dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: java
+java:
+	@scripts/ensure_java
+
+$(VENV_STAMP):
+	@scripts/make_venv $(PYTHON) $(VENV)
+	@touch $@
+
+# The build tools come first, so that what is published as source only (pyspark) is built with pinned tools too.
+$(LOCK_STAMP): $(VENV_STAMP) $(LOCKS)
+	@echo "Installing the locked dependencies into $(VENV) (PySpark alone is 450 MB: this takes some minutes)"
+	$(PIP) install --quiet --require-hashes -r requirements-build.lock
+	$(PIP) install --quiet --require-hashes --no-build-isolation --use-pep517 -r requirements.lock
+	@touch $@
+
+$(PACKAGE_STAMP): $(LOCK_STAMP) pyproject.toml
+	$(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	@touch $@

@@ -1,0 +1,1 @@
+"""stretto: many stateful streaming jobs on one Spark cluster."""

@@ -1,0 +1,81 @@
+"""What a function sees of the world while it runs: its place, its input, and where its output goes.
+
+A context collects; it decides nothing. After the run, the instance turns what was collected into messages.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from stretto.actors.critical import UserCritical
+from stretto.actors.function import EVENT_TIME_MIN_US
+from stretto.errors import FunctionError
+
+
+class Clock(Enum):
+    """Which time a timer waits for: event time in microseconds, or processing time in nanoseconds."""
+
+    EVENT = "event"
+    PROCESSING = "processing"
+
+
+class Context:
+    """Handed to every callback of a function; valid only during the call."""
+
+    __slots__ = (
+        "_outputs",
+        "counts",
+        "function",
+        "input",
+        "job",
+        "now_ns",
+        "parallelism",
+        "partition",
+        "sent",
+        "timers_cancelled",
+        "timers_set",
+        "watermark_us",
+    )
+
+    def __init__(self, job: str, function: str, partition: int, parallelism: int, outputs: tuple[str, ...]) -> None:
+        self.job = job
+        self.function = function
+        self.partition = partition
+        self.parallelism = parallelism
+        self._outputs = outputs
+        self.input = "in"
+        self.now_ns = 0
+        self.watermark_us = EVENT_TIME_MIN_US
+        self.sent: list[tuple[str | None, pa.RecordBatch | UserCritical]] = []
+        self.timers_set: list[tuple[Clock, int, Any]] = []
+        self.timers_cancelled: list[tuple[Clock, int, Any]] = []
+        self.counts: dict[str, int] = {}
+
+    def send(self, batch: pa.RecordBatch, output: str = "out") -> None:
+        """Send a batch to every consumer of the output; empty batches are not sent."""
+        if output not in self._outputs:
+            raise FunctionError(
+                f"function '{self.function}' sent to an output that it does not have",
+                f"'{output}'; it has {', '.join(self._outputs) or 'none'}",
+                "Declare the output where the function is applied, or correct the name.",
+            )
+        if batch.num_rows:
+            self.sent.append((output, batch))
+
+    def send_critical(self, name: str, payload: Any = None) -> None:
+        """Send a user-defined critical message to every partition of every consumer, after all that was sent before."""
+        self.sent.append((None, UserCritical(name, payload)))
+
+    def set_timer(self, due: int, tag: Any = None, clock: Clock = Clock.EVENT) -> None:
+        """Ask for `on_timer(tag, due)` once the clock reaches `due` (event time in us, processing time in ns)."""
+        self.timers_set.append((clock, due, tag))
+
+    def cancel_timer(self, due: int, tag: Any = None, clock: Clock = Clock.EVENT) -> None:
+        self.timers_cancelled.append((clock, due, tag))
+
+    def count(self, metric: str, amount: int = 1) -> None:
+        """Add to a counter that is reported with the function's metrics, such as `late_rows`."""
+        self.counts[metric] = self.counts.get(metric, 0) + amount

@@ -1,0 +1,88 @@
+"""A deployment: an app's plan made physical. Functions, their partitions, and how batches travel between them.
+
+Stateless steps are fused into the function that feeds them: an `Output` is a small tree whose stages transform a batch
+and hand it to edges and further stages, so each step runs once however many consumers it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from stretto.actors.function import Function
+
+Transform = Callable[[pa.RecordBatch], list[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Partition i feeds partition i; needs equal parallelism."""
+
+
+@dataclass(frozen=True)
+class Rebalance:
+    """Batches go to the partitions in turn."""
+
+
+@dataclass(frozen=True)
+class ByKey:
+    """Rows go to the partition that owns their key."""
+
+    keys: tuple[str, ...]
+
+
+Routing = Forward | Rebalance | ByKey
+
+
+@dataclass(frozen=True)
+class Edge:
+    """From an output of a function to an input of another."""
+
+    target: str
+    input: str
+    routing: Routing
+
+
+@dataclass
+class Stage:
+    """A fused step: `transform` (None at the root), then edges and further stages. `name` is the plan node's."""
+
+    name: str
+    schema: pa.Schema
+    transform: Transform | None = None
+    edges: list[Edge] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+
+
+@dataclass
+class FunctionSpec:
+    """One function of a deployment. `outputs` is a stage tree per named output; `on_driver` pins it to the driver."""
+
+    name: str
+    function: Function
+    parallelism: int
+    outputs: dict[str, Stage] = field(default_factory=dict)
+    on_driver: bool = False
+    nodes: list[str] = field(default_factory=list)
+    """The plan nodes that run inside this function, itself first; for explain() and metrics."""
+
+
+@dataclass
+class Deployment:
+    """All functions of one job, in topological order."""
+
+    job: str
+    functions: dict[str, FunctionSpec]
+
+    def actors(self) -> int:
+        return sum(spec.parallelism for spec in self.functions.values())
+
+
+def edges_of(stage: Stage) -> list[Edge]:
+    """All edges below a stage."""
+    found = list(stage.edges)
+    for child in stage.stages:
+        found.extend(edges_of(child))
+    return found

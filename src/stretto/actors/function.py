@@ -1,0 +1,77 @@
+"""The function API: what runs inside an actor, one batch at a time (dirigo.txt 5.3).
+
+A function gets batches, watermarks, timers and critical messages, keeps state, and sends batches on. The stream verbs
+of `api/` are built from functions like these, so a user who outgrows a verb writes the function and keeps the rest.
+
+Call order for one instance: `open` once; then `process` per batch in channel order, `on_watermark` each time that the
+least watermark over all input channels advances, `on_timer` for each timer that is due (event-time timers just before
+the `on_watermark` that passes them), `on_critical` per user-defined critical message; `on_end` once, after the last
+input channel has ended and the final watermark was seen; `close` once, also after a failure.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stretto.state import State, states_of
+
+if TYPE_CHECKING:
+    from stretto.actors.context import Context
+
+EVENT_TIME_MIN_US = -(2**63)
+EVENT_TIME_MAX_US = 2**63 - 1
+
+
+class Discipline(Enum):
+    """How a function may scale, which its state alone decides (the table at the heart of DESIGN)."""
+
+    STATELESS = "stateless: any message on any lessee"
+    COMBINABLE = "combinable: any message on any lessee, partial states merge at barriers"
+    SEQUENTIAL = "sequential: one instance per partition"
+
+
+class Function:
+    """A function on batches. Subclass it, declare state as class attributes, and override what you need."""
+
+    def open(self, ctx: Context) -> None:
+        """Called once, before the first batch."""
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        """Called per batch; `ctx.input` names the input it came in by."""
+        raise NotImplementedError
+
+    def on_watermark(self, watermark_us: int, ctx: Context) -> None:
+        """No batch with an event time before `watermark_us` (microseconds) will come any more, but for late ones."""
+
+    def on_timer(self, tag: Any, due: int, ctx: Context) -> None:
+        """A timer that `ctx.set_timer` set is due."""
+
+    def on_critical(self, name: str, payload: Any, ctx: Context) -> None:
+        """A user-defined critical message arrived, after all messages sent before it on its channel."""
+
+    def on_end(self, ctx: Context) -> None:
+        """All inputs have ended; the last chance to send."""
+
+    def close(self) -> None:
+        """Release what `open` took; called also after a failure."""
+
+    @property
+    def discipline(self) -> Discipline:
+        """Derived from the states; a function with a state that cannot combine stays sequential."""
+        states = states_of(self)
+        if not states:
+            return Discipline.STATELESS
+        if all(state.combinable for state in states.values()):
+            return Discipline.COMBINABLE
+        return Discipline.SEQUENTIAL
+
+    def bind_states(self) -> None:
+        """Give this instance its own copy of every declared state."""
+        for name, state in states_of(self).items():
+            setattr(self, name, state.fresh())
+
+    def states(self) -> dict[str, State]:
+        return states_of(self)

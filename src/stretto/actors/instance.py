@@ -1,0 +1,230 @@
+"""One actor at work: what an instance does with one piece of work, and what it wants to send.
+
+`apply` runs the function on the caller's time and returns an Outcome; it moves no message and spends no credit. The
+worker machine does that afterwards, so the same code runs under a real clock and in virtual time.
+"""
+
+from __future__ import annotations
+
+import copy
+import heapq
+from collections import deque
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from stretto.actors.address import Address
+from stretto.actors.channel import InChannel, Message, OutChannel, Payload
+from stretto.actors.context import Clock, Context
+from stretto.actors.critical import END_OF_INPUT, EndOfInput, UserCritical, Watermark
+from stretto.actors.deployment import FunctionSpec
+from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
+from stretto.actors.metrics import FunctionMetrics, LatencySketch
+from stretto.actors.routing import BoundStage, Sends
+from stretto.actors.source import Reading
+from stretto.errors import FunctionError, InvariantError
+
+
+class Phase(Enum):
+    """An instance's life; the worker moves it along in this order."""
+
+    OPENING = "opening"
+    OPEN = "open"
+    FINISHED = "finished"
+
+
+class Errand(Enum):
+    """Work that is not a message: it has no channel and no sequence number."""
+
+    OPEN = "open"
+    POLL = "poll"
+    TIMERS = "timers"
+
+
+Work = Message | Errand
+
+
+class Outcome:
+    """What one run gave: payloads per channel in order, and what the worker must know to go on."""
+
+    __slots__ = ("arrived_ns", "finished", "next_ns", "rows_in", "sends")
+
+    def __init__(self, arrived_ns: int) -> None:
+        self.sends: Sends = []
+        self.arrived_ns = arrived_ns
+        self.rows_in = 0
+        self.finished = False
+        self.next_ns: int | None = None
+
+
+class Instance:
+    """A lessor instance: the actor's function, its mailbox, its channels, its timers."""
+
+    def __init__(self, address: Address, spec: FunctionSpec, is_source: bool, is_sink: bool) -> None:
+        self.address = address
+        self.spec = spec
+        self.function: Any = copy.deepcopy(spec.function)
+        self.function.bind_states()
+        self.is_source = is_source
+        self.is_sink = is_sink
+        self.phase = Phase.OPENING
+        self.mailbox: deque[Work] = deque()
+        self.inputs: list[InChannel] = []
+        self.outs: list[OutChannel] = []
+        self.outputs: dict[str, BoundStage] = {}
+        self.starved = 0
+        self.queued = False
+        self.poll_due = False
+        self.timers_alarm_ns: int | None = None
+        self.draining = False
+        self.dropped = False
+        self.watermark_us = EVENT_TIME_MIN_US
+        self.metrics = FunctionMetrics()
+        self.latency = LatencySketch() if is_sink else None
+        self._ctx = Context(address.job, address.function, address.partition, spec.parallelism, tuple(spec.outputs))
+        self._timers: dict[Clock, list[tuple[int, int, Any]]] = {Clock.EVENT: [], Clock.PROCESSING: []}
+        self._timers_made = 0
+
+    @property
+    def opening(self) -> bool:
+        """Opening sends nothing, so it needs no credits."""
+        return self.phase is Phase.OPENING
+
+    def apply(self, work: Work, now_ns: int) -> Outcome:
+        """Run the function on one piece of work. Raises whatever the function raises."""
+        ctx = self._ctx
+        ctx.now_ns = now_ns
+        if isinstance(work, Message):
+            outcome = Outcome(work.arrived_ns)
+            payload = work.payload
+            if isinstance(payload, pa.RecordBatch):
+                ctx.input = work.channel.input
+                outcome.rows_in = payload.num_rows
+                self.function.process(payload, ctx)
+                self._collect(outcome)
+            else:
+                self._apply_critical(work.channel, payload, outcome)
+        elif work is Errand.POLL:
+            outcome = self._poll(now_ns)
+        elif work is Errand.OPEN:
+            outcome = Outcome(now_ns)
+            self.function.open(ctx)
+            if ctx.sent:
+                raise FunctionError(
+                    f"function '{self.address.function}' sent in open()",
+                    "its consumers may not be there yet",
+                    "Send from process(), or set a timer in open() and send from on_timer().",
+                )
+            self._keep_timers()
+        else:
+            outcome = Outcome(now_ns)
+            self._fire_timers(Clock.PROCESSING, now_ns, outcome)
+        return outcome
+
+    def close(self) -> None:
+        self.function.close()
+
+    def next_timer_ns(self) -> int | None:
+        timers = self._timers[Clock.PROCESSING]
+        return timers[0][0] if timers else None
+
+    def snapshot_metrics(self) -> FunctionMetrics:
+        """The totals so far, with the queue length of this moment."""
+        self.metrics.queued = len(self.mailbox)
+        self.metrics.counts = self._ctx.counts
+        self.metrics.latency = self.latency.export() if self.latency is not None else None
+        return self.metrics
+
+    def _poll(self, now_ns: int) -> Outcome:
+        reading: Reading
+        if self.draining:
+            reading = Reading(None, now_ns, done=True)
+        else:
+            reading = self.function.read(now_ns)
+        outcome = Outcome(reading.arrived_ns)
+        if reading.batch is not None and reading.batch.num_rows:
+            outcome.rows_in = reading.batch.num_rows
+            self.outputs["out"].emit(reading.batch, outcome.sends)
+        watermark = self.function.due_watermark()
+        if watermark is not None and not reading.done:
+            self._broadcast(Watermark(watermark), outcome)
+        if reading.done:
+            self._finish(outcome)
+        elif reading.next_ns is not None:
+            outcome.next_ns = reading.next_ns
+        elif reading.batch is None:
+            # A source that has nothing and does not say when must not spin.
+            outcome.next_ns = now_ns + 1_000_000
+        return outcome
+
+    def _apply_critical(self, channel: InChannel, critical: Payload, outcome: Outcome) -> None:
+        if isinstance(critical, Watermark):
+            held_back = channel.watermark_us == self.watermark_us
+            channel.watermark_us = max(channel.watermark_us, critical.time_us)
+            if held_back:
+                self._advance_watermark(outcome)
+        elif isinstance(critical, EndOfInput):
+            channel.ended = True
+            channel.watermark_us = EVENT_TIME_MAX_US
+            self._advance_watermark(outcome)
+            if all(other.ended for other in self.inputs):
+                self._finish(outcome)
+        elif isinstance(critical, UserCritical):
+            self._ctx.input = channel.input
+            self.function.on_critical(critical.name, critical.payload, self._ctx)
+            self._collect(outcome)
+        else:
+            raise InvariantError("an unknown critical message reached an instance", repr(critical))
+
+    def _advance_watermark(self, outcome: Outcome) -> None:
+        least = min(channel.watermark_us for channel in self.inputs)
+        if least <= self.watermark_us:
+            return
+        self._fire_timers(Clock.EVENT, least, outcome)
+        self.watermark_us = self._ctx.watermark_us = least
+        self.function.on_watermark(least, self._ctx)
+        self._collect(outcome)
+        if least != EVENT_TIME_MAX_US:
+            self._broadcast(Watermark(least), outcome)
+
+    def _finish(self, outcome: Outcome) -> None:
+        self.function.on_end(self._ctx)
+        self._collect(outcome)
+        self._broadcast(END_OF_INPUT, outcome)
+        outcome.finished = True
+        self.function.close()
+
+    def _fire_timers(self, clock: Clock, reached: int, outcome: Outcome) -> None:
+        timers = self._timers[clock]
+        while timers and timers[0][0] <= reached:
+            due, _, tag = heapq.heappop(timers)
+            self.function.on_timer(tag, due, self._ctx)
+            self._collect(outcome)
+
+    def _collect(self, outcome: Outcome) -> None:
+        ctx = self._ctx
+        if ctx.sent:
+            for output, payload in ctx.sent:
+                if output is None:
+                    self._broadcast(payload, outcome)
+                else:
+                    self.outputs[output].emit(payload, outcome.sends)
+            ctx.sent = []
+        if ctx.timers_set or ctx.timers_cancelled:
+            self._keep_timers()
+
+    def _keep_timers(self) -> None:
+        ctx = self._ctx
+        for clock, due, tag in ctx.timers_set:
+            self._timers_made += 1
+            heapq.heappush(self._timers[clock], (due, self._timers_made, tag))
+        for clock, due, tag in ctx.timers_cancelled:
+            kept = [entry for entry in self._timers[clock] if (entry[0], entry[2]) != (due, tag)]
+            heapq.heapify(kept)
+            self._timers[clock] = kept
+        ctx.timers_set, ctx.timers_cancelled = [], []
+
+    def _broadcast(self, critical: Payload, outcome: Outcome) -> None:
+        for channel in self.outs:
+            outcome.sends.append((channel, critical))

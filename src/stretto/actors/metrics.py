@@ -1,0 +1,133 @@
+"""What is measured per function, in totals that can be merged: rows, busy time, queue length, latency.
+
+Latency is the time of an output less the arrival of the last event that influenced it (thesis 5.4.1). It is kept in a
+DDSketch (relative error 1 percent), which crosses the wire as its sparse bins.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from ddsketch import DDSketch
+
+
+class SketchBins(msgspec.Struct, array_like=True):
+    """A latency sketch as plain data; values are milliseconds, weights are rows."""
+
+    bins: dict[int, float] = {}
+    zeros: float = 0.0
+    sum_ms: float = 0.0
+    min_ms: float = 0.0
+    max_ms: float = 0.0
+
+
+class FunctionMetrics(msgspec.Struct):
+    """Totals of one instance, or merged over the instances of a function."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    messages_in: int = 0
+    busy_ns: int = 0
+    queued: int = 0
+    instances: int = 1
+    executed_from: dict[str, int] = {}
+    """Rows processed, by the upstream function that sent them (E in equation 3.3)."""
+    sent_to: dict[str, int] = {}
+    """Rows sent, by the downstream function (T in equation 3.3)."""
+    counts: dict[str, int] = {}
+    latency: SketchBins | None = None
+
+
+class LatencySketch:
+    """Latencies in milliseconds, weighted by rows; merges with others."""
+
+    __slots__ = ("_sketch",)
+
+    def __init__(self) -> None:
+        self._sketch = DDSketch(0.01)
+
+    def add(self, latency_ns: int, rows: int) -> None:
+        self._sketch.add(max(latency_ns, 0) / 1e6, rows)
+
+    @property
+    def count(self) -> float:
+        return float(self._sketch.count)
+
+    def quantile(self, q: float) -> float | None:
+        value = self._sketch.get_quantile_value(q)
+        return None if value is None else float(value)
+
+    @property
+    def max_ms(self) -> float | None:
+        return float(self._sketch._max) if self._sketch.count else None
+
+    def percentiles(self) -> dict[str, float | None]:
+        """The four figures that every report of ours shows."""
+        found: dict[str, float | None] = {f"p{q}": self.quantile(q / 100) for q in (50, 95, 99)}
+        found["max"] = self.max_ms
+        return found
+
+    def export(self) -> SketchBins | None:
+        sketch = self._sketch
+        if not sketch.count:
+            return None
+        store = sketch._store
+        bins = {i + store.offset: count for i, count in enumerate(store.bins) if count}
+        return SketchBins(bins, sketch._zero_count, sketch._sum, sketch._min, sketch._max)
+
+    def merge(self, other: SketchBins) -> None:
+        sketch = self._sketch
+        for key, weight in other.bins.items():
+            sketch._store.add(key, weight)
+        sketch._zero_count += other.zeros
+        sketch._count += other.zeros + sum(other.bins.values())
+        sketch._sum += other.sum_ms
+        sketch._min = min(sketch._min, other.min_ms)
+        sketch._max = max(sketch._max, other.max_ms)
+
+
+def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
+    """One function's totals over its instances."""
+    total = FunctionMetrics(instances=len(parts))
+    sketch = LatencySketch()
+    for part in parts:
+        total.rows_in += part.rows_in
+        total.rows_out += part.rows_out
+        total.messages_in += part.messages_in
+        total.busy_ns += part.busy_ns
+        total.queued += part.queued
+        for mine, theirs in (
+            (total.executed_from, part.executed_from),
+            (total.sent_to, part.sent_to),
+            (total.counts, part.counts),
+        ):
+            for name, amount in theirs.items():
+                mine[name] = mine.get(name, 0) + amount
+        if part.latency is not None:
+            sketch.merge(part.latency)
+    total.latency = sketch.export()
+    return total
+
+
+def juice(functions: dict[str, FunctionMetrics]) -> float | None:
+    """The share of the sources' input that the sinks have processed (thesis equations 3.3 and 3.4).
+
+    Functions come in topological order. Rows still under way count as not yet processed.
+    """
+    spouts = [name for name, metrics in functions.items() if not metrics.executed_from and metrics.sent_to]
+    sinks = [name for name, metrics in functions.items() if not metrics.sent_to and metrics.executed_from]
+    if not spouts or not sinks:
+        return None
+    total = 0.0
+    for spout in spouts:
+        share = {name: 0.0 for name in functions}
+        share[spout] = 1.0
+        for name, metrics in functions.items():
+            parents = [p for p in metrics.executed_from if p in functions and functions[p].sent_to.get(name)]
+            reached = [p for p in parents if share[p] > 0]
+            if reached:
+                done = sum(share[p] * min(1.0, metrics.executed_from[p] / functions[p].sent_to[name]) for p in reached)
+                # A fork sends every row to each branch; a join of branches must not count the source twice.
+                share[name] = done / len(reached)
+        reached_sinks = [share[s] for s in sinks if share[s] > 0]
+        total += sum(reached_sinks) / len(reached_sinks) if reached_sinks else 0.0
+    return total / len(spouts)

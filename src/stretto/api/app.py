@@ -1,0 +1,151 @@
+"""An app: named streams from sources to sinks, and what it wants. It runs on a cluster, or as a Spark query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from stretto.actors.source import Source
+from stretto.api import plan
+from stretto.api.engines import Engine
+from stretto.api.slo import SLO
+from stretto.api.stream import TIMESTAMP, Stream
+from stretto.errors import PlanError
+from stretto.expressions import compile_scalar
+from stretto.operators.windows import Duration, EventTime, duration_us
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class App:
+    """`App("bids", slo=objective(latency="200 ms"))`; then `source`, verbs, `sink`; then `cluster.submit(app)`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        slo: SLO | None = None,
+        engine: str = "auto",
+        parallelism: int | None = None,
+        batch_rows: int = 4096,
+    ) -> None:
+        """`parallelism` is the number of partitions of functions that do not say their own (default: the number of
+        workers); `batch_rows` bounds what a source reads at once."""
+        _check_name(name, "an app")
+        if parallelism is not None and parallelism < 1:
+            raise PlanError(f"the parallelism of app '{name}' must be at least 1", f"it is {parallelism}")
+        if batch_rows < 1:
+            raise PlanError(f"batch_rows of app '{name}' must be at least 1", f"it is {batch_rows}")
+        self.name = name
+        self.slo = slo or SLO()
+        self.engine = Engine.named(engine)
+        self.parallelism = parallelism
+        self.batch_rows = batch_rows
+        self._nodes: dict[str, plan.Node] = {}
+
+    def source(
+        self,
+        name: str,
+        source: Source,
+        *,
+        time: str | None = None,
+        delay: Duration = 0,
+        stamp: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """A stream of a source's rows. `time` names its event-time column; the watermark trails the greatest time seen by
+        `delay`. `stamp` adds a timestamp column with each row's ingestion time; `time=stamp` makes it the event time."""
+        if not isinstance(source, Source):
+            raise PlanError(
+                f"source '{name}' is not a source",
+                f"it is {type(source).__name__}",
+                "Use stretto.sources, or subclass stretto.Source.",
+            )
+        source.check()
+        schema = source.schema
+        for field in schema:
+            if pa.types.is_dictionary(field.type):
+                raise PlanError(f"source '{name}': column '{field.name}' is dictionary-encoded", None, "Decode it first.")
+        if stamp is not None:
+            if stamp in schema.names:
+                raise PlanError(f"source '{name}' has a column '{stamp}' already", None, "Choose another name for stamp.")
+            schema = schema.append(pa.field(stamp, TIMESTAMP))
+        event_time = None
+        if time is not None:
+            scalar = compile_scalar(f"`{time}`", schema)
+            if not pa.types.is_timestamp(scalar.type):
+                raise PlanError(
+                    f"the event time of source '{name}' must be a timestamp",
+                    f"column '{time}' is {scalar.type}",
+                    "Name a timestamp column, or convert it where the source is made.",
+                )
+            event_time = EventTime(time)
+        delay_us = duration_us(delay, f"the watermark delay of source '{name}'")
+        if delay_us < 0:
+            raise PlanError(f"the watermark delay of source '{name}' is negative", repr(delay))
+        if parallelism is not None and parallelism < 1:
+            raise PlanError(f"the parallelism of '{name}' must be at least 1", f"it is {parallelism}")
+        node = plan.SourceNode(
+            name=name,
+            schema=schema,
+            time=event_time,
+            parallelism=parallelism,
+            source=source,
+            delay_us=delay_us,
+            stamp=stamp,
+        )
+        return Stream(self, self.add_node(node))
+
+    def stream(self, name: str) -> Stream:
+        """A stream of this app by its name."""
+        node = self._nodes.get(name)
+        if node is None:
+            raise PlanError(f"app '{self.name}' has no stream '{name}'", f"it has {', '.join(self._nodes) or 'none'}")
+        return Stream(self, node)
+
+    def plan(self) -> plan.Plan:
+        """The checked plan, or a PlanError that says what is wrong."""
+        return plan.checked(self.name, self._nodes, self.slo)
+
+    def explain(self, spark: SparkSession | None = None, workers: int | None = None) -> str:
+        """The plan, the engine and why, as text. With a Spark session the trigger time is measured, which `auto` needs."""
+        from stretto.api.explain import explained
+
+        trigger_s = None
+        if spark is not None:
+            from stretto.runtime.triggers import measure_trigger_s
+
+            trigger_s = measure_trigger_s(spark)
+        return explained(self, workers or self.parallelism or 1, trigger_s)
+
+    def to_spark(self, spark: SparkSession) -> dict[str, DataFrame]:
+        """The batch twin: this app's sinks as DataFrames over the whole of its bounded sources, by sink name."""
+        from stretto.runtime.batch_twin import batch_twin
+
+        return batch_twin(self.plan(), spark)
+
+    def add_node(self, node: plan.Node) -> plan.Node:
+        """For the verbs: take a node into the plan under its name."""
+        _check_name(node.name, "a stream")
+        if node.name in self._nodes:
+            raise PlanError(
+                f"app '{self.name}' has two functions named '{node.name}'", None, "Names are unique: pass another name=."
+            )
+        self._nodes[node.name] = node
+        return node
+
+    def free_name(self, wish: str) -> str:
+        """The wish, or the wish with a number when it is taken."""
+        if wish not in self._nodes:
+            return wish
+        number = 2
+        while f"{wish}-{number}" in self._nodes:
+            number += 1
+        return f"{wish}-{number}"
+
+
+def _check_name(name: str, what: str) -> None:
+    if not name or "/" in name or "~" in name or name != name.strip():
+        raise PlanError(f"{what} cannot be named {name!r}", None, "Use a name without '/', '~' or outer spaces.")

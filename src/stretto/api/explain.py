@@ -1,0 +1,108 @@
+"""The plan as text: the functions, what is fused into them, how rows travel, how each may scale, and the engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stretto.actors.deployment import ByKey, Deployment, Forward, FunctionSpec, edges_of
+from stretto.api import plan as nodes
+from stretto.api.engines import Engine, EngineChoice, choose
+from stretto.api.lowering import lowered
+from stretto.api.relational import unsupported
+from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
+
+if TYPE_CHECKING:
+    from stretto.api.app import App
+
+
+def explained(app: App, workers: int, trigger_s: float | None) -> str:
+    """What `App.explain` prints."""
+    plan = app.plan()
+    choice = engine_of(app, plan, trigger_s)
+    deployment = lowered(plan, app.name, app.parallelism or workers, app.batch_rows)
+    lines = [
+        f"app {app.name}",
+        f"  objective: {plan.slo.describe()}",
+        f"  engine: {choice.engine.value} ({choice.why})",
+        "  functions:",
+    ]
+    for spec in deployment.functions.values():
+        lines += _function_lines(spec, plan, deployment)
+    return "\n".join(lines)
+
+
+def engine_of(app: App, plan: nodes.Plan, trigger_s: float | None) -> EngineChoice:
+    """The engine this app runs on, and why."""
+    if app.engine is not Engine.AUTO:
+        return EngineChoice(app.engine, "as asked for")
+    return choose(app.slo, unsupported(plan, streaming=True), trigger_s)
+
+
+def _function_lines(spec: FunctionSpec, plan: nodes.Plan, deployment: Deployment) -> list[str]:
+    where = "on the driver" if spec.on_driver else f"x{spec.parallelism}"
+    lines = [f"    {spec.name} [{where}]: {_described(plan.nodes[spec.name])}"]
+    for name in dict.fromkeys(spec.nodes[1:]):
+        lines.append(f"      + {name}: {_described(plan.nodes[name])}")
+    if not isinstance(plan.nodes[spec.name], nodes.SourceNode | nodes.SinkNode):
+        lines.append(f"      scales: {spec.function.discipline.value}")
+    for stage in spec.outputs.values():
+        for edge in edges_of(stage):
+            how = "in turn"
+            if isinstance(edge.routing, ByKey):
+                how = f"by {', '.join(edge.routing.keys)}"
+            elif isinstance(edge.routing, Forward):
+                how = "partition to partition"
+            if deployment.functions[edge.target].parallelism == 1:
+                how = "all"
+            lines.append(f"      -> {edge.target} ({how})")
+    return lines
+
+
+def _described(node: nodes.Node) -> str:
+    match node:
+        case nodes.SourceNode():
+            time = f", event time {node.time.column}, delay {node.delay_us / 1e6:g} s" if node.time else ""
+            return f"source {node.source.describe()}{time}"
+        case nodes.SelectNode():
+            return f"select {', '.join(node.projection.sql)}"
+        case nodes.FilterNode():
+            return f"filter {node.predicate.sql}"
+        case nodes.MapNode():
+            return f"{'map' if node.rows_kept else 'flat_map'} with Python {getattr(node.function, '__name__', 'function')}"
+        case nodes.WindowAggregateNode():
+            late = f", lateness {node.lateness_us / 1e6:g} s" if node.lateness_us else ""
+            return f"{_window(node.window)} window{late}, keys ({', '.join(node.keys)}), {_calls(node.calls)}"
+        case nodes.AggregateNode():
+            return f"running aggregate, keys ({', '.join(node.keys)}), {_calls(node.calls)}"
+        case nodes.TopNode():
+            per = f"{_window(node.window)} window" if node.window else "window"
+            order = "descending" if node.descending else "ascending"
+            return f"top {node.k} per {per} by {node.order_by.sql} {order}"
+        case nodes.JoinNode():
+            kind = "unbounded join"
+            if node.lower is not None and node.upper is not None:
+                kind = f"interval join, right time from {node.lower.sql} to {node.upper.sql}"
+            elif node.windowed:
+                kind = f"{_window(node.window) + ' ' if node.window else ''}window join"
+            return f"{kind}, on {' and '.join(f'{left} = {right}' for left, right in node.on)}"
+        case nodes.ApplyNode():
+            return f"function {type(node.function).__name__}"
+        case nodes.SinkNode():
+            return f"sink {node.sink.describe()}"
+    return type(node).__name__
+
+
+def _calls(calls: tuple[nodes.AggregateCall | nodes.UserAggregate, ...]) -> str:
+    return ", ".join(f"{call.name} = {getattr(call, 'sql', 'user-defined')}" for call in calls) or "distinct keys"
+
+
+def _window(window: Window) -> str:
+    match window:
+        case Tumbling(size_us=size_us):
+            return f"tumbling {size_us / 1e6:g} s"
+        case Hopping(size_us=size_us, slide_us=slide_us):
+            return f"hopping {size_us / 1e6:g} s every {slide_us / 1e6:g} s"
+        case Session(gap_us=gap_us):
+            return f"session with a gap of {gap_us / 1e6:g} s"
+        case Span(start=start, end=end):
+            return f"span {start} to {end}"

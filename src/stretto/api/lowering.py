@@ -1,0 +1,229 @@
+"""From a plan to actors: which nodes become functions, which are fused, how rows travel, how finely time must pass.
+
+Stateless nodes without a parallelism of their own are fused into whatever feeds them. Everything else becomes a function
+with partitions. Keyed functions get their rows by key; a forward edge keeps rows on their worker.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Routing, Stage, Transform
+from stretto.actors.function import Function
+from stretto.api import plan as nodes
+from stretto.api.plan import Plan
+from stretto.errors import InvariantError
+from stretto.operators.ends import SinkFunction, SourceFunction
+from stretto.operators.joins import IntervalJoin, UnboundedJoin, WindowJoin
+from stretto.operators.running import RunningAggregate
+from stretto.operators.sessions import SessionAggregate
+from stretto.operators.stateless import Filter, PythonStep, Select, StatelessFunction
+from stretto.operators.top import WindowTop
+from stretto.operators.windowed import WindowAggregate
+from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
+
+FINE_STEP_US = 100_000
+"""How finely time passes for functions whose deadlines lie on no grid: spans, interval joins, users' own."""
+
+
+def lowered(plan: Plan, job: str, parallelism: int, batch_rows: int) -> Deployment:
+    """The deployment of a plan; `parallelism` is for functions that do not say their own."""
+    return _Lowering(plan, parallelism, batch_rows).deployment(job)
+
+
+class _Lowering:
+    def __init__(self, plan: Plan, parallelism: int, batch_rows: int) -> None:
+        self._plan = plan
+        self._parallelism = parallelism
+        self._batch_rows = batch_rows
+        self._functions: dict[str, FunctionSpec] = {}
+        # Where a node's rows come out: a stage of some function, or several of them for a union.
+        self._stages: dict[str, list[tuple[FunctionSpec, Stage]]] = {}
+
+    def deployment(self, job: str) -> Deployment:
+        for node in self._plan.nodes.values():
+            self._lower(node)
+        return Deployment(job, self._functions)
+
+    def _lower(self, node: nodes.Node) -> None:
+        match node:
+            case nodes.SourceNode():
+                self._add_source(node)
+            case nodes.UnionNode():
+                self._stages[node.name] = [stage for name in node.inputs for stage in self._stages[name]]
+            case nodes.OutputNode():
+                spec = self._functions[node.inputs[0]]
+                self._stages[node.name] = [(spec, spec.outputs[node.output])]
+            case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() if node.parallelism is None:
+                self._fuse(node, _transform(node))
+            case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode():
+                self._add_function(node, StatelessFunction(_transform(node)), node.parallelism, [None])
+            case nodes.SinkNode():
+                self._add_sink(node)
+            case nodes.ApplyNode():
+                self._add_applied(node)
+            case _:
+                function, keys = _stateful(node, self._plan)
+                keyed = any(keys)
+                partitions = (node.parallelism or self._parallelism) if keyed else 1
+                self._add_function(node, function, partitions, keys)
+
+    def _add_source(self, node: nodes.SourceNode) -> None:
+        source = node.source
+        step = _watermark_step_us(self._plan, node.name) if node.time is not None else None
+        function = SourceFunction(
+            source, node.time, node.delay_us, node.stamp, step, self._batch_rows, node.schema
+        )
+        own = node.parallelism or source.parallelism
+        partitions = 1 if source.on_driver else own or self._parallelism
+        spec = self._add_spec(node, function, partitions, on_driver=source.on_driver)
+        self._open_output(spec, node)
+
+    def _add_sink(self, node: nodes.SinkNode) -> None:
+        feeding = max(spec.parallelism for spec, _ in self._stages[node.inputs[0]])
+        partitions = 1 if node.sink.on_driver else node.parallelism or feeding
+        function = SinkFunction(node.sink, node.schema)
+        spec = self._add_spec(node, function, partitions, on_driver=node.sink.on_driver)
+        self._feed(node.inputs[0], spec, "in", None)
+
+    def _add_applied(self, node: nodes.ApplyNode) -> None:
+        spec = self._add_spec(node, node.function, node.parallelism or self._parallelism)
+        self._open_output(spec, node)
+        for output, schema in node.outputs.items():
+            spec.outputs[output] = Stage(f"{node.name}.{output}", schema)
+        for name, input_name in zip(node.inputs, node.input_names, strict=True):
+            self._feed(name, spec, input_name, node.keys)
+
+    def _add_function(
+        self, node: nodes.Node, function: Function, partitions: int, keys: list[tuple[str, ...] | None]
+    ) -> None:
+        spec = self._add_spec(node, function, partitions)
+        self._open_output(spec, node)
+        names = ["in"] if len(node.inputs) == 1 else ["left", "right"]
+        for name, input_name, key in zip(node.inputs, names, keys, strict=True):
+            self._feed(name, spec, input_name, key)
+
+    def _add_spec(
+        self, node: nodes.Node, function: Function, partitions: int, on_driver: bool = False
+    ) -> FunctionSpec:
+        spec = FunctionSpec(node.name, function, partitions, on_driver=on_driver, nodes=[node.name])
+        self._functions[node.name] = spec
+        return spec
+
+    def _open_output(self, spec: FunctionSpec, node: nodes.Node) -> None:
+        stage = Stage(node.name, node.schema)
+        spec.outputs["out"] = stage
+        self._stages[node.name] = [(spec, stage)]
+
+    def _fuse(self, node: nodes.Node, transform: Transform) -> None:
+        fused = []
+        for spec, parent in self._stages[node.inputs[0]]:
+            stage = Stage(node.name, node.schema, transform)
+            parent.stages.append(stage)
+            spec.nodes.append(node.name)
+            fused.append((spec, stage))
+        self._stages[node.name] = fused
+
+    def _feed(self, name: str, target: FunctionSpec, input_name: str, keys: tuple[str, ...] | None) -> None:
+        for spec, stage in self._stages[name]:
+            routing: Routing
+            if keys:
+                routing = ByKey(keys)
+            elif spec.parallelism == target.parallelism and spec.parallelism > 1:
+                routing = Forward()
+            else:
+                routing = Rebalance()
+            stage.edges.append(Edge(target.name, input_name, routing))
+
+
+def _transform(node: nodes.Node) -> Transform:
+    match node:
+        case nodes.SelectNode():
+            return Select(node.projection)
+        case nodes.FilterNode():
+            return Filter(node.predicate)
+        case nodes.MapNode():
+            return PythonStep(node.name, node.function, node.schema, node.rows_kept)
+    raise InvariantError(f"node '{node.name}' is not stateless")
+
+
+def _stateful(node: nodes.Node, plan: Plan) -> tuple[Function, list[tuple[str, ...] | None]]:
+    """The function of a stateful node, and the key columns of each of its inputs."""
+    parents = [plan.nodes[name] for name in node.inputs]
+    schema = parents[0].schema
+    match node:
+        case nodes.WindowAggregateNode(window=Session(gap_us=gap_us)):
+            time = parents[0].time
+            assert time is not None
+            return SessionAggregate(schema, node.keys, time, gap_us, node.calls, node.lateness_us), [node.keys]
+        case nodes.WindowAggregateNode():
+            assert not isinstance(node.window, Session)
+            return WindowAggregate(
+                schema, node.keys, parents[0].time, node.window, node.calls, node.lateness_us
+            ), [node.keys]
+        case nodes.AggregateNode():
+            return RunningAggregate(schema, node.keys, node.calls), [node.keys]
+        case nodes.TopNode():
+            return WindowTop(
+                schema, node.keys, parents[0].time, node.window, node.order_by, node.k, node.descending, node.ties
+            ), [node.keys]
+        case nodes.JoinNode():
+            keys: list[tuple[str, ...] | None] = [tuple(p[0] for p in node.on), tuple(p[1] for p in node.on)]
+            return _join(node, schema, parents[1]), keys
+    raise InvariantError(f"node '{node.name}' of type {type(node).__name__} has no actor form")
+
+
+def _join(node: nodes.JoinNode, left: nodes.pa.Schema, right: nodes.Node) -> Function:
+    if node.lower is not None and node.upper is not None:
+        assert node.left_time is not None
+        assert node.right_time is not None
+        return IntervalJoin(
+            left,
+            right.schema,
+            node.on,
+            node.schema,
+            node.left_time,
+            node.right_time,
+            node.lower,
+            node.upper,
+            node.upper_inclusive,
+            node.lower_offset_us,
+        )
+    if node.windowed:
+        assert node.window is None or isinstance(node.window, Tumbling | Hopping)
+        return WindowJoin(left, right.schema, node.on, node.schema, node.window, node.left_time, node.right_time)
+    return UnboundedJoin(left, right.schema, node.on, node.schema)
+
+
+def _watermark_step_us(plan: Plan, source: str) -> int | None:
+    """How finely the functions below a source need to see time pass; None when none of them looks at time."""
+    reached = {source}
+    step = 0
+    for node in plan.nodes.values():
+        if reached.intersection(node.inputs):
+            reached.add(node.name)
+            step = gcd(step, _own_step_us(node))
+    return step or None
+
+
+def _own_step_us(node: nodes.Node) -> int:
+    match node:
+        case nodes.WindowAggregateNode(window=window) | nodes.TopNode(window=window) if window is not None:
+            return _window_step_us(window)
+        case nodes.JoinNode(window=window) if window is not None:
+            return _window_step_us(window)
+        case nodes.JoinNode(lower=lower) if lower is not None:
+            return FINE_STEP_US
+        case nodes.ApplyNode():
+            return FINE_STEP_US
+    return 0
+
+
+def _window_step_us(window: Window) -> int:
+    match window:
+        case Tumbling() | Hopping():
+            return gcd(window.size_us, window.slide_us, window.origin_us)
+        case Session(gap_us=gap_us):
+            return max(1, min(FINE_STEP_US, gap_us // 10))
+        case Span():
+            return FINE_STEP_US

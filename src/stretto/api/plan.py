@@ -1,0 +1,210 @@
+"""The plan: what an app means, as a graph of named nodes, before anyone decides how it runs.
+
+Every engine starts here: `lowering.py` turns a plan into actors' functions, `runtime/relational.py` into a Spark query.
+Nodes are checked as they are made (unknown columns, types), the graph as a whole in `check` (sinks, cycles, names).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from stretto.actors.function import Function
+from stretto.actors.sink import Sink
+from stretto.actors.source import Source
+from stretto.api.slo import SLO
+from stretto.errors import PlanError
+from stretto.expressions import AggregateCall, Predicate, Projection, Scalar
+from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.windows import EventTime, Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One step. `inputs` are names of other nodes. `changes_by` is the key by which later rows replace earlier ones, or
+    None when rows are only ever added."""
+
+    name: str
+    inputs: tuple[str, ...] = ()
+    schema: pa.Schema
+    time: EventTime | None = None
+    parallelism: int | None = None
+    changes_by: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceNode(Node):
+    """Rows of a source. The watermark trails the greatest event time by `delay_us`. With `stamp`, the source's rows get
+    an extra timestamp column of that name with their ingestion time."""
+
+    source: Source
+    delay_us: int = 0
+    stamp: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectNode(Node):
+    projection: Projection
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterNode(Node):
+    predicate: Predicate
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapNode(Node):
+    """A Python function on a batch. `rows_kept` tells map (one row out per row in) from flat_map."""
+
+    function: Callable[..., Any]
+    rows_kept: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnionNode(Node):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowAggregateNode(Node):
+    """Columns out: keys, window_start, window_end, one per call."""
+
+    keys: tuple[str, ...]
+    window: Window
+    calls: tuple[AggregateCall | UserAggregate, ...]
+    lateness_us: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregateNode(Node):
+    """A running aggregate per key, without windows. Columns out: keys, one per call; `changes_by` the keys."""
+
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall | UserAggregate, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopNode(Node):
+    """Rows ranked at most k per keys and window. `window` None: the input has window_start and window_end itself."""
+
+    keys: tuple[str, ...]
+    window: Window | None
+    order_by: Scalar
+    k: int
+    descending: bool
+    ties: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinNode(Node):
+    """An inner join of two inputs on pairs of columns. Columns out: left's, then right's (`right_names` says how the
+    right ones are called), then window_start and window_end when `window` is given.
+
+    `windowed` without `window`: both inputs carry window_start and window_end, which must be equal. `lower` and `upper`
+    make it an interval join: lower(left) <= right's time <= upper(left), `<` when not `upper_inclusive`."""
+
+    on: tuple[tuple[str, str], ...]
+    right_names: tuple[str, ...]
+    windowed: bool = False
+    window: Window | None = None
+    lower: Scalar | None = None
+    upper: Scalar | None = None
+    upper_inclusive: bool = True
+    lower_offset_us: int | None = None
+    left_time: EventTime | None = None
+    right_time: EventTime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyNode(Node):
+    """A user's Function. `output` names which of its outputs this node is; nodes with one `function_name` share it."""
+
+    function: Function
+    keys: tuple[str, ...] | None
+    input_names: tuple[str, ...]
+    outputs: dict[str, pa.Schema] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputNode(Node):
+    """A further output of an ApplyNode, by name."""
+
+    output: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkNode(Node):
+    sink: Sink
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked graph. `nodes` is in topological order."""
+
+    app: str
+    nodes: dict[str, Node]
+    slo: SLO
+
+    def consumers(self, name: str) -> Iterator[Node]:
+        return (node for node in self.nodes.values() if name in node.inputs)
+
+    @property
+    def sources(self) -> list[SourceNode]:
+        return [node for node in self.nodes.values() if isinstance(node, SourceNode)]
+
+    @property
+    def sinks(self) -> list[SinkNode]:
+        return [node for node in self.nodes.values() if isinstance(node, SinkNode)]
+
+
+def checked(app: str, nodes: dict[str, Node], slo: SLO) -> Plan:
+    """The plan in topological order, or a PlanError that names what is wrong."""
+    if not nodes:
+        raise PlanError(f"app '{app}' is empty", None, "Add a source with app.source(...) and a sink with stream.sink(...).")
+    ordered = _topological(app, nodes)
+    consumed = {name for node in ordered.values() for name in node.inputs}
+    for node in ordered.values():
+        if not isinstance(node, SinkNode) and node.name not in consumed and not _has_consumed_output(node, ordered):
+            raise PlanError(
+                f"stream '{node.name}' of app '{app}' reaches no sink",
+                "nobody would see its rows",
+                f"End it with .sink(...), or remove '{node.name}'.",
+            )
+    return Plan(app, ordered, slo)
+
+
+def _has_consumed_output(node: Node, nodes: dict[str, Node]) -> bool:
+    return isinstance(node, ApplyNode) and any(
+        isinstance(other, OutputNode) and node.name in other.inputs for other in nodes.values()
+    )
+
+
+def _topological(app: str, nodes: dict[str, Node]) -> dict[str, Node]:
+    ordered: dict[str, Node] = {}
+    waiting = dict(nodes)
+    while waiting:
+        ready = [name for name, node in waiting.items() if all(parent in ordered for parent in node.inputs)]
+        if not ready:
+            missing = sorted({p for n in waiting.values() for p in n.inputs if p not in nodes})
+            if missing:
+                raise PlanError(f"app '{app}' reads streams that do not exist", ", ".join(missing))
+            raise PlanError(
+                f"app '{app}' has a cycle",
+                " -> ".join(_cycle(waiting)),
+                "A dataflow goes from sources to sinks: break the loop.",
+            )
+        for name in ready:
+            ordered[name] = waiting.pop(name)
+    return ordered
+
+
+def _cycle(waiting: dict[str, Node]) -> list[str]:
+    name = next(iter(waiting))
+    path: list[str] = []
+    while name not in path:
+        path.append(name)
+        name = next(parent for parent in waiting[name].inputs if parent in waiting)
+    return list(reversed([*path[path.index(name) :], name]))

@@ -1,0 +1,94 @@
+"""Which plans have a relational form, and by whose fault the others have none. Spark is not asked.
+
+`explain()` and engine="auto" need the answer before anything runs; `runtime/relational.py` builds the form itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stretto.api.plan import (
+    AggregateNode,
+    ApplyNode,
+    FilterNode,
+    JoinNode,
+    Node,
+    OutputNode,
+    Plan,
+    SourceNode,
+    TopNode,
+    UnionNode,
+    WindowAggregateNode,
+)
+from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.windows import Session, Span
+
+
+def unsupported(plan: Plan, streaming: bool) -> str | None:
+    """Why the plan has no such form, by the name of the node at fault; None when it has one. Spark is not asked."""
+    for node in plan.nodes.values():
+        reason = _unsupported_shape(node, plan, streaming)
+        if reason is None and streaming:
+            reason = _unsupported_in_stream(node, plan)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _unsupported_shape(node: Node, plan: Plan, streaming: bool) -> str | None:
+    match node:
+        case ApplyNode() | OutputNode():
+            return f"'{node.name}' is a user's Function, which only actors can run"
+        case JoinNode(window=Session() | Span()):
+            return f"join '{node.name}' is over windows that are neither tumbling nor hopping"
+        case SourceNode() if not streaming and getattr(getattr(node.source, "dataframe", None), "isStreaming", False):
+            return f"source '{node.name}' is a streaming DataFrame, which has no end"
+    return None
+
+
+def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
+    """What Spark's append and update modes leave out: an update-mode query has one stateful operator."""
+    above = list(_upstream(node, plan))
+    running = next((other for other in above if isinstance(other, AggregateNode)), None)
+    match node:
+        case AggregateNode():
+            stateful = next((other for other in above if _is_stateful(other)), None)
+            if stateful is not None:
+                return f"running aggregate '{node.name}' comes after '{stateful.name}', which keeps state too"
+            user = next((call for call in node.calls if isinstance(call, UserAggregate)), None)
+            if user is not None:
+                return f"running aggregate '{node.name}' uses the Python aggregate '{user.name}'"
+        case UnionNode() if running is not None:
+            return f"union '{node.name}' comes after the running aggregate '{running.name}', whose rows change"
+        case FilterNode() if running is not None:
+            keys = plan.nodes[node.inputs[0]].changes_by or ()
+            if not node.predicate.columns <= set(keys):
+                return f"filter '{node.name}' would keep rows that the running aggregate '{running.name}' has replaced"
+        case WindowAggregateNode(keys=(), window=Session()) | TopNode(keys=(), window=Session()):
+            return f"'{node.name}' has session windows without a key"
+    if _is_stateful(node):
+        if running is not None:
+            return f"'{node.name}' comes after the running aggregate '{running.name}', whose rows change"
+        unbounded = next((other for other in above if isinstance(other, JoinNode) and _is_unbounded(other)), None)
+        if unbounded is not None and not (isinstance(node, JoinNode) and _is_unbounded(node)):
+            return f"'{node.name}' needs event time, and the rows of join '{unbounded.name}' can be late by any amount"
+    return None
+
+
+def _is_stateful(node: Node) -> bool:
+    return isinstance(node, AggregateNode | WindowAggregateNode | TopNode | JoinNode)
+
+
+def _is_unbounded(node: JoinNode) -> bool:
+    return not node.windowed and node.window is None and node.lower is None and node.upper is None
+
+
+def _upstream(node: Node, plan: Plan) -> Iterator[Node]:
+    """Everything that a node's rows went through, nearest first."""
+    waiting, seen = list(node.inputs), set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(plan.nodes[name].inputs)
+            yield plan.nodes[name]

@@ -1,0 +1,635 @@
+"""Streams and their verbs. Every verb checks what it can at once, adds one node to the app's plan, and returns a stream.
+
+Nothing runs here. A stream's event time follows its rows: `select` must keep the time column if a window comes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stretto.actors.function import Discipline, Function
+from stretto.actors.sink import Sink
+from stretto.api import plan
+from stretto.api.joining import JoinOn, interval_bounds, join_pairs, joined_schema, lower_offset_us
+from stretto.errors import PlanError
+from stretto.expressions import (
+    AggregateCall,
+    compile_predicate,
+    compile_projection,
+    compile_scalar,
+    parse_aggregate,
+    parse_schema,
+)
+from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.windows import Duration, EventTime, Span, Window, duration_us
+
+if TYPE_CHECKING:
+    from stretto.api.app import App
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+Aggregate = str | UserAggregate
+
+
+class Stream:
+    """A named stream of rows: the rows of a source, or what a verb made of other streams."""
+
+    def __init__(self, app: App, node: plan.Node) -> None:
+        self._app = app
+        self._node = node
+
+    @property
+    def name(self) -> str:
+        return self._node.name
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._node.schema
+
+    @property
+    def time(self) -> EventTime | None:
+        """Where the event time is, or None when the rows have none (any more)."""
+        return self._node.time
+
+    def select(
+        self, *expressions: str, name: str | None = None, parallelism: int | None = None, **named: str
+    ) -> Stream:
+        """Columns by Spark SQL expressions: `select("auction", "price * 0.908 AS price")` or `select(p="price * 2")`."""
+        texts = [*expressions, *(f"{text} AS `{alias}`" for alias, text in named.items())]
+        if not texts:
+            raise PlanError(f"select on '{self.name}' has no expressions", None, 'Name columns, or "*" for all of them.')
+        projection = compile_projection(texts, self.schema)
+        kept = {source: output for output, source in projection.passthrough.items()}
+        time = self.time
+        if time is not None:
+            time = EventTime(kept[time.column], time.offset_us) if time.column in kept else None
+        changes_by = self._node.changes_by
+        if changes_by is not None:
+            if missing := [key for key in changes_by if key not in kept]:
+                raise PlanError(
+                    f"select on '{self.name}' drops a key of its changes",
+                    ", ".join(missing),
+                    "Later rows replace earlier ones by these columns: keep them.",
+                )
+            changes_by = tuple(kept[key] for key in changes_by)
+        return self._add(
+            plan.SelectNode,
+            "select",
+            name,
+            schema=projection.schema,
+            time=time,
+            parallelism=parallelism,
+            changes_by=changes_by,
+            projection=projection,
+        )
+
+    def filter(self, expression: str, *, name: str | None = None, parallelism: int | None = None) -> Stream:
+        """The rows for which a Spark SQL expression is true."""
+        self._only_added("filter")
+        predicate = compile_predicate(expression, self.schema)
+        return self._add(plan.FilterNode, "filter", name, parallelism=parallelism, predicate=predicate)
+
+    def map(
+        self,
+        function: Callable[[pa.RecordBatch], pa.RecordBatch],
+        schema: pa.Schema | str | None = None,
+        *,
+        name: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """A Python function from a record batch to a record batch with as many rows.
+
+        Without `schema` the function is called once, now, with an empty batch to learn what it returns."""
+        return self._python("map", function, schema, name, parallelism)
+
+    def flat_map(
+        self,
+        function: Callable[[pa.RecordBatch], Any],
+        schema: pa.Schema | str | None = None,
+        *,
+        name: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """A Python function from a record batch to a batch, or an iterable of batches, with any number of rows."""
+        return self._python("flat_map", function, schema, name, parallelism)
+
+    def _python(
+        self,
+        verb: str,
+        function: Callable[[pa.RecordBatch], Any],
+        schema: pa.Schema | str | None,
+        name: str | None,
+        parallelism: int | None,
+    ) -> Stream:
+        self._only_added(verb)
+        if not callable(function):
+            raise PlanError(f"{verb} on '{self.name}' needs a function", f"it was given {type(function).__name__}")
+        if name is None:
+            named = getattr(function, "__name__", verb)
+            name = self._app.free_name(named if named.isidentifier() else f"{self.name}.{verb}")
+        declared = declared_schema(schema) if schema is not None else self._learn_schema(verb, name, function)
+        return self._add(
+            plan.MapNode,
+            verb,
+            name,
+            schema=declared,
+            time=self._time_in(declared),
+            parallelism=parallelism,
+            function=function,
+            rows_kept=verb == "map",
+        )
+
+    def _learn_schema(self, verb: str, name: str, function: Callable[[pa.RecordBatch], Any]) -> pa.Schema:
+        empty = pa.RecordBatch.from_pylist([], schema=self.schema)
+        try:
+            result = function(empty)
+        except Exception as error:
+            raise PlanError(
+                f"{verb} function '{name}' has no schema, and calling it with an empty batch raised",
+                f"{type(error).__name__}: {error}",
+                "Pass schema='column type, ...', or let the function accept an empty batch.",
+            ) from error
+        if not isinstance(result, pa.RecordBatch | pa.Table):
+            items = [] if result is None else list(result)
+            if not items or not isinstance(items[0], pa.RecordBatch):
+                raise PlanError(
+                    f"{verb} function '{name}' has no schema, and an empty batch did not tell it",
+                    f"it returned {type(result).__name__}",
+                    "Pass schema='column type, ...'.",
+                )
+            result = items[0]
+        return result.schema
+
+    def _time_in(self, schema: pa.Schema) -> EventTime | None:
+        if self.time is not None and self.time.column in schema.names:
+            if pa.types.is_timestamp(schema.field(self.time.column).type):
+                return self.time
+        return None
+
+    def key_by(self, *columns: str) -> KeyedStream:
+        """The same rows, with a key: rows of one key are processed in one place, in order."""
+        if not columns:
+            raise PlanError(f"key_by on '{self.name}' names no column", None, "Name at least one column.")
+        for column in columns:
+            # Compiled only for its error: the unknown column, the columns there are, the closest match.
+            compile_scalar(f"`{column}`", self.schema)
+        return KeyedStream(self, columns)
+
+    def window(self, window: Window) -> WindowedStream:
+        """Windows over all rows, without a key; they are computed in one place."""
+        return WindowedStream(self, (), window)
+
+    def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
+        """Per window of a windowed stream, the rows ranked at most `k` by an expression; with `ties`, like SQL's rank()."""
+        return _top(self, (), None, k, by, ties, descending, name)
+
+    def union(self, *others: Stream, name: str | None = None) -> Stream:
+        """The rows of all these streams, which must have equal columns."""
+        self._only_added("union")
+        for other in others:
+            other._only_added("union")
+            self._same_app(other)
+            if not other.schema.equals(self.schema):
+                raise PlanError(
+                    f"union of '{self.name}' and '{other.name}': their columns differ",
+                    f"{_columns(self.schema)} and {_columns(other.schema)}",
+                    "Use select to give both the same columns, names and types.",
+                )
+        if not others:
+            raise PlanError(f"union on '{self.name}' has no other stream")
+        time = self.time if all(other.time == self.time for other in others) else None
+        return self._add(
+            plan.UnionNode,
+            "union",
+            name,
+            inputs=(self.name, *(other.name for other in others)),
+            time=time,
+        )
+
+    def join(
+        self, right: Stream, on: JoinOn, *, suffix: str = "_right", name: str | None = None, parallelism: int | None = None
+    ) -> Stream:
+        """Every pair of rows with equal keys, however far apart in time. The state grows with both streams.
+
+        `on` is a column that both have, a list of such columns, or "left_column = right_column [AND ...]"."""
+        return self._join(right, on, suffix, name, parallelism, time=None)
+
+    def interval_join(
+        self,
+        right: Stream,
+        on: JoinOn,
+        *,
+        lower: str,
+        upper: str,
+        upper_inclusive: bool = True,
+        suffix: str = "_right",
+        name: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Pairs with equal keys where the right row's time is between two expressions over the left row's columns.
+
+        `left.interval_join(right, "id = auction", lower="dateTime", upper="dateTime + INTERVAL 5 MINUTES")`. State is
+        dropped as the watermark passes."""
+        left_time = self._event_time("interval_join")
+        right_time = right._event_time("interval_join")
+        low, high = interval_bounds(self.name, lower, upper, self.schema)
+        offset = lower_offset_us(lower, left_time, self.schema)
+        names = joined_schema(self.schema, right.schema, suffix)
+        time = None
+        if offset is not None and offset >= 0:
+            # The right row is never older than the left one, so its time is the pair's.
+            renamed = names.names[len(self.schema.names) + right.schema.get_field_index(right_time.column)]
+            time = EventTime(renamed, right_time.offset_us)
+        return self._join(
+            right,
+            on,
+            suffix,
+            name,
+            parallelism,
+            time=time,
+            lower=low,
+            upper=high,
+            upper_inclusive=upper_inclusive,
+            lower_offset_us=offset,
+            left_time=left_time,
+            right_time=right_time,
+        )
+
+    def window_join(
+        self,
+        right: Stream,
+        on: JoinOn,
+        window: Window | None = None,
+        *,
+        suffix: str = "_right",
+        name: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Pairs with equal keys in the same window. Without `window`, both streams must come from windows already."""
+        if window is None:
+            for side in (self, right):
+                _needs_window_columns(side, "window_join")
+            return self._join(right, on, suffix, name, parallelism, time=EventTime("window_end", -1), windowed=True)
+        left_time = self._event_time("window_join")
+        right_time = right._event_time("window_join")
+        return self._join(
+            right,
+            on,
+            suffix,
+            name,
+            parallelism,
+            time=EventTime("window_end", -1),
+            windowed=True,
+            window=window,
+            left_time=left_time,
+            right_time=right_time,
+        )
+
+    def _join(
+        self,
+        right: Stream,
+        on: JoinOn,
+        suffix: str,
+        name: str | None,
+        parallelism: int | None,
+        **details: Any,
+    ) -> Stream:
+        self._same_app(right)
+        for side in (self, right):
+            side._only_added("join")
+        pairs = join_pairs(on, self.name, self.schema, right.name, right.schema)
+        schema = joined_schema(self.schema, right.schema, suffix)
+        right_names = tuple(schema.names[len(self.schema.names) :])
+        if details.get("window") is not None:
+            for column in ("window_start", "window_end"):
+                if column in schema.names:
+                    raise PlanError(f"window_join of '{self.name}': column '{column}' exists already", None, "Rename it.")
+                schema = schema.append(pa.field(column, TIMESTAMP))
+        return self._add(
+            plan.JoinNode,
+            "join",
+            name,
+            inputs=(self.name, right.name),
+            schema=schema,
+            parallelism=parallelism,
+            on=pairs,
+            right_names=right_names,
+            **details,
+        )
+
+    def apply(
+        self,
+        function: Function,
+        schema: pa.Schema | str,
+        *,
+        outputs: Mapping[str, pa.Schema | str] | None = None,
+        inputs: Mapping[str, Stream] | None = None,
+        name: str | None = None,
+        parallelism: int | None = None,
+    ) -> AppliedStream:
+        """A function of your own on batches, with state, timers and critical messages (see `stretto.Function`).
+
+        `schema` is what it sends on "out"; `outputs` names further outputs, read with `.output(name)`; `inputs` names
+        further input streams, told apart by `ctx.input` (this one is "in")."""
+        return _apply(self, None, function, schema, outputs, inputs, name, parallelism)
+
+    def sink(self, sink: Sink, *, name: str | None = None, parallelism: int | None = None) -> Stream:
+        """End the stream in a sink. A stream may have several sinks; returns the stream, so that verbs can go on."""
+        sink.check(self.schema)
+        self._add(plan.SinkNode, "sink", name, parallelism=parallelism, sink=sink)
+        return self
+
+    def _add(self, kind: type[plan.Node], verb: str, name: str | None, **fields: Any) -> Stream:
+        return Stream(self._app, self._node_for(kind, verb, name, **fields))
+
+    def _node_for(self, kind: type[plan.Node], verb: str, name: str | None, **fields: Any) -> plan.Node:
+        fields.setdefault("inputs", (self.name,))
+        fields.setdefault("schema", self.schema)
+        fields.setdefault("time", self.time)
+        fields.setdefault("changes_by", self._node.changes_by)
+        _positive_parallelism(fields.get("parallelism"), name or verb)
+        return self._app.add_node(kind(name=name or self._app.free_name(f"{self.name}.{verb}"), **fields))
+
+    def _event_time(self, verb: str) -> EventTime:
+        if self.time is None:
+            raise PlanError(
+                f"{verb} needs event time, and stream '{self.name}' has none",
+                "its source names no time column, or a select or map dropped it",
+                "Give time='column' at the source and keep that column.",
+            )
+        return self.time
+
+    def _only_added(self, verb: str) -> None:
+        if self._node.changes_by is not None:
+            raise PlanError(
+                f"{verb} cannot follow '{self.name}'",
+                f"its rows replace earlier rows with the same {', '.join(self._node.changes_by)}",
+                "Use select and sinks after a running aggregate, or aggregate in windows.",
+            )
+
+    def _same_app(self, other: Stream) -> None:
+        if other._app is not self._app:
+            raise PlanError(f"streams '{self.name}' and '{other.name}' belong to different apps")
+
+
+class AppliedStream(Stream):
+    """The first output of an applied function; `output` reaches the others."""
+
+    def output(self, name: str) -> Stream:
+        node = self._node
+        assert isinstance(node, plan.ApplyNode)
+        if name not in node.outputs:
+            known = ", ".join(sorted(node.outputs)) or "none"
+            raise PlanError(f"function '{self.name}' has no output '{name}'", f"declared outputs: {known}")
+        schema = node.outputs[name]
+        return self._add(
+            plan.OutputNode, name, None, schema=schema, time=self._time_in(schema), output=name, changes_by=None
+        )
+
+
+class KeyedStream:
+    """A stream with a key. Windows, running aggregates and functions with state come after it."""
+
+    def __init__(self, stream: Stream, keys: Sequence[str]) -> None:
+        self._stream = stream
+        names = {name.lower(): name for name in stream.schema.names}
+        self._keys = tuple(key if key in stream.schema.names else names[key.lower()] for key in keys)
+
+    def window(self, window: Window) -> WindowedStream:
+        """Event-time windows per key."""
+        return WindowedStream(self._stream, self._keys, window)
+
+    def aggregate(
+        self, *calls: Aggregate, name: str | None = None, parallelism: int | None = None, **named: Aggregate
+    ) -> Stream:
+        """A running aggregate per key, without windows: each change sends the key's new row."""
+        stream = self._stream
+        stream._only_added("aggregate")
+        parsed = _calls(stream, calls, named)
+        if not parsed:
+            raise PlanError(f"aggregate on '{stream.name}' computes nothing", None, 'Give it "count(*)" or the like.')
+        schema = pa.schema([*(stream.schema.field(key) for key in self._keys), *_call_fields(parsed)])
+        return stream._add(
+            plan.AggregateNode,
+            "aggregate",
+            name,
+            schema=_distinct(schema, stream.name),
+            time=None,
+            parallelism=parallelism,
+            changes_by=self._keys,
+            keys=self._keys,
+            calls=parsed,
+        )
+
+    def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
+        """Per key and window of a windowed stream, the rows ranked at most `k`."""
+        return _top(self._stream, self._keys, None, k, by, ties, descending, name)
+
+    def apply(
+        self,
+        function: Function,
+        schema: pa.Schema | str,
+        *,
+        outputs: Mapping[str, pa.Schema | str] | None = None,
+        inputs: Mapping[str, Stream] | None = None,
+        name: str | None = None,
+        parallelism: int | None = None,
+    ) -> AppliedStream:
+        """As `Stream.apply`, with rows of one key always at the same instance."""
+        return _apply(self._stream, self._keys, function, schema, outputs, inputs, name, parallelism)
+
+
+class WindowedStream:
+    """A stream cut into windows, with or without a key; it waits for an aggregate or a top."""
+
+    def __init__(self, stream: Stream, keys: tuple[str, ...], window: Window, lateness_us: int = 0) -> None:
+        stream._only_added("window")
+        if isinstance(window, Span):
+            for column in (window.start, window.end):
+                scalar = compile_scalar(f"`{column}`", stream.schema)
+                if not pa.types.is_timestamp(scalar.type):
+                    raise PlanError(f"a span needs timestamps, and '{column}' is {scalar.type}")
+            self._time: EventTime | None = stream.time
+        else:
+            self._time = stream._event_time("a window")
+        self._stream = stream
+        self._keys = keys
+        self._window = window
+        self._lateness_us = lateness_us
+
+    def allowed_lateness(self, lateness: Duration) -> WindowedStream:
+        """Keep windows for so long after they closed; a late row sends the updated result of its window again."""
+        lateness_us = duration_us(lateness, "the allowed lateness")
+        if lateness_us < 0:
+            raise PlanError("the allowed lateness is negative", repr(lateness), "Give zero or a positive duration.")
+        return WindowedStream(self._stream, self._keys, self._window, lateness_us)
+
+    def aggregate(
+        self, *calls: Aggregate, name: str | None = None, parallelism: int | None = None, **named: Aggregate
+    ) -> Stream:
+        """One row per key and window, when the window closes: keys, window_start, window_end, and the aggregates.
+
+        Without aggregates: the distinct keys of each window."""
+        stream = self._stream
+        parsed = _calls(stream, calls, named)
+        window = [pa.field("window_start", TIMESTAMP), pa.field("window_end", TIMESTAMP)]
+        schema = pa.schema([*(stream.schema.field(key) for key in self._keys), *window, *_call_fields(parsed)])
+        keyed_by_window = (*self._keys, "window_start", "window_end")
+        return stream._add(
+            plan.WindowAggregateNode,
+            "window",
+            name,
+            schema=_distinct(schema, stream.name),
+            time=EventTime("window_end", -1),
+            parallelism=_keyed_parallelism(parallelism, self._keys, stream.name),
+            changes_by=keyed_by_window if self._lateness_us else None,
+            keys=self._keys,
+            window=self._window,
+            calls=parsed,
+            lateness_us=self._lateness_us,
+        )
+
+    def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
+        """Per key and window, the rows ranked at most `k` by an expression, when the window closes."""
+        if self._lateness_us:
+            raise PlanError("top does not take allowed lateness", None, "Aggregate with lateness first, or drop it.")
+        return _top(self._stream, self._keys, self._window, k, by, ties, descending, name)
+
+
+def declared_schema(schema: pa.Schema | str) -> pa.Schema:
+    return parse_schema(schema) if isinstance(schema, str) else schema
+
+
+def _apply(
+    stream: Stream,
+    keys: tuple[str, ...] | None,
+    function: Function,
+    schema: pa.Schema | str,
+    outputs: Mapping[str, pa.Schema | str] | None,
+    inputs: Mapping[str, Stream] | None,
+    name: str | None,
+    parallelism: int | None,
+) -> AppliedStream:
+    stream._only_added("apply")
+    if not isinstance(function, Function):
+        raise PlanError(
+            f"apply on '{stream.name}' needs a stretto.Function",
+            f"it was given {type(function).__name__}",
+            "Subclass stretto.Function; for a plain Python function use map or flat_map.",
+        )
+    further = dict(inputs or {})
+    for other in further.values():
+        stream._same_app(other)
+        other._only_added("apply")
+        for key in keys or ():
+            compile_scalar(f"`{key}`", other.schema)
+    if keys is None and parallelism is None and function.discipline is not Discipline.STATELESS:
+        # State without a key belongs together unless the user says otherwise.
+        parallelism = 1
+    declared = declared_schema(schema)
+    node = stream._node_for(
+        plan.ApplyNode,
+        "apply",
+        name or stream._app.free_name(type(function).__name__),
+        inputs=(stream.name, *(other.name for other in further.values())),
+        schema=declared,
+        time=stream._time_in(declared),
+        parallelism=parallelism,
+        function=function,
+        keys=keys,
+        input_names=("in", *further),
+        outputs={output: declared_schema(text) for output, text in (outputs or {}).items()},
+    )
+    return AppliedStream(stream._app, node)
+
+
+def _top(
+    stream: Stream,
+    keys: tuple[str, ...],
+    window: Window | None,
+    k: int,
+    by: str,
+    ties: bool,
+    descending: bool,
+    name: str | None,
+) -> Stream:
+    stream._only_added("top")
+    if k < 1:
+        raise PlanError(f"top on '{stream.name}' must keep at least one row", f"k is {k}")
+    if window is None:
+        _needs_window_columns(stream, "top")
+    schema = stream.schema
+    for column in ("window_start", "window_end"):
+        if column not in schema.names:
+            schema = schema.append(pa.field(column, TIMESTAMP))
+    return stream._add(
+        plan.TopNode,
+        "top",
+        name,
+        schema=schema,
+        time=EventTime("window_end", -1),
+        keys=keys,
+        window=window,
+        order_by=compile_scalar(by, stream.schema),
+        k=k,
+        descending=descending,
+        ties=ties,
+    )
+
+
+def _calls(
+    stream: Stream, calls: Sequence[Aggregate], named: Mapping[str, Aggregate]
+) -> tuple[AggregateCall | UserAggregate, ...]:
+    parsed: list[AggregateCall | UserAggregate] = []
+    for alias, call in [*((None, call) for call in calls), *named.items()]:
+        if isinstance(call, str):
+            parsed.append(parse_aggregate(call, stream.schema, alias))
+            continue
+        for column in call.columns:
+            compile_scalar(f"`{column}`", stream.schema)
+        parsed.append(call if alias is None else call.named(alias))
+    return tuple(parsed)
+
+
+def _call_fields(calls: Sequence[AggregateCall | UserAggregate]) -> list[pa.Field]:
+    return [pa.field(call.name, call.type) for call in calls]
+
+
+def _distinct(schema: pa.Schema, stream: str) -> pa.Schema:
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise PlanError(
+            f"an aggregate on '{stream}' has two columns of one name", ", ".join(twice), 'Name them: total="sum(price)".'
+        )
+    return schema
+
+
+def _needs_window_columns(stream: Stream, verb: str) -> None:
+    missing = [column for column in ("window_start", "window_end") if column not in stream.schema.names]
+    if missing:
+        raise PlanError(
+            f"{verb} needs windows, and stream '{stream.name}' has no {' and no '.join(missing)}",
+            None,
+            "Put .window(...) before it, or keep window_start and window_end in select.",
+        )
+
+
+def _positive_parallelism(parallelism: int | None, name: str) -> None:
+    if parallelism is not None and parallelism < 1:
+        raise PlanError(f"the parallelism of '{name}' must be at least 1", f"it is {parallelism}")
+
+
+def _keyed_parallelism(parallelism: int | None, keys: tuple[str, ...], stream: str) -> int | None:
+    if parallelism is not None and parallelism > 1 and not keys:
+        raise PlanError(
+            f"a window without a key on '{stream}' has one partition",
+            f"a parallelism of {parallelism} was asked for",
+            "Key the stream with key_by, or leave the parallelism out.",
+        )
+    return parallelism
+
+
+def _columns(schema: pa.Schema) -> str:
+    return "(" + ", ".join(f"{field.name} {field.type}" for field in schema) + ")"

@@ -1,0 +1,31 @@
+"""Spark SQL expression strings, compiled once and run over Arrow batches with Spark's answers and Spark's types.
+
+`"price * 0.908 AS euros"` means here exactly what it means in Spark 4 (ANSI mode, UTC), so one program can run on
+actors, as a micro-batch query or as a batch query, and the three can be compared.
+
+This room must never know Spark itself, streams, state or time: it sees one batch and a schema. Text that it cannot
+run it refuses when it compiles; what depends on the data (overflow, division by zero) it refuses when it runs.
+
+Read next: `binder.py`, which turns a parsed text into a typed node; `vectors.py`, which says what a column is while
+an expression runs; `types.py` and `decimals.py`, for Spark's rules of promotion; `functions.py`, for what there is.
+"""
+
+from stretto.expressions.aggregates import AggregateCall, parse_aggregate
+from stretto.expressions.ddl import parse_schema
+from stretto.expressions.predicate import Predicate, compile_predicate
+from stretto.expressions.projection import Projection, compile_projection
+from stretto.expressions.scalar import Scalar, compile_scalar
+from stretto.expressions.types import spark_type_name
+
+__all__ = [
+    "AggregateCall",
+    "Predicate",
+    "Projection",
+    "Scalar",
+    "compile_predicate",
+    "compile_projection",
+    "compile_scalar",
+    "parse_aggregate",
+    "parse_schema",
+    "spark_type_name",
+]

@@ -1,0 +1,267 @@
+"""sqlglot's tree to a typed, runnable node: names looked up in the schema, operators handed to their rooms."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from stretto.errors import ExpressionError
+from stretto.expressions import comparisons, decimals, functions, logic, nested, times, types, vectors
+from stretto.expressions.arithmetic import arithmetic, negate
+from stretto.expressions.casts import cast
+from stretto.expressions.ddl import type_from_ast
+from stretto.expressions.nodes import Node, Site, constant, constant_argument, null
+from stretto.expressions.vectors import Value
+
+_ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
+_COMPARISON = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_SUFFIXES = {"L": types.BIGINT, "S": types.SMALLINT, "Y": types.TINYINT}
+
+
+def bind(tree: exp.Expression, schema: pa.Schema, whole: str) -> Node:
+    """The typed node for a tree over a schema; `whole` is the text that errors quote."""
+    return _Binder(schema, whole).bind(tree)
+
+
+def resolve(name: str, schema: pa.Schema, whole: str) -> str:
+    """The column that a name means; case does not matter, as in Spark."""
+    matches = [column for column in schema.names if column.lower() == name.lower()]
+    if len(matches) == 1:
+        return str(matches[0])
+    if matches:
+        raise ExpressionError(
+            f"column {name!r} is ambiguous", f"in the expression {whole!r}: {', '.join(matches)}", "rename one of them"
+        )
+    close = difflib.get_close_matches(name.lower(), [column.lower() for column in schema.names], 1)
+    original = [column for column in schema.names if close and column.lower() == close[0]]
+    hint = f"did you mean {original[0]!r}?" if original else "use one of those"
+    columns = ", ".join(schema.names) or "none"
+    raise ExpressionError(f"unknown column {name!r}", f"in the expression {whole!r}; columns: {columns}", hint)
+
+
+def read_column(name: str, kind: pa.DataType, site: Site) -> Node:
+    """A column of the batch."""
+    read = vectors.reader(kind)
+    described = f"{name!r} of type {kind}"
+
+    def run(batch: pa.RecordBatch) -> Value:
+        try:
+            array = batch.column(name)
+        except KeyError:
+            raise site.error(
+                f"the batch has no column {described}", None, "the batch must have the schema given"
+            ) from None
+        if array.type != kind:
+            raise site.error(f"the batch has {array.type} where {described} was expected") from None
+        return read(array)
+
+    return Node(
+        types.canonical(kind), run, site, frozenset((name,)), fractional=types.is_fractional(types.canonical(kind))
+    )
+
+
+class _Binder:
+    def __init__(self, schema: pa.Schema, whole: str) -> None:
+        self._schema = schema
+        self._whole = whole
+        self._forms: dict[type, Callable[[Any, Site], Node]] = {
+            exp.Paren: lambda tree, site: self.bind(tree.this),
+            exp.Column: self._column,
+            exp.Dot: lambda tree, site: nested.field(self.bind(tree.this), tree.expression.name, site),
+            exp.Literal: self._literal,
+            exp.RawString: lambda tree, site: constant(types.STRING, (pa.scalar(tree.name), None), site, literal=True),
+            exp.Boolean: lambda tree, site: constant(types.BOOLEAN, (np.bool_(tree.this), None), site, literal=True),
+            exp.Null: lambda tree, site: null(types.NULL, site),
+            exp.Interval: self._interval,
+            exp.Neg: self._negative,
+            exp.And: lambda tree, site: logic.conjunction(self.bind(tree.this), self.bind(tree.expression), site),
+            exp.Or: lambda tree, site: logic.disjunction(self.bind(tree.this), self.bind(tree.expression), site),
+            exp.Not: lambda tree, site: logic.negation(self.bind(tree.this), site),
+            exp.NullSafeEQ: self._null_safe,
+            exp.NullSafeNEQ: lambda tree, site: logic.negation(self._null_safe(tree, site), site),
+            exp.Is: self._is,
+            exp.In: self._in,
+            exp.Between: self._between,
+            exp.Like: self._like,
+            exp.ILike: self._like,
+            exp.Escape: self._like,
+            exp.RegexpLike: self._rlike,
+            exp.Case: self._case,
+            exp.If: self._if,
+            exp.Cast: self._cast,
+            exp.TryCast: self._cast,
+            exp.DPipe: lambda tree, site: functions.call(
+                "concat", [self.bind(tree.this), self.bind(tree.expression)], site
+            ),
+            exp.Anonymous: self._call,
+        }
+
+    def bind(self, tree: Any) -> Node:
+        site = Site(tree, self._whole)
+        kind = type(tree)
+        if kind in _ARITHMETIC:
+            return self._arithmetic(_ARITHMETIC[kind], tree, site)
+        if kind in _COMPARISON:
+            return comparisons.compare(_COMPARISON[kind], self.bind(tree.this), self.bind(tree.expression), site)
+        form = self._forms.get(kind)
+        if form is None:
+            raise site.error("an unsupported form", kind.__name__, "map() with a Python function covers the rest")
+        return form(tree, site)
+
+    def _column(self, tree: exp.Column, site: Site) -> Node:
+        parts = [part.name for part in tree.parts]
+        if isinstance(tree.this, exp.Star):
+            raise site.error("a star", "it stands for many columns", "name one column")
+        column = resolve(parts[0], self._schema, self._whole)
+        node = read_column(column, self._schema.field(column).type, site)
+        for part in parts[1:]:
+            node = nested.field(node, part, site)
+        return node
+
+    def _literal(self, tree: exp.Literal, site: Site) -> Node:
+        if tree.is_string:
+            return constant(types.STRING, (pa.scalar(tree.name, types.STRING), None), site, literal=True)
+        return number(tree.name, site)
+
+    def _negative(self, tree: exp.Neg, site: Site) -> Node:
+        # A minus before digits belongs to the literal: -2147483648 is an int, though 2147483648 is not.
+        if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
+            return number("-" + tree.this.name, site)
+        return negate(self.bind(tree.this), site)
+
+    def _interval(self, tree: exp.Interval, site: Site) -> Node:
+        unit = tree.args.get("unit")
+        if not isinstance(tree.this, exp.Literal) or not (unit is None or isinstance(unit, exp.Var)):
+            raise site.error("an unsupported interval", None, "write INTERVAL 5 SECONDS or INTERVAL '1 day 2 hours'")
+        return times.interval(tree.this.name, None if unit is None else unit.name, site)
+
+    def _arithmetic(self, operator: str, tree: Any, site: Site) -> Node:
+        left, right = self.bind(tree.this), self.bind(tree.expression)
+        return times.time_arithmetic(operator, left, right, site) or arithmetic(operator, left, right, site)
+
+    def _null_safe(self, tree: Any, site: Site) -> Node:
+        return comparisons.null_safe_equal(self.bind(tree.this), self.bind(tree.expression), site)
+
+    def _is(self, tree: exp.Is, site: Site) -> Node:
+        node = self.bind(tree.this)
+        if isinstance(tree.expression, exp.Null):
+            return comparisons.null_test(node, site)
+        return comparisons.null_safe_equal(logic.boolean(node, site), self.bind(tree.expression), site)
+
+    def _in(self, tree: exp.In, site: Site) -> Node:
+        if tree.args.get("query") or tree.args.get("field") or tree.args.get("unnest"):
+            raise site.error("an unsupported IN", "only a list of values can follow IN", "join the streams instead")
+        return comparisons.is_in(self.bind(tree.this), [self.bind(choice) for choice in tree.expressions], site)
+
+    def _between(self, tree: exp.Between, site: Site) -> Node:
+        if tree.args.get("symmetric"):
+            raise site.error("BETWEEN SYMMETRIC", "it is not Spark SQL", "use least() and greatest()")
+        node = self.bind(tree.this)
+        low = comparisons.compare(">=", node, self.bind(tree.args["low"]), site)
+        return logic.conjunction(low, comparisons.compare("<=", node, self.bind(tree.args["high"]), site), site)
+
+    def _like(self, tree: Any, site: Site) -> Node:
+        escape = "\\"
+        inner = tree
+        if isinstance(tree, exp.Escape):
+            escape = constant_argument(self.bind(tree.expression), types.STRING, "the escape character")
+            inner = tree.this
+        if not isinstance(inner, (exp.Like, exp.ILike)) or isinstance(inner.expression, (exp.Any, exp.All)):
+            raise site.error("an unsupported LIKE", None, "use one pattern per LIKE")
+        subject, pattern = self.bind(inner.this), self.bind(inner.expression)
+        node = comparisons.like(subject, pattern, site, escape, isinstance(inner, exp.ILike))
+        return logic.negation(node, site) if inner.args.get("negate") else node
+
+    def _rlike(self, tree: exp.RegexpLike, site: Site) -> Node:
+        node = comparisons.rlike(self.bind(tree.this), self.bind(tree.expression), site)
+        return logic.negation(node, site) if tree.args.get("negate") else node
+
+    def _case(self, tree: exp.Case, site: Site) -> Node:
+        subject = None if tree.this is None else self.bind(tree.this)
+        branches = []
+        for branch in tree.args["ifs"]:
+            condition = self.bind(branch.this)
+            if subject is not None:
+                condition = comparisons.compare("=", subject, condition, site)
+            branches.append((condition, self.bind(branch.args["true"])))
+        default = tree.args.get("default")
+        return logic.case(branches, None if default is None else self.bind(default), site)
+
+    def _if(self, tree: exp.If, site: Site) -> Node:
+        if tree.args.get("false") is None:
+            raise site.error("if takes 3 arguments", None, "write if(condition, then, otherwise)")
+        branch = (self.bind(tree.this), self.bind(tree.args["true"]))
+        return logic.case([branch], self.bind(tree.args["false"]), site)
+
+    def _cast(self, tree: Any, site: Site) -> Node:
+        if tree.args.get("safe"):
+            raise site.error("TRY_CAST is not supported", None, "use CAST, or map() with a Python function")
+        return cast(self.bind(tree.this), type_from_ast(tree.args["to"]), site)
+
+    def _call(self, tree: exp.Anonymous, site: Site) -> Node:
+        name = tree.name
+        if name.lower() == "struct":
+            return self._struct(tree, site)
+        if name.lower() not in functions.FUNCTIONS:
+            raise functions.unknown_function(name, site)
+        return functions.call(name, [self.bind(argument) for argument in tree.expressions], site)
+
+    def _struct(self, tree: exp.Anonymous, site: Site) -> Node:
+        """A field is named by its alias, or its column, or else by its place."""
+        names, nodes = [], []
+        for place, argument in enumerate(tree.expressions, start=1):
+            inner = argument.this if isinstance(argument, exp.Alias) else argument
+            named = isinstance(argument, (exp.Alias, exp.Column, exp.Dot))
+            names.append(argument.alias_or_name if named else f"col{place}")
+            nodes.append(self.bind(inner))
+        return nested.struct(names, nodes, site)
+
+
+def number(text: str, site: Site) -> Node:
+    """A number as Spark reads it: int or bigint by its size, decimal with a point, double with an exponent."""
+    bare, suffix = text, ""
+    for ending in ("BD", "L", "S", "Y", "D", "F"):
+        if text.upper().endswith(ending):
+            bare, suffix = text[: -len(ending)], ending
+            break
+    if suffix in _SUFFIXES:
+        return _integer(int(bare), _SUFFIXES[suffix], site)
+    if suffix in ("D", "F") or (not suffix and "e" in bare.lower()):
+        kind = types.FLOAT if suffix == "F" else types.DOUBLE
+        value = vectors.dtype_of(kind).type(float(bare))
+        if not np.isfinite(value):
+            raise site.error("a number out of range", None, "use a smaller one")
+        return constant(kind, (value, None), site, literal=True)
+    if not suffix and "." not in bare:
+        value = int(bare)
+        for kind in (types.INT, types.BIGINT):
+            info = np.iinfo(vectors.dtype_of(kind))
+            if int(info.min) <= value <= int(info.max):
+                return _integer(value, kind, site)
+    return _decimal(bare, site)
+
+
+def _integer(value: int, kind: pa.DataType, site: Site) -> Node:
+    dtype = vectors.dtype_of(kind)
+    if not int(np.iinfo(dtype).min) <= value <= int(np.iinfo(dtype).max):
+        raise site.error(f"{value} does not fit {types.spark_type_name(kind)}", None, "use a wider type")
+    return constant(kind, (dtype.type(value), None), site, literal=True)
+
+
+def _decimal(text: str, site: Site) -> Node:
+    # By its digits: Decimal's own arithmetic rounds to 28 of them.
+    sign, digits, exponent = Decimal(text).as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(-exponent, 0)
+    unscaled = int("".join(map(str, digits))) * 10 ** max(exponent, 0) * (-1 if sign else 1)
+    precision = max(len(str(abs(unscaled))), scale)
+    if precision > types.DECIMAL_DIGITS_MAX:
+        raise site.error("a number of more than 38 digits", None, "use fewer digits, or a double: 1e40")
+    kind = pa.decimal128(precision, scale)
+    return constant(kind, (decimals.fit(unscaled, None, kind, site), None), site, literal=True)

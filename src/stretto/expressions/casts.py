@@ -1,0 +1,260 @@
+"""CAST in ANSI mode: what does not fit or does not parse is an error, never a silent NULL.
+
+Casts of text go through Python for the rare forms (decimals, Java's way of writing doubles); the numeric ones and
+those between time types are numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stretto.expressions import decimals, texts, types
+from stretto.expressions.nodes import Node, Site, combine, elementwise, kernel, null
+from stretto.expressions.vectors import INT64_MAX, Value, arrow_operand, bound, dtype_of, is_wide, widened
+
+MICROS_PER_SECOND = 1_000_000
+MICROS_PER_DAY = 86_400 * MICROS_PER_SECOND
+#: Digits enough for any double at any scale.
+_EXACT = Context(prec=400)
+
+
+def cast(node: Node, kind: pa.DataType, site: Site) -> Node:
+    """The node as another type; itself when it has that type already."""
+    source = node.type
+    if source == kind:
+        return node
+    if source == types.NULL:
+        return null(kind, site)
+    build = _find(source, kind)
+    if build is None:
+        raise site.error(
+            f"cannot cast {types.spark_type_name(source)} to {types.spark_type_name(kind)}",
+            None,
+            "map() with a Python function covers other conversions",
+        )
+    return build(node, kind, site)
+
+
+def _find(source: pa.DataType, kind: pa.DataType) -> Callable[[Node, Any, Site], Node] | None:
+    if source == types.BOOLEAN and types.is_numeric(kind):
+        return _from_boolean
+    if types.is_numeric(source):
+        if types.is_integral(kind):
+            return _number_to_integral
+        if types.is_fractional(kind):
+            return _number_to_fractional
+        if types.is_decimal(kind):
+            return _number_to_decimal
+        if kind == types.BOOLEAN:
+            return lambda node, kind, site: elementwise(kind, lambda values: values != 0, site, (node,))
+        if kind == types.TIMESTAMP:
+            return _number_to_timestamp
+    if types.is_temporal(source) and types.is_temporal(kind):
+        return _between_times
+    if source == types.TIMESTAMP and types.is_numeric(kind):
+        return _timestamp_to_number
+    if kind == types.STRING:
+        return _to_string
+    if source == types.STRING:
+        return _from_string
+    return None
+
+
+def _from_boolean(node: Node, kind: Any, site: Site) -> Node:
+    as_int = elementwise(types.INT, lambda values: values.astype(np.int32), site, (node,))
+    return cast(as_int, kind, site)
+
+
+def _out_of_range(kind: pa.DataType, site: Site) -> Exception:
+    name = types.spark_type_name(kind)
+    return site.error(f"cast overflow to {name}", f"a value does not fit {name}", "use a wider type")
+
+
+def _number_to_integral(node: Node, kind: Any, site: Site) -> Node:
+    dtype = dtype_of(kind)
+    if types.is_integral(node.type) and dtype_of(node.type).itemsize <= dtype.itemsize:
+        return elementwise(kind, lambda values: values.astype(dtype), site, (node,))
+    info = np.iinfo(dtype)
+    low, high = int(info.min), int(info.max)
+    inner, source = node.run, node.type
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values, valid = inner(batch)
+        if types.is_fractional(source):
+            values = np.trunc(values)
+            # 2.0**63 is a double and INT64_MAX is not, so the upper limit is exclusive. NaN is in no range.
+            inside = (values >= float(low)) & (values < float(high + 1))
+        else:
+            if types.is_decimal(source):
+                values = _truncate_decimal(values, source.scale)
+            inside = (values >= low) & (values <= high)
+        if not np.all(inside if valid is None else inside | ~valid):
+            raise _out_of_range(kind, site)
+        if valid is not None:
+            values = np.where(inside, values, 0)[()]
+        return (values.astype(dtype) if hasattr(values, "astype") else dtype.type(values)), valid
+
+    return combine(kind, run, site, (node,), fallible=True)
+
+
+def _truncate_decimal(values: Any, scale: int) -> Any:
+    if scale == 0:
+        return values
+    divisor = 10**scale
+    if scale > 18:
+        values = widened(values)
+    quotient = abs(values) // divisor
+    return np.where(values < 0, -quotient, quotient)[()]
+
+
+def _number_to_fractional(node: Node, kind: Any, site: Site) -> Node:
+    dtype = dtype_of(kind)
+    if types.is_decimal(node.type):
+        scale = node.type.scale
+        return elementwise(kind, lambda values: decimals.to_double(values, scale).astype(dtype), site, (node,))
+    return elementwise(kind, lambda values: values.astype(dtype), site, (node,))
+
+
+def _number_to_decimal(node: Node, kind: Any, site: Site) -> Node:
+    inner = node.run
+    source_scale = 0 if types.is_fractional(node.type) else types.as_decimal(node.type).scale
+    fractional = types.is_fractional(node.type)
+    is_float = node.type == types.FLOAT
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values, valid = inner(batch)
+        if fractional:
+            finite = np.isfinite(values)
+            if not np.all(finite):
+                # Spark makes these NULL, even in ANSI mode.
+                valid = finite if valid is None else valid & finite
+            unscaled = _unscale_doubles(values, valid, kind, is_float)
+        else:
+            if not is_wide(values):
+                values = values.astype(np.int64)
+            unscaled = decimals.rescale(values, source_scale, kind.scale)
+        return decimals.fit(unscaled, valid, kind, site), valid
+
+    return combine(kind, run, site, (node,), fallible=True)
+
+
+def _unscale_doubles(values: Any, valid: Any, kind: Any, is_float: bool) -> Any:
+    """Java reads a double by its shortest decimal text, so 1.255 rounds to 1.26 though its binary value is below."""
+    if valid is not None:
+        values = np.where(valid, values, 0.0)[()]
+    step = Decimal(1).scaleb(-kind.scale)
+
+    def unscale(value: Any) -> int:
+        text = str(np.float32(value)) if is_float else repr(float(value))
+        return int(Decimal(text).quantize(step, ROUND_HALF_UP, _EXACT).scaleb(kind.scale, _EXACT))
+
+    return np.frompyfunc(unscale, 1, 1)(values)
+
+
+def _between_times(node: Node, kind: Any, site: Site) -> Node:
+    if kind == types.TIMESTAMP:
+        return elementwise(kind, lambda days: days.astype(np.int64) * MICROS_PER_DAY, site, (node,))
+    return elementwise(kind, lambda micros: (micros // MICROS_PER_DAY).astype(np.int32), site, (node,))
+
+
+def _timestamp_to_number(node: Node, kind: Any, site: Site) -> Node:
+    if types.is_fractional(kind):
+        dtype = dtype_of(kind)
+        return elementwise(kind, lambda micros: (micros / MICROS_PER_SECOND).astype(dtype), site, (node,))
+    seconds = elementwise(types.BIGINT, lambda micros: micros // MICROS_PER_SECOND, site, (node,))
+    if types.is_decimal(kind):
+        unscaled = elementwise(pa.decimal128(20, 6), lambda micros: micros, site, (node,))
+        return cast(unscaled, kind, site)
+    return cast(seconds, kind, site)
+
+
+def _number_to_timestamp(node: Node, kind: Any, site: Site) -> Node:
+    """A number is seconds since 1970."""
+    if types.is_fractional(node.type):
+        seconds = cast(node, types.DOUBLE, site)
+        return _scaled_to_micros(seconds, site, fractional=True)
+    if types.is_decimal(node.type):
+        return _scaled_to_micros(cast(node, pa.decimal128(38, 6), site), site, fractional=False)
+    return times_micros(cast(node, types.BIGINT, site), MICROS_PER_SECOND, site)
+
+
+def times_micros(node: Node, factor: int, site: Site) -> Node:
+    """A bigint of some unit since 1970 as a timestamp."""
+    inner, limit = node.run, INT64_MAX // factor
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values, valid = inner(batch)
+        if factor > 1 and bound(values) > limit:
+            over = (values > limit) | (values < -limit)
+            if np.any(over if valid is None else over & valid):
+                raise _out_of_range(types.TIMESTAMP, site)
+        return values * np.int64(factor), valid
+
+    if factor == 1:
+        return elementwise(types.TIMESTAMP, lambda values: values, site, (node,))
+    return combine(types.TIMESTAMP, run, site, (node,), fallible=True)
+
+
+def _scaled_to_micros(node: Node, site: Site, fractional: bool) -> Node:
+    if fractional:
+        micros = elementwise(types.DOUBLE, lambda seconds: seconds * MICROS_PER_SECOND, site, (node,))
+        return times_micros(cast(micros, types.BIGINT, site), 1, site)
+    unscaled = elementwise(pa.decimal128(38, 0), lambda values: values, site, (node,))
+    return times_micros(cast(unscaled, types.BIGINT, site), 1, site)
+
+
+def _to_string(node: Node, kind: Any, site: Site) -> Node:
+    source = node.type
+    if source in (types.BOOLEAN, types.DATE, types.BINARY) or types.is_integral(source):
+        return kernel(
+            kind, lambda values: pc.cast(values, types.STRING), site, (node,), fallible=source == types.BINARY
+        )
+    if source == types.TIMESTAMP:
+        return kernel(kind, texts.timestamp_text, site, (node,))
+    if types.is_fractional(source):
+        return _written(node, texts.java_double if source == types.DOUBLE else texts.java_float, site)
+    if types.is_decimal(source):
+        return _written(node, texts.plain_decimal(source.scale), site)
+    raise site.error(f"cannot cast {types.spark_type_name(source)} to string")
+
+
+def _written(node: Node, write: Callable[[Any], str], site: Site) -> Node:
+    """One Python call per row: only for the texts that no kernel writes as Java does."""
+    inner, vectorised = node.run, np.frompyfunc(write, 1, 1)
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values, valid = inner(batch)
+        if np.ndim(values) == 0 and (valid is None or np.ndim(valid) == 0):
+            return pa.scalar(write(values) if valid is None or valid else None, types.STRING), None
+        written = np.broadcast_to(vectorised(values), np.shape(values) or np.shape(valid))
+        return pa.array(
+            written, types.STRING, mask=None if valid is None else ~np.broadcast_to(valid, written.shape)
+        ), None
+
+    return combine(types.STRING, run, site, (node,))
+
+
+def _from_string(node: Node, kind: Any, site: Site) -> Node:
+    if kind == types.BINARY:
+        return kernel(kind, lambda strings: pc.cast(strings, types.BINARY), site, (node,))
+    parse = texts.parser(kind)
+    if parse is None:
+        raise site.error(f"cannot cast string to {types.spark_type_name(kind)}")
+    inner, name = node.run, types.spark_type_name(kind)
+
+    def run(batch: pa.RecordBatch) -> Value:
+        strings = arrow_operand(inner(batch), types.STRING)
+        try:
+            return parse(strings)
+        except texts.Unreadable as error:
+            raise site.error(
+                f"cannot cast {error.text!r} to {name}", f"it is not a {name}", "clean it first, or use map()"
+            ) from None
+
+    return combine(kind, run, site, (node,), fallible=True)

@@ -1,0 +1,266 @@
+"""`= <> < <= > >= <=> IN BETWEEN`, null tests and LIKE: what they compare and what they refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stretto.expressions import decimals, types
+from stretto.expressions.casts import cast
+from stretto.expressions.nodes import Node, Site, combine, constant_argument, elementwise, kernel, null
+from stretto.expressions.vectors import Value, is_null
+
+_UFUNCS: dict[str, Callable[..., Any]] = {
+    "=": np.equal,
+    "<>": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+_KERNELS = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+#: From here on a set is faster than comparing with each.
+_MANY_CHOICES = 4
+
+
+def compare(operator: str, left: Node, right: Node, site: Site) -> Node:
+    """`left operator right` for the six comparison operators."""
+    if _both_decimal_like(left.type, right.type):
+        return _compare_decimals(operator, left, right, site)
+    left, right = promoted((left, right), site)
+    kind = left.type
+    if kind in (types.STRING, types.BINARY):
+        return kernel(types.BOOLEAN, _KERNELS[operator], site, (left, right))
+    if types.is_nested(kind) or kind == types.MONTHS:
+        raise site.error(f"cannot compare {types.spark_type_name(kind)}", None, "compare their fields instead")
+    apply = _nan_aware(operator, right) if types.is_fractional(kind) else _UFUNCS[operator]
+    return elementwise(types.BOOLEAN, apply, site, (left, right))
+
+
+def _both_decimal_like(left: pa.DataType, right: pa.DataType) -> bool:
+    either = types.is_decimal(left) or types.is_decimal(right)
+    return either and all(types.is_decimal(kind) or types.is_integral(kind) for kind in (left, right))
+
+
+def _compare_decimals(operator: str, left: Node, right: Node, site: Site) -> Node:
+    """Compared at a common scale, exactly, whatever that takes."""
+    s1, s2, ufunc = types.as_decimal(left.type).scale, types.as_decimal(right.type).scale, _UFUNCS[operator]
+
+    def apply(a: Any, b: Any) -> Any:
+        a, b = decimals.align(_wide_enough(a), _wide_enough(b), s1, s2)
+        return np.asarray(ufunc(a, b), np.bool_)[()]
+
+    return elementwise(types.BOOLEAN, apply, site, (left, right))
+
+
+def _wide_enough(values: Any) -> Any:
+    return values.astype(np.int64) if getattr(values, "dtype", None) in (np.int8, np.int16, np.int32) else values
+
+
+def promoted(nodes: Sequence[Node], site: Site, strings_to_time: bool = True) -> list[Node]:
+    """All nodes cast to the type they meet in; a constant string beside a date or timestamp becomes one."""
+    kind: Any = types.NULL
+    for node in nodes:
+        if node.type == types.STRING and strings_to_time and not node.columns:
+            continue
+        met = types.wider(kind, node.type)
+        if met is None:
+            raise site.mismatch(kind, node.type)
+        kind = met
+    strings = [node for node in nodes if node.type == types.STRING]
+    if strings and kind == types.NULL:
+        kind = types.STRING
+    if strings and kind != types.STRING and not types.is_temporal(kind):
+        raise site.mismatch(*((kind, types.STRING) if nodes[0].type != types.STRING else (types.STRING, kind)))
+    return [cast(node, kind, site) for node in nodes]
+
+
+def _nan_aware(operator: str, right: Node) -> Callable[..., Any]:
+    """Spark puts NaN above every number and makes it equal to itself; IEEE, and so numpy, does neither."""
+    ufunc, isnan = _UFUNCS[operator], np.isnan
+    if not right.columns and right.constant[1] is None and not isnan(right.constant[0]):
+        # Beside an ordinary constant only > and >= differ, where a NaN on the left must win.
+        return (lambda a, b: ufunc(a, b) | isnan(a)) if operator in (">", ">=") else ufunc
+    if operator == "=":
+        return lambda a, b: (a == b) | (isnan(a) & isnan(b))
+    if operator == "<>":
+        return lambda a, b: (a != b) & ~(isnan(a) & isnan(b))
+    if operator == "<":
+        return lambda a, b: (a < b) | (isnan(b) & ~isnan(a))
+    if operator == "<=":
+        return lambda a, b: (a <= b) | isnan(b)
+    if operator == ">":
+        return lambda a, b: (a > b) | (isnan(a) & ~isnan(b))
+    return lambda a, b: (a >= b) | isnan(a)
+
+
+def null_safe_equal(left: Node, right: Node, site: Site) -> Node:
+    """`<=>`: true when both are null, and never null."""
+    equal = compare("=", left, right, site)
+    if types.NULL in (left.type, right.type):
+        other = right if left.type == types.NULL else left
+        return null_test(other, site) if other.type != types.NULL else null_test(left, site)
+    first, second, same = left.run, right.run, equal.run
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values, valid = same(batch)
+        if valid is None:
+            return values, None
+        both = is_null(first(batch), left.type) & is_null(second(batch), right.type)
+        return (values & valid) | both, None
+
+    return combine(types.BOOLEAN, run, site, (left, right, equal))
+
+
+def null_test(node: Node, site: Site) -> Node:
+    """`x IS NULL`."""
+    inner, kind = node.run, node.type
+    return combine(types.BOOLEAN, lambda batch: (is_null(inner(batch), kind), None), site, (node,))
+
+
+def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
+    """`x IN (...)`: true on a match, else null when x or a choice is null, else false."""
+    if not choices:
+        raise site.error("an empty IN list", None, "list at least one value")
+    known = [choice for choice in choices if choice.type != types.NULL]
+    has_null = len(known) < len(choices)
+    if node.type == types.NULL or not known:
+        return null(types.BOOLEAN, site)
+    if types.is_decimal(node.type) or any(types.is_decimal(choice.type) for choice in known):
+        promoted((node, *known), site)  # for its type check; decimals then compare exactly
+        equals = [compare("=", node, choice, site) for choice in known]
+    else:
+        node, *known = promoted((node, *known), site)
+        if node.type == types.STRING and not any(choice.columns for choice in known):
+            return _among_strings(node, known, has_null, site)
+        if len(known) > _MANY_CHOICES and _can_be_a_set(node.type, known):
+            return _among_numbers(node, known, has_null, site)
+        equals = [compare("=", node, choice, site) for choice in known]
+    runs = [equal.run for equal in equals]
+
+    def run(batch: pa.RecordBatch) -> Value:
+        found, valid = runs[0](batch)
+        for other in runs[1:]:
+            values, other_valid = other(batch)
+            if valid is None and other_valid is None:
+                found = found | values
+                continue
+            hit = _true(found, valid) | _true(values, other_valid)
+            valid = hit | (_known(valid) & _known(other_valid))
+            found = hit
+        if has_null:
+            found = _true(found, valid)
+            valid = found
+        return found, valid
+
+    return combine(types.BOOLEAN, run, site, equals)
+
+
+def _true(values: Any, valid: Any) -> Any:
+    return values if valid is None else values & valid
+
+
+def _known(valid: Any) -> Any:
+    return np.True_ if valid is None else valid
+
+
+def _among_strings(node: Node, choices: Sequence[Node], has_null: bool, site: Site) -> Node:
+    values = [constant_argument(choice, types.STRING, "a choice") for choice in choices]
+    has_null = has_null or None in values
+    wanted = pa.array([value for value in values if value is not None], types.STRING)
+    inner = node.run
+
+    def run(batch: pa.RecordBatch) -> Value:
+        strings = inner(batch)
+        operand = strings[0] if not isinstance(strings[0], pa.Scalar) else pa.array([strings[0]], types.STRING)
+        found = pc.is_in(operand, value_set=wanted).to_numpy(zero_copy_only=False)
+        if isinstance(strings[0], pa.Scalar):
+            found = found[0]
+        missing = is_null(strings, types.STRING)
+        if has_null:
+            return found, found
+        return found, (~missing if np.any(missing) else None)
+
+    return combine(types.BOOLEAN, run, site, (node,))
+
+
+def _can_be_a_set(kind: pa.DataType, choices: Sequence[Node]) -> bool:
+    exact = types.is_integral(kind) or types.is_temporal(kind)
+    return exact and all(not choice.columns and choice.constant[1] is None for choice in choices)
+
+
+def _among_numbers(node: Node, choices: Sequence[Node], has_null: bool, site: Site) -> Node:
+    wanted, inner = np.array([choice.constant[0] for choice in choices]), node.run
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values, valid = inner(batch)
+        found = np.isin(values, wanted)[()]
+        if not has_null:
+            return found, valid
+        hits = _true(found, valid)
+        return hits, hits
+
+    return combine(types.BOOLEAN, run, site, (node,))
+
+
+def like(node: Node, pattern: Node, site: Site, escape: str = "\\", ignore_case: bool = False) -> Node:
+    """`x LIKE pattern`, for a constant pattern."""
+    _require_string(node)
+    text = constant_argument(pattern, types.STRING, "the pattern of LIKE")
+    if text is None:
+        return null(types.BOOLEAN, site)
+    regex = _like_regex(text, escape, site)
+    return kernel(
+        types.BOOLEAN,
+        lambda strings: pc.match_substring_regex(strings, regex, ignore_case=ignore_case),
+        site,
+        (node,),
+    )
+
+
+def _like_regex(pattern: str, escape: str, site: Site) -> str:
+    parts, i = [], 0
+    while i < len(pattern):
+        char = pattern[i]
+        if char == escape:
+            if i + 1 == len(pattern) or pattern[i + 1] not in ("%", "_", escape):
+                raise site.error(
+                    "a stray escape character", f"the pattern is {pattern!r}", "escape only %, _ or itself"
+                )
+            parts.append(re.escape(pattern[i + 1]))
+            i += 1
+        else:
+            parts.append({"%": ".*", "_": "."}.get(char) or re.escape(char))
+        i += 1
+    return "(?s)^" + "".join(parts) + "$"
+
+
+def rlike(node: Node, pattern: Node, site: Site) -> Node:
+    """`x RLIKE pattern`: the pattern is found somewhere. RE2's syntax: no lookaround, no back-references."""
+    _require_string(node)
+    text = constant_argument(pattern, types.STRING, "the pattern of RLIKE")
+    if text is None:
+        return null(types.BOOLEAN, site)
+    try:
+        pc.match_substring_regex(pa.array([""]), text)
+    except pa.ArrowInvalid as error:
+        raise site.error("a bad regular expression", str(error), "patterns follow RE2: no lookaround") from None
+    return kernel(types.BOOLEAN, lambda strings: pc.match_substring_regex(strings, text), site, (node,))
+
+
+def _require_string(node: Node) -> None:
+    if node.type != types.STRING:
+        raise node.site.wrong_type("string", node.type)

@@ -1,0 +1,184 @@
+"""Decimal arithmetic on unscaled integers, with Spark's result types and HALF_UP rounding.
+
+int64 while the bounds show that the result fits; Python integers when they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stretto.expressions import types
+from stretto.expressions.nodes import Node, Site, combine
+from stretto.expressions.vectors import INT64_MAX, Value, both_valid, bound, is_wide, widened
+
+
+def operand_type(node: Node) -> Any:
+    """The decimal type a node has beside a decimal: a literal integer has just the digits it shows."""
+    if node.literal and types.is_integral(node.type):
+        return pa.decimal128(len(str(abs(int(node.constant[0])))), 0)
+    return types.as_decimal(node.type)
+
+
+def result_type(operator: str, left: Any, right: Any) -> Any:
+    """The type of `left operator right` for decimals of these types."""
+    p1, s1, p2, s2 = left.precision, left.scale, right.precision, right.scale
+    scale = max(s1, s2)
+    if operator in "+-":
+        return types.bounded(max(p1 - s1, p2 - s2) + scale + 1, scale)
+    if operator == "*":
+        return types.bounded(p1 + p2 + 1, s1 + s2)
+    if operator == "/":
+        scale = max(types.DECIMAL_SCALE_KEPT, s1 + p2 + 1)
+        return types.bounded(p1 - s1 + s2 + scale, scale)
+    return types.bounded(min(p1 - s1, p2 - s2) + scale, scale)
+
+
+def scale_up(values: Any, digits: int) -> Any:
+    """Multiply by a power of ten."""
+    if digits == 0:
+        return values
+    factor = 10**digits
+    if not is_wide(values) and bound(values) * factor <= INT64_MAX:
+        return values * np.int64(factor)
+    return widened(values) * factor
+
+
+def divide_half_up(values: Any, divisor: Any) -> Any:
+    """Integer division rounded to nearest, ties away from zero. No divisor may be zero."""
+    if not is_wide(values) and not is_wide(divisor) and 2 * bound(values) + bound(divisor) <= INT64_MAX:
+        top, bottom = np.abs(values), np.abs(divisor)
+    else:
+        values, divisor = widened(values), widened(divisor)
+        top, bottom = abs(values), abs(divisor)
+    quotient = (2 * top + bottom) // (2 * bottom)
+    return np.where((values < 0) != (divisor < 0), -quotient, quotient)[()]
+
+
+def rescale(values: Any, old: int, new: int) -> Any:
+    """Unscaled values at another scale."""
+    if new >= old:
+        return scale_up(values, new - old)
+    if old - new <= 18:
+        return divide_half_up(values, np.int64(10 ** (old - new)))
+    return divide_half_up(widened(values), 10 ** (old - new))
+
+
+def fit(values: Any, valid: Any, kind: Any, site: Site) -> Any:
+    """Raise when a value that is not null needs more digits than the type has; else int64 where possible."""
+    limit = 10**kind.precision
+    largest = bound(values)
+    if largest >= limit:
+        over = (values >= limit) | (values <= -limit)
+        if np.any(over if valid is None else over & valid):
+            raise site.error(
+                "decimal overflow", f"a value does not fit {types.spark_type_name(kind)}", "CAST to a wider type"
+            )
+    if is_wide(values) and largest <= INT64_MAX:
+        return values.astype(np.int64) if np.ndim(values) else np.int64(int(values))
+    return values
+
+
+def _align(left: Any, right: Any, left_scale: int, right_scale: int) -> tuple[Any, Any]:
+    scale = max(left_scale, right_scale)
+    return scale_up(left, scale - left_scale), scale_up(right, scale - right_scale)
+
+
+def align(left: Any, right: Any, left_scale: int, right_scale: int) -> tuple[Any, Any]:
+    """Both at the larger scale, both int64 or both Python integers, ready to compare."""
+    left, right = _align(left, right, left_scale, right_scale)
+    if is_wide(left) != is_wide(right):
+        return widened(left), widened(right)
+    return left, right
+
+
+def _fits_int64(limit: int, *values: Any) -> bool:
+    return limit <= INT64_MAX and not any(is_wide(value) for value in values)
+
+
+def _add(left: Any, right: Any, s1: int, s2: int, negate: bool) -> Any:
+    left, right = align(left, right, s1, s2)
+    if not _fits_int64(bound(left) + bound(right), left, right):
+        left, right = widened(left), widened(right)
+    return left - right if negate else left + right
+
+
+def _multiply(left: Any, right: Any) -> Any:
+    if not _fits_int64(bound(left) * bound(right), left, right):
+        left, right = widened(left), widened(right)
+    return left * right
+
+
+def _remainder(left: Any, right: Any, s1: int, s2: int) -> Any:
+    left, right = align(left, right, s1, s2)
+    if not is_wide(left):
+        return np.fmod(left, right)
+    rest = abs(left) % abs(right)
+    return np.where(left < 0, -rest, rest)[()]
+
+
+def _operate(operator: str, s1: int, s2: int, scale: int) -> Callable[[Any, Any], Any]:
+    """The unscaled result at its target scale."""
+    if operator in "+-":
+        exact = max(s1, s2)
+        return lambda left, right: rescale(_add(left, right, s1, s2, operator == "-"), exact, scale)
+    if operator == "*":
+        return lambda left, right: rescale(_multiply(left, right), s1 + s2, scale)
+    if operator == "/":
+        # The quotient of the unscaled integers has scale s1 - s2, so the dividend is scaled first.
+        shift = scale - s1 + s2
+
+        def divide(left: Any, right: Any) -> Any:
+            if shift < 0:
+                right = scale_up(right, -shift)
+            return divide_half_up(scale_up(left, max(shift, 0)), right)
+
+        return divide
+    return lambda left, right: rescale(_remainder(left, right, s1, s2), max(s1, s2), scale)
+
+
+def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
+    """`left operator right` where both are decimals or integers and at least one is a decimal."""
+    left_type, right_type = operand_type(left), operand_type(right)
+    kind = result_type(operator, left_type, right_type)
+    operate = _operate(operator, left_type.scale, right_type.scale, kind.scale)
+    first, second, divides = left.run, right.run, operator in "/%"
+
+    def run(batch: pa.RecordBatch) -> Value:
+        a, a_valid = first(batch)
+        b, b_valid = second(batch)
+        valid = both_valid(a_valid, b_valid)
+        a, b = _as_int64(a), _as_int64(b)
+        if divides:
+            b = nonzero(b, valid, site, operator)
+        return fit(operate(a, b), valid, kind, site), valid
+
+    return combine(kind, run, site, (left, right), fallible=True)
+
+
+def _as_int64(values: Any) -> Any:
+    """Integers of any width as int64, so that a product is not done in int8."""
+    return values if is_wide(values) or values.dtype == np.int64 else values.astype(np.int64)
+
+
+def nonzero(divisor: Any, valid: Any, site: Site, operator: str) -> Any:
+    """Raise when a row divides by zero; replace zeros under nulls, where the result does not matter."""
+    zero = divisor == 0
+    if not np.any(zero):
+        return divisor
+    if np.any(zero if valid is None else zero & valid):
+        fact = "remainder by zero" if operator == "%" else "division by zero"
+        raise site.error(fact, None, "guard it with nullif(divisor, 0), which makes the result NULL")
+    return np.where(zero, divisor + 1, divisor)[()]
+
+
+def to_double(values: Any, scale: int) -> Any:
+    """The nearest doubles to these decimals."""
+    if not is_wide(values) and scale <= 22 and bound(values) <= 2**53:
+        return values / np.float64(10**scale)
+    # Python divides integers with a single rounding.
+    quotient = widened(values) / 10**scale
+    return quotient.astype(np.float64) if np.ndim(quotient) else np.float64(quotient)

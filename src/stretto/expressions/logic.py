@@ -1,0 +1,157 @@
+"""Three-valued AND, OR and NOT, and the conditionals, which evaluate only what a row reaches.
+
+A row must not fail in a branch it does not take: `IF(b = 0, 0, a / b)`. Branches that cannot fail run for all rows,
+since that is cheaper than selecting rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stretto.expressions import types
+from stretto.expressions.casts import cast
+from stretto.expressions.comparisons import compare, promoted
+from stretto.expressions.nodes import Node, Site, combine, elementwise, null, selected
+from stretto.expressions.vectors import Value, arrow_mask, dtype_of, is_null, is_wide, null_of, widened
+
+
+def boolean(node: Node, site: Site) -> Node:
+    """The node, which must be a boolean."""
+    if node.type == types.NULL:
+        return null(types.BOOLEAN, node.site)
+    if node.type != types.BOOLEAN:
+        raise site.error(
+            "not a boolean", f"{node.site.part!r} is {types.spark_type_name(node.type)}", "compare it with something"
+        )
+    return node
+
+
+def conjunction(left: Node, right: Node, site: Site) -> Node:
+    return _connective(boolean(left, site), boolean(right, site), site, decisive=False)
+
+
+def disjunction(left: Node, right: Node, site: Site) -> Node:
+    return _connective(boolean(left, site), boolean(right, site), site, decisive=True)
+
+
+def _connective(left: Node, right: Node, site: Site, decisive: bool) -> Node:
+    """AND (`decisive` false) or OR (true): the decisive value on either side settles the row, null or not."""
+    first, second, fallible = left.run, selected(right), right.fallible
+    apply = np.logical_or if decisive else np.logical_and
+
+    def run(batch: pa.RecordBatch) -> Value:
+        a, a_valid = first(batch)
+        open_rows: Any = True
+        if fallible:
+            settled = a if decisive else ~a
+            open_rows = ~(settled if a_valid is None else settled & a_valid)
+        b, b_valid = second(batch, open_rows)
+        if a_valid is None and b_valid is None:
+            return apply(a, b), None
+        a_settles = a == decisive if a_valid is None else (a == decisive) & a_valid
+        b_settles = b == decisive if b_valid is None else (b == decisive) & b_valid
+        settled = a_settles | b_settles
+        known = (True if a_valid is None else a_valid) & (True if b_valid is None else b_valid)
+        return (settled if decisive else ~settled), settled | known
+
+    return combine(types.BOOLEAN, run, site, (left, right))
+
+
+def negation(node: Node, site: Site) -> Node:
+    return elementwise(types.BOOLEAN, np.logical_not, site, (boolean(node, site),))
+
+
+def case(branches: Sequence[tuple[Node, Node]], default: Node | None, site: Site) -> Node:
+    """`CASE WHEN ... THEN ... ELSE ... END`; the branches meet in one type."""
+    conditions = [boolean(condition, site) for condition, _ in branches]
+    otherwise = default if default is not None else null(types.NULL, site)
+    results = promoted([result for _, result in branches] + [otherwise], site, strings_to_time=False)
+    kind = results[0].type
+    tests = [selected(condition) for condition in conditions]
+    outcomes = [selected(result) for result in results]
+
+    def run(batch: pa.RecordBatch) -> Value:
+        waiting: Any = np.True_
+        masks, values = [], []
+        for test, outcome in zip(tests, outcomes, strict=False):
+            holds, valid = test(batch, waiting)
+            taken = waiting & (holds if valid is None else holds & valid)
+            masks.append(taken)
+            values.append(outcome(batch, taken))
+            waiting = waiting & ~taken
+        merged = outcomes[-1](batch, waiting)
+        for mask, value in zip(reversed(masks), reversed(values), strict=True):
+            merged = choose(mask, value, merged, kind)
+        return merged
+
+    return combine(kind, run, site, [*conditions, *results])
+
+
+def choose(mask: Any, chosen: Value, other: Value, kind: pa.DataType) -> Value:
+    """`chosen` where the mask is true, else `other`."""
+    if np.ndim(mask) == 0:
+        return chosen if mask else other
+    if types.is_arrow_kept(kind):
+        return pc.if_else(arrow_mask(mask), chosen[0], other[0]), None
+    if kind == types.NULL:
+        return null_of(kind)
+    a, b = chosen[0], other[0]
+    if is_wide(a) != is_wide(b):
+        a, b = widened(a), widened(b)
+    values: Any = np.where(mask, a, b)
+    if not is_wide(values) and values.dtype != dtype_of(kind):
+        values = values.astype(dtype_of(kind))
+    if chosen[1] is None and other[1] is None:
+        return values, None
+    return values, np.where(mask, True if chosen[1] is None else chosen[1], True if other[1] is None else other[1])
+
+
+def coalesce(nodes: Sequence[Node], site: Site) -> Node:
+    """The first that is not null; later ones run only for the rows still null."""
+    nodes = promoted(nodes, site, strings_to_time=False)
+    kind = nodes[0].type
+    first, rest = nodes[0].run, [selected(node) for node in nodes[1:]]
+
+    def run(batch: pa.RecordBatch) -> Value:
+        merged = first(batch)
+        for later in rest:
+            missing = is_null(merged, kind)
+            if not np.any(missing):
+                break
+            merged = choose(missing, later(batch, missing), merged, kind)
+        return merged
+
+    return combine(kind, run, site, nodes)
+
+
+def nullif(left: Node, right: Node, site: Site) -> Node:
+    """`left`, but null where both are equal."""
+    return case([(compare("=", left, right, site), null(left.type, site))], left, site)
+
+
+def extreme(nodes: Sequence[Node], largest: bool, site: Site) -> Node:
+    """`greatest` and `least`, which ignore nulls."""
+    nodes = promoted(nodes, site, strings_to_time=False)
+    kind = nodes[0].type
+    best = nodes[0]
+    for node in nodes[1:]:
+        best = _better(best, cast(node, kind, site), largest, site)
+    return best
+
+
+def _better(left: Node, right: Node, largest: bool, site: Site) -> Node:
+    wins = compare(">=" if largest else "<=", left, right, site)
+    first, second, test, kind = left.run, right.run, wins.run, left.type
+
+    def run(batch: pa.RecordBatch) -> Value:
+        a, b = first(batch), second(batch)
+        holds, valid = test(batch)
+        take_left = (holds if valid is None else holds & valid) | is_null(b, kind)
+        return choose(take_left & ~is_null(a, kind), a, b, kind)
+
+    return combine(kind, run, site, (left, right, wins))

@@ -1,0 +1,176 @@
+"""A typed expression, ready to run: what the binder builds from sqlglot's tree, bottom up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from stretto.errors import ExpressionError
+from stretto.expressions import types, vectors
+from stretto.expressions.vectors import Value
+
+Run = Callable[[pa.RecordBatch], Value]
+_NO_ROWS = pa.record_batch([], schema=pa.schema([]))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where in the user's text something happens, so that an error can quote it."""
+
+    tree: exp.Expression
+    whole: str
+
+    @property
+    def part(self) -> str:
+        """The part of the text in question, written out only when an error needs it."""
+        return self.tree.sql(dialect="spark", normalize_functions=False, comments=False)
+
+    def error(self, fact: str, detail: str | None = None, fix: str | None = None) -> ExpressionError:
+        quoted = f"in the expression {self.whole!r}"
+        return ExpressionError(f"{fact} in {self.part!r}", f"{detail}, {quoted}" if detail else quoted, fix)
+
+    def mismatch(self, left: pa.DataType, right: pa.DataType) -> ExpressionError:
+        names = f"{types.spark_type_name(left)} and {types.spark_type_name(right)}"
+        return self.error(
+            "types do not match", f"{names} have no common type here", "CAST one side to the other's type"
+        )
+
+    def wrong_type(self, wanted: str, got: pa.DataType) -> ExpressionError:
+        return self.error(f"wrong type {types.spark_type_name(got)}", f"expected {wanted}", "CAST it first")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A typed expression. `run` takes a batch and returns a value of `type`.
+
+    `literal` matters to Spark's decimal rules: the literal 5 beside a decimal is decimal(1,0), a folded 2 + 3 is not.
+    `fallible` says that running may raise, so a CASE runs it only on the rows that reach it.
+    """
+
+    type: pa.DataType
+    run: Run
+    site: Site
+    columns: frozenset[str] = frozenset()
+    fallible: bool = False
+    literal: bool = False
+    fractional: bool = False
+
+    @property
+    def constant(self) -> Value:
+        """The value of an expression that reads no column."""
+        return self.run(_NO_ROWS)
+
+
+def constant(kind: pa.DataType, value: Value, site: Site, literal: bool = False) -> Node:
+    return Node(kind, lambda batch: value, site, literal=literal)
+
+
+def null(kind: pa.DataType, site: Site) -> Node:
+    return constant(kind, vectors.null_of(kind), site)
+
+
+def combine(kind: pa.DataType, run: Run, site: Site, parts: Sequence[Node], fallible: bool = False) -> Node:
+    """A node over `parts`; one that reads no column is run once, here."""
+    node = Node(
+        kind,
+        run,
+        site,
+        frozenset().union(*(part.columns for part in parts)),
+        fallible or any(part.fallible for part in parts),
+        False,
+        types.is_fractional(kind) or any(part.fractional or types.is_fractional(part.type) for part in parts),
+    )
+    if node.columns or not parts:
+        return node
+    try:
+        with np.errstate(all="ignore"):
+            value = node.constant
+    except ExpressionError:
+        # It fails on every row; let it fail when a row reaches it, as in Spark.
+        return node
+    return replace(constant(kind, value, site), fractional=node.fractional)
+
+
+def elementwise(kind: pa.DataType, apply: Callable[..., Any], site: Site, parts: Sequence[Node]) -> Node:
+    """A numpy function of the values that cannot fail and is null where any part is null."""
+    if len(parts) == 1:
+        only = parts[0].run
+
+        def run_one(batch: pa.RecordBatch) -> Value:
+            values, valid = only(batch)
+            return apply(values), valid
+
+        return combine(kind, run_one, site, parts)
+    if len(parts) == 2:
+        first, second = parts[0].run, parts[1].run
+
+        def run_two(batch: pa.RecordBatch) -> Value:
+            left, left_valid = first(batch)
+            right, right_valid = second(batch)
+            return apply(left, right), vectors.both_valid(left_valid, right_valid)
+
+        return combine(kind, run_two, site, parts)
+    raise ValueError("elementwise takes one or two parts")
+
+
+def kernel(
+    kind: pa.DataType, apply: Callable[..., Any], site: Site, parts: Sequence[Node], fallible: bool = False
+) -> Node:
+    """An Arrow kernel over the parts, which handles nulls by itself."""
+    runs = [(part.run, part.type) for part in parts]
+
+    def run(batch: pa.RecordBatch) -> Value:
+        result = apply(*(vectors.arrow_operand(part(batch), part_type) for part, part_type in runs))
+        return vectors.from_arrow(result, kind)
+
+    return combine(kind, run, site, parts, fallible)
+
+
+def constant_argument(node: Node, wanted: pa.DataType, what: str) -> Any:
+    """The Python value of an argument that must not depend on the row."""
+    if node.type == types.NULL:
+        return None
+    if node.columns or node.type != wanted:
+        raise node.site.error(f"{what} must be a constant {types.spark_type_name(wanted)}")
+    operand = vectors.arrow_operand(node.constant, node.type)
+    return operand.as_py()
+
+
+def selected(node: Node) -> Callable[[pa.RecordBatch, Any], Value]:
+    """Run a node for the rows in a mask; a node that cannot fail is simply run for all of them."""
+    run, kind, names = node.run, node.type, sorted(node.columns)
+    if not node.fallible:
+        return lambda batch, mask: run(batch)
+
+    def run_selected(batch: pa.RecordBatch, mask: Any) -> Value:
+        count = int(np.count_nonzero(mask)) * (batch.num_rows if np.ndim(mask) == 0 else 1)
+        if count == 0 and (batch.num_rows or not mask.any()):
+            return vectors.null_of(kind)
+        if count == batch.num_rows or not names:
+            return run(batch)
+        return _scattered(run(batch.select(names).filter(pa.array(mask))), kind, mask)
+
+    return run_selected
+
+
+def _scattered(value: Value, kind: pa.DataType, mask: Any) -> Value:
+    values, valid = value
+    if types.is_arrow_kept(kind):
+        if isinstance(values, pa.Scalar):
+            return value
+        places = np.cumsum(mask) - 1
+        return values.take(pa.array(places, mask=~mask)), None
+    if np.ndim(values):
+        spread = np.zeros(len(mask), values.dtype)
+        spread[mask] = values
+        values = spread
+    if valid is not None and np.ndim(valid):
+        spread_valid = np.zeros(len(mask), np.bool_)
+        spread_valid[mask] = valid
+        valid = spread_valid
+    return values, valid

@@ -1,0 +1,65 @@
+"""A condition that keeps some rows of a batch, as `WHERE` does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stretto.errors import ExpressionError
+from stretto.expressions import types
+from stretto.expressions.scalar import compile_scalar
+
+
+class Predicate:
+    """A boolean expression over the rows of a batch. Make one with `compile_predicate`."""
+
+    __slots__ = ("_run", "columns", "schema", "sql", "text")
+
+    def __init__(self, text: str, schema: pa.Schema) -> None:
+        scalar = compile_scalar(text, schema)
+        if scalar.type != types.BOOLEAN:
+            raise ExpressionError(
+                f"the condition {text!r} is not a boolean",
+                f"it is {types.spark_type_name(scalar.type)}",
+                "compare it with something, for example = or IS NOT NULL",
+            )
+        self.text = text
+        self.schema = schema
+        self.sql = scalar.sql
+        self.columns = scalar.columns
+        self._run = scalar.run
+
+    def mask(self, batch: pa.RecordBatch) -> Any:
+        """A numpy boolean per row: true where the condition is true, false where it is false or null."""
+        values, valid = self._run(batch)
+        if valid is not None:
+            values = values & valid
+        return np.full(batch.num_rows, values) if np.ndim(values) == 0 else values
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows where the condition is true; the same batch when that is all of them."""
+        mask = self.mask(batch)
+        kept = int(np.count_nonzero(mask))
+        rows = batch.num_rows
+        if kept == rows:
+            return batch
+        if kept == 0:
+            return batch.slice(0, 0)
+        first = int(mask.argmax())
+        # Neighbours are a view: no column is copied. One row in a hundred is the common case.
+        if kept == 1 or mask[first : first + kept].all():
+            return batch.slice(first, kept)
+        return batch.filter(pa.array(mask))
+
+    def __repr__(self) -> str:
+        return f"Predicate({self.text!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return compile_predicate, (self.text, self.schema)
+
+
+def compile_predicate(text: str, schema: pa.Schema) -> Predicate:
+    """Parse, type-check and compile a condition."""
+    return Predicate(text, schema)

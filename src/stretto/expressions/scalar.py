@@ -1,0 +1,77 @@
+"""A compiled scalar expression: text and schema in, one Arrow array per batch out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from stretto.expressions import vectors
+from stretto.expressions.binder import bind, resolve
+from stretto.expressions.nodes import Node
+from stretto.expressions.parse import Parsed, parse
+from stretto.expressions.vectors import Value
+
+
+class Scalar:
+    """An expression over the rows of a batch. Make one with `compile_scalar`."""
+
+    __slots__ = ("_node", "column", "columns", "name", "schema", "sql", "text", "type")
+
+    def __init__(self, text: str, schema: pa.Schema, parsed: Parsed) -> None:
+        node = bind(parsed.tree, schema, text)
+        self.text = text
+        self.schema = schema
+        #: Spark SQL for the value, without an alias.
+        self.sql = parsed.body
+        #: The input column, when the expression is just that.
+        self.column = _bare_column(parsed.tree, schema, text)
+        self.name = parsed.alias or _spark_name(parsed)
+        # A bare column is passed on as it is, so it keeps its type, be it one that Spark does not have.
+        self.type: pa.DataType = schema.field(self.column).type if self.column else node.type
+        self.columns: frozenset[str] = node.columns
+        self._node: Node = node
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        """One value for each row of the batch."""
+        if self.column is not None:
+            return batch.column(self.column)
+        return vectors.to_arrow(self.run(batch), self.type, batch.num_rows)
+
+    def run(self, batch: pa.RecordBatch) -> Value:
+        """The values as this room keeps them while it computes."""
+        if not self._node.fractional:
+            return self._node.run(batch)
+        # Infinity and NaN are results to Spark, not incidents.
+        with np.errstate(all="ignore"):
+            return self._node.run(batch)
+
+    def __repr__(self) -> str:
+        return f"Scalar({self.text!r}: {self.type})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return compile_scalar, (self.text, self.schema)
+
+
+def compile_scalar(text: str, schema: pa.Schema) -> Scalar:
+    """Parse, type-check and compile one expression, which may have an alias."""
+    return Scalar(text, schema, parse(text))
+
+
+def quoted(name: str) -> str:
+    """A name as Spark reads it whatever it contains."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _bare_column(tree: exp.Expression, schema: pa.Schema, text: str) -> str | None:
+    if isinstance(tree, exp.Column) and len(tree.parts) == 1:
+        return resolve(tree.name, schema, text)
+    return None
+
+
+def _spark_name(parsed: Parsed) -> str:
+    if isinstance(parsed.tree, (exp.Column, exp.Dot)):
+        return parsed.tree.name
+    return parsed.body

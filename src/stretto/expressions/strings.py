@@ -1,0 +1,118 @@
+"""Functions of strings, over Arrow's kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stretto.expressions import types
+from stretto.expressions.casts import cast
+from stretto.expressions.nodes import Node, Site, constant_argument, kernel, null
+
+
+def string(node: Node, site: Site) -> Node:
+    """The node, which must be a string."""
+    if node.type == types.NULL:
+        return cast(node, types.STRING, site)
+    if node.type != types.STRING:
+        raise site.wrong_type("string", node.type)
+    return node
+
+
+def simple(apply: Callable[..., Any]) -> Callable[[Site, Node], Node]:
+    """A kernel from string to string."""
+    return lambda site, node: kernel(types.STRING, apply, site, (string(node, site),))
+
+
+def length(site: Site, node: Node) -> Node:
+    if node.type == types.BINARY:
+        return kernel(types.INT, lambda values: pc.cast(pc.binary_length(values), types.INT), site, (node,))
+    return kernel(types.INT, lambda values: pc.cast(pc.utf8_length(values), types.INT), site, (string(node, site),))
+
+
+def trim(apply: Callable[..., Any]) -> Callable[[Site, Node], Node]:
+    """Spark trims spaces only, not all white space."""
+    return simple(lambda values: apply(values, characters=" "))
+
+
+def concat(site: Site, *nodes: Node) -> Node:
+    """Null when any part is null."""
+    parts = [string(node, site) for node in nodes]
+    if not parts:
+        raise site.error("nothing to concatenate", None, "give at least one string")
+    return kernel(types.STRING, lambda *values: pc.binary_join_element_wise(*values, ""), site, parts)
+
+
+def substring(site: Site, node: Node, start: Node, size: Node | None = None) -> Node:
+    """1 is the first character, 0 too; a negative start counts from the end, and may begin before the text."""
+    text = string(node, site)
+    first = constant_argument(start, types.INT, "the start of substring")
+    count = 2**31 - 1 if size is None else constant_argument(size, types.INT, "the length of substring")
+    if first is None or count is None:
+        return null(types.STRING, site)
+    if count <= 0:
+        return kernel(types.STRING, lambda values: pc.utf8_slice_codeunits(values, 0, 0), site, (text,))
+    if first >= 0:
+        begin = max(first - 1, 0)
+        end = begin + count
+        return kernel(types.STRING, lambda values: pc.utf8_slice_codeunits(values, begin, end), site, (text,))
+    # Python's slices count from the end, and clip what lies before the text, just as Spark does.
+    stop = None if first + count >= 0 else first + count
+    return kernel(types.STRING, lambda values: pc.utf8_slice_codeunits(values, first, stop), site, (text,))
+
+
+def replace(site: Site, node: Node, search: Node, replacement: Node | None = None) -> Node:
+    text = string(node, site)
+    wanted = constant_argument(search, types.STRING, "what replace looks for")
+    new = "" if replacement is None else constant_argument(replacement, types.STRING, "what replace puts")
+    if wanted is None or new is None:
+        return null(types.STRING, site)
+    if not wanted:
+        return text
+    return kernel(
+        types.STRING, lambda values: pc.replace_substring(values, pattern=wanted, replacement=new), site, (text,)
+    )
+
+
+def split_part(site: Site, node: Node, delimiter: Node, index: Node) -> Node:
+    """The part number `index`, from the end when negative; an empty string when there is no such part."""
+    text = string(node, site)
+    mark = constant_argument(delimiter, types.STRING, "the delimiter of split_part")
+    place = constant_argument(index, types.INT, "the index of split_part")
+    if mark is None or place is None:
+        return null(types.STRING, site)
+    if place == 0:
+        raise site.error("index 0", "parts count from 1, or from -1 at the end", "use another index")
+
+    def pick(values: Any) -> Any:
+        scalar = isinstance(values, pa.Scalar)
+        array = pa.array([values.as_py()], types.STRING) if scalar else values
+        parts = pc.split_pattern(array, pattern=mark) if mark else pa.array([[v] for v in array.to_pylist()])
+        counts = pc.list_value_length(parts)
+        # An empty part before each list gives every row an index that exists.
+        wanted = place - 1 if place > 0 else place
+        reachable = pc.greater_equal(counts, abs(place))
+        position = pc.add(counts, wanted) if place < 0 else pa.repeat(pa.scalar(wanted, pa.int32()), len(array))
+        offsets = parts.offsets.slice(0, len(parts)) if len(parts) else pa.array([], pa.int32())
+        flat = pc.add(offsets, position)
+        chosen = parts.values.take(pc.if_else(reachable, flat, pa.scalar(None, pa.int32())))
+        result = pc.if_else(pc.fill_null(reachable, True), chosen, "")
+        return result[0] if scalar else result
+
+    return kernel(types.STRING, pick, site, (text,))
+
+
+def predicate(apply: Callable[..., Any]) -> Callable[[Site, Node, Node], Node]:
+    """startswith, endswith and contains, for a constant second argument."""
+
+    def build(site: Site, node: Node, pattern: Node) -> Node:
+        text = string(node, site)
+        wanted = constant_argument(pattern, types.STRING, "the second argument")
+        if wanted is None:
+            return null(types.BOOLEAN, site)
+        return kernel(types.BOOLEAN, lambda values: apply(values, pattern=wanted), site, (text,))
+
+    return build

@@ -1,0 +1,213 @@
+"""Values as text and text as values, in Java's spelling: what CAST to and from string reads and writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stretto.expressions import types
+from stretto.expressions.vectors import INT64_MAX, Value, bound, dtype_of, null_of, reader, validity
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_EXACT = Context(prec=400)
+_TRUE, _FALSE = pa.array(["t", "true", "y", "yes", "1"]), pa.array(["f", "false", "n", "no", "0"])
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NOT_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "infinity": float("inf")}
+_TIME = re.compile(
+    r"(?P<y>\d{4,6})(-(?P<m>\d{1,2})(-(?P<d>\d{1,2})([ T]"
+    r"((?P<H>\d{1,2}):(?P<M>\d{1,2})(:(?P<S>\d{1,2})(\.(?P<f>\d*))?)?)?\s*(?P<z>Z|UTC|[+-]\d{1,2}(:?\d{2})?)?)?)?)?"
+)
+_DATE = re.compile(r"(?P<y>\d{4,6})(-(?P<m>\d{1,2})(-(?P<d>\d{1,2})([ T].*)?)?)?", re.DOTALL)
+
+
+class Unreadable(Exception):
+    """A text that is not a value of the wanted type."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def timestamp_text(values: Any) -> Any:
+    """`2020-01-01 01:02:03.4`: no zeros at the end of the fraction, and no point without one."""
+    written = pc.strftime(values, format="%Y-%m-%d %H:%M:%S")
+    return pc.utf8_rtrim(pc.utf8_rtrim(written, characters="0"), characters=".")
+
+
+def java_double(value: Any) -> str:
+    return _java(float(value), repr(float(value)))
+
+
+def java_float(value: Any) -> str:
+    return _java(float(value), str(np.float32(value)))
+
+
+def _java(value: float, shortest: str) -> str:
+    """Java writes plain digits from 0.001 up to 10 million, and d.dddE±x outside."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    sign, digits, exponent = Decimal(shortest).as_tuple()
+    text = "".join(map(str, digits)).lstrip("0").rstrip("0") or "0"
+    lead = "-" if sign else ""
+    if text == "0":
+        return f"{lead}0.0"
+    assert isinstance(exponent, int)
+    point = len(digits) + exponent
+    if -3 < point <= 7:
+        padded = text.ljust(point, "0") if point > 0 else "0" * (1 - point) + text
+        whole = max(point, 1)
+        return f"{lead}{padded[:whole]}.{padded[whole:] or '0'}"
+    return f"{lead}{text[0]}.{text[1:] or '0'}E{point - 1}"
+
+
+def plain_decimal(scale: int) -> Callable[[Any], str]:
+    def write(unscaled: Any) -> str:
+        digits = str(abs(int(unscaled))).rjust(scale + 1, "0")
+        lead = "-" if unscaled < 0 else ""
+        return f"{lead}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{lead}{digits}"
+
+    return write
+
+
+def parser(kind: Any) -> Callable[[Any], Value] | None:
+    """How to read strings, an array or a scalar, as this type; None when Spark does not either."""
+    if types.is_integral(kind):
+        return _over_arrays(kind, lambda strings: _integers(strings, kind))
+    if kind == types.BOOLEAN:
+        return _over_arrays(kind, _booleans)
+    read: Callable[[str], Any] | None = None
+    if types.is_fractional(kind):
+        read = _read_double
+    elif types.is_decimal(kind):
+        read = _decimal_reader(kind)
+    elif kind == types.DATE:
+        read = read_date
+    elif kind == types.TIMESTAMP:
+        read = read_timestamp
+    return None if read is None else _over_arrays(kind, _row_by_row(read, kind))
+
+
+def _over_arrays(kind: Any, parse: Callable[[Any], Value]) -> Callable[[Any], Value]:
+    def run(strings: Any) -> Value:
+        if not isinstance(strings, pa.Scalar):
+            return parse(strings)
+        if not strings.is_valid:
+            return null_of(kind)
+        values, _ = parse(pa.array([strings.as_py()], types.STRING))
+        return values[0], None
+
+    return run
+
+
+def _require(ok: Any, strings: Any) -> None:
+    bad = pc.invert(pc.fill_null(ok, True))
+    if bad.true_count:
+        raise Unreadable(strings.filter(bad)[0].as_py())
+
+
+def _integers(strings: Any, kind: Any) -> Value:
+    trimmed = pc.utf8_trim_whitespace(strings)
+    _require(pc.match_substring_regex(trimmed, r"^[+-]?[0-9]+$"), strings)
+    plain = pc.utf8_ltrim(trimmed, characters="+")
+    try:
+        numbers = pc.cast(plain, kind)
+    except pa.ArrowInvalid as error:
+        found = re.search(r"'(.*)'", str(error))
+        raise Unreadable(found.group(1) if found else "a value") from None
+    return reader(kind)(numbers)
+
+
+def _booleans(strings: Any) -> Value:
+    lowered = pc.utf8_lower(pc.utf8_trim_whitespace(strings))
+    true = pc.is_in(lowered, value_set=_TRUE)
+    _require(pc.or_(pc.or_(true, pc.is_in(lowered, value_set=_FALSE)), pc.is_null(strings)), strings)
+    valid = None if strings.null_count == 0 else validity(strings)
+    return true.to_numpy(zero_copy_only=False), valid
+
+
+def _row_by_row(read: Callable[[str], Any], kind: Any) -> Callable[[Any], Value]:
+    def read_or_zero(text: str | None) -> Any:
+        return 0 if text is None else read(text)
+
+    vectorised = np.frompyfunc(read_or_zero, 1, 1)
+
+    def run(strings: Any) -> Value:
+        values = vectorised(strings.to_numpy(zero_copy_only=False))
+        valid = None if strings.null_count == 0 else validity(strings)
+        if types.is_decimal(kind):
+            return (values.astype(np.int64) if bound(values) <= INT64_MAX else values), valid
+        return values.astype(dtype_of(kind)), valid
+
+    return run
+
+
+def _read_double(text: str) -> float:
+    stripped = text.strip()
+    if _NUMBER.fullmatch(stripped.rstrip("dDfF")):
+        return float(stripped.rstrip("dDfF"))
+    bare = stripped.lower().lstrip("+-")
+    if bare not in _NOT_NUMBERS:
+        raise Unreadable(text)
+    return -_NOT_NUMBERS[bare] if stripped.startswith("-") else _NOT_NUMBERS[bare]
+
+
+def _decimal_reader(kind: Any) -> Callable[[str], int]:
+    step = Decimal(1).scaleb(-kind.scale)
+
+    def read(text: str) -> int:
+        if not _NUMBER.fullmatch(text.strip()):
+            raise Unreadable(text)
+        try:
+            unscaled = int(Decimal(text.strip()).quantize(step, ROUND_HALF_UP, _EXACT).scaleb(kind.scale, _EXACT))
+        except InvalidOperation:
+            raise Unreadable(text) from None
+        if abs(unscaled) >= 10**kind.precision:
+            raise Unreadable(text)
+        return unscaled
+
+    return read
+
+
+def read_date(text: str) -> int:
+    """Days since 1970."""
+    found = _DATE.fullmatch(text.strip())
+    if not found:
+        raise Unreadable(text)
+    try:
+        day = date(int(found["y"]), int(found["m"] or 1), int(found["d"] or 1))
+    except ValueError:
+        raise Unreadable(text) from None
+    return day.toordinal() - _EPOCH.toordinal()
+
+
+def read_timestamp(text: str) -> int:
+    """Microseconds since 1970; UTC unless the text has a zone."""
+    found = _TIME.fullmatch(text.strip())
+    if not found:
+        raise Unreadable(text)
+    micros = int((found["f"] or "0").ljust(6, "0")[:6])
+    hour, minute, second = (int(found[part] or 0) for part in "HMS")
+    day = int(found["y"]), int(found["m"] or 1), int(found["d"] or 1)
+    try:
+        moment = datetime(*day, hour, minute, second, micros, _zone(found["z"]))
+    except ValueError:
+        raise Unreadable(text) from None
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _zone(text: str | None) -> timezone:
+    if text in (None, "Z", "UTC"):
+        return UTC
+    sign = -1 if text[0] == "-" else 1
+    hours, _, minutes = text[1:].partition(":")
+    if not minutes and len(hours) > 2:
+        hours, minutes = hours[:-2], hours[-2:]
+    return timezone(sign * timedelta(hours=int(hours), minutes=int(minutes or 0)))

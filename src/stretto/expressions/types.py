@@ -1,0 +1,179 @@
+"""Spark's types as Arrow types: which are numeric, which type two of them meet in, and what Spark calls them.
+
+The rules are those of ANSI mode (Spark 4's default). Arrow has more types than Spark (unsigned integers, large
+strings, seconds and nanoseconds); `canonical` says which Spark type stands for each.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from stretto.errors import ExpressionError
+
+BOOLEAN = pa.bool_()
+TINYINT, SMALLINT, INT, BIGINT = pa.int8(), pa.int16(), pa.int32(), pa.int64()
+FLOAT, DOUBLE = pa.float32(), pa.float64()
+STRING, BINARY = pa.string(), pa.binary()
+DATE = pa.date32()
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+NULL = pa.null()
+#: Spark's INTERVAL DAY TO SECOND and INTERVAL YEAR TO MONTH.
+DURATION = pa.duration("us")
+MONTHS = pa.month_day_nano_interval()
+
+DECIMAL_DIGITS_MAX = 38
+#: Digits after the point that Spark keeps when a result needs more than 38 digits.
+DECIMAL_SCALE_KEPT = 6
+
+_INTEGRAL = (TINYINT, SMALLINT, INT, BIGINT)
+_INTEGRAL_DIGITS = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}
+_NAMES = {
+    BOOLEAN: "boolean",
+    TINYINT: "tinyint",
+    SMALLINT: "smallint",
+    INT: "int",
+    BIGINT: "bigint",
+    FLOAT: "float",
+    DOUBLE: "double",
+    STRING: "string",
+    BINARY: "binary",
+    DATE: "date",
+    NULL: "void",
+    DURATION: "interval day to second",
+    MONTHS: "interval year to month",
+}
+
+
+def is_integral(kind: pa.DataType) -> bool:
+    return kind in _INTEGRAL
+
+
+def is_fractional(kind: pa.DataType) -> bool:
+    return kind in (FLOAT, DOUBLE)
+
+
+def is_decimal(kind: pa.DataType) -> bool:
+    return bool(pat.is_decimal128(kind))
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    return is_integral(kind) or is_fractional(kind) or is_decimal(kind)
+
+
+def is_temporal(kind: pa.DataType) -> bool:
+    return kind in (DATE, TIMESTAMP)
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    return bool(pat.is_list(kind) or pat.is_struct(kind))
+
+
+def is_arrow_kept(kind: pa.DataType) -> bool:
+    """Values of these types stay Arrow arrays during evaluation; all others become numpy arrays."""
+    return kind in (STRING, BINARY) or is_nested(kind)
+
+
+_WIDENED = {
+    pa.uint8(): SMALLINT,
+    pa.uint16(): INT,
+    pa.uint32(): BIGINT,
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): FLOAT,
+    pa.large_string(): STRING,
+    pa.string_view(): STRING,
+    pa.large_binary(): BINARY,
+    pa.binary_view(): BINARY,
+    pa.date64(): DATE,
+}
+
+
+@lru_cache(maxsize=1024)
+def canonical(kind: pa.DataType) -> pa.DataType:
+    """The Arrow type that stands for `kind` in expressions: the nearest type that Spark has."""
+    if kind in _WIDENED:
+        return _WIDENED[kind]
+    if pat.is_timestamp(kind):
+        return TIMESTAMP
+    if pat.is_duration(kind):
+        return DURATION
+    if pat.is_fixed_size_binary(kind):
+        return BINARY
+    if pat.is_decimal(kind):
+        if kind.precision > DECIMAL_DIGITS_MAX:
+            raise ExpressionError(
+                f"type {kind} is too wide", "Spark's decimals have at most 38 digits", "cast it first"
+            )
+        return pa.decimal128(kind.precision, kind.scale)
+    if pat.is_dictionary(kind):
+        return canonical(kind.value_type)
+    if pat.is_list(kind) or pat.is_large_list(kind) or pat.is_fixed_size_list(kind):
+        return pa.list_(canonical(kind.value_type))
+    if pat.is_struct(kind):
+        return pa.struct([pa.field(f.name, canonical(f.type)) for f in kind])
+    return kind
+
+
+def spark_type_name(kind: pa.DataType) -> str:
+    """What Spark calls this type, e.g. "bigint", "decimal(24,3)", "array<string>"."""
+    if pat.is_timestamp(kind):
+        return "timestamp"
+    if pat.is_map(kind):
+        return f"map<{spark_type_name(kind.key_type)},{spark_type_name(kind.item_type)}>"
+    kind = canonical(kind)
+    if kind in _NAMES:
+        return _NAMES[kind]
+    if is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pat.is_list(kind):
+        return f"array<{spark_type_name(kind.value_type)}>"
+    if pat.is_struct(kind):
+        return "struct<" + ",".join(f"{f.name}:{spark_type_name(f.type)}" for f in kind) + ">"
+    raise ExpressionError(f"Spark has no type for Arrow's {kind}", None, "cast the column to a type that Spark has")
+
+
+def as_decimal(kind: pa.DataType) -> Any:
+    """The decimal that holds every value of an integral type; a decimal is its own."""
+    return kind if is_decimal(kind) else pa.decimal128(_INTEGRAL_DIGITS[kind], 0)
+
+
+def bounded(precision: int, scale: int) -> pa.DataType:
+    """A decimal of at most 38 digits; digits after the point go first, but not below six (precision-loss rule)."""
+    if precision <= DECIMAL_DIGITS_MAX:
+        return pa.decimal128(precision, scale)
+    integer_digits = precision - scale
+    kept = max(DECIMAL_DIGITS_MAX - integer_digits, min(scale, DECIMAL_SCALE_KEPT))
+    return pa.decimal128(DECIMAL_DIGITS_MAX, kept)
+
+
+def wider_decimal(left: Any, right: Any) -> pa.DataType:
+    """The decimal that two decimals meet in; integer digits are kept when 38 do not suffice."""
+    scale = max(left.scale, right.scale)
+    digits = max(left.precision - left.scale, right.precision - right.scale)
+    if digits + scale > DECIMAL_DIGITS_MAX:
+        return pa.decimal128(DECIMAL_DIGITS_MAX, max(0, DECIMAL_DIGITS_MAX - digits))
+    return pa.decimal128(digits + scale, scale)
+
+
+def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type both can be read as without a string cast, or None when there is none."""
+    if left == right or right == NULL:
+        return left
+    if left == NULL:
+        return right
+    if is_numeric(left) and is_numeric(right):
+        if is_integral(left) and is_integral(right):
+            return max(left, right, key=_INTEGRAL.index)
+        if is_fractional(left) or is_fractional(right):
+            # A float beside anything but a float becomes double, so that no digit of an integer is lost.
+            return DOUBLE
+        return wider_decimal(as_decimal(left), as_decimal(right))
+    if is_temporal(left) and is_temporal(right):
+        return TIMESTAMP
+    if pat.is_list(left) and pat.is_list(right):
+        inner = wider(left.value_type, right.value_type)
+        return None if inner is None else pa.list_(inner)
+    return None

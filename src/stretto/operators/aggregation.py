@@ -1,0 +1,127 @@
+"""Keys and aggregates together: which columns a row brings, and the table of partials that rows become.
+
+A table here is a list of columns: the keys, then the partial columns of each aggregate in turn. Windows, sessions and
+running aggregates differ only in what else they group by and in when they finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stretto.errors import PlanError
+from stretto.operators.accumulators import Call, Scalar, accumulator
+from stretto.operators.grouping import Column, Groups, Int64s, group, plain_type, take_columns
+from stretto.operators.user_aggregate import UserAggregate
+
+
+def column_index(schema: pa.Schema, name: str, what: str) -> int:
+    """Where a column is; a mistake in its name is told with the names there are."""
+    index: int = schema.get_field_index(name)
+    if index < 0:
+        raise PlanError(f"{what} is not a column of the input", f"'{name}'", f"Columns: {', '.join(schema.names)}.")
+    return index
+
+
+def decoded(array: pa.Array) -> pa.Array:
+    """The array without dictionary encoding: dictionaries of different batches do not agree."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+class Aggregation:
+    """Keys and aggregate calls over rows of a schema. `hidden` is how many unnamed key columns come before the keys."""
+
+    def __init__(
+        self, schema: pa.Schema, keys: Sequence[str], calls: Sequence[Call | UserAggregate], hidden: int = 0
+    ) -> None:
+        self._keys = [column_index(schema, name, "a key") for name in keys]
+        self._encoded = any(pa.types.is_dictionary(field.type) for field in schema)
+        self.accumulators = [accumulator(call) for call in calls]
+        self._expressions: list[Scalar | int] = []
+        self._reads = [
+            [self._input(expression) for expression in _expressions(schema, call)][: acc.arity]
+            for call, acc in zip(calls, self.accumulators, strict=True)
+        ]
+        self.hidden = hidden
+        self.keys = hidden + len(self._keys)
+        self.key_fields = [pa.field(schema.field(i).name, plain_type(schema.field(i).type)) for i in self._keys]
+        self.result_fields = [pa.field(acc.name, acc.result) for acc in self.accumulators]
+        self.objects = [
+            self.keys + place
+            for place, acc in enumerate(acc for acc in self.accumulators for _ in range(acc.width))
+            if acc.objects
+        ]
+        self.partial_types = [kind for acc in self.accumulators for kind in acc.partials]
+
+    def _input(self, expression: Scalar | int) -> int:
+        """The number of the input column for an expression; the same expression is evaluated once."""
+        for number, known in enumerate(self._expressions):
+            if known is expression or (isinstance(known, int) and known == expression):
+                return number
+            if (text := getattr(known, "sql", None)) is not None and text == getattr(expression, "sql", None):
+                return number
+        self._expressions.append(expression)
+        return len(self._expressions) - 1
+
+    def rows(self, batch: pa.RecordBatch) -> list[Column]:
+        """What is kept of a batch until it is grouped: its keys, then the arguments of the aggregates."""
+        columns = [batch.column(index) for index in self._keys]
+        for expression in self._expressions:
+            columns.append(batch.column(expression) if isinstance(expression, int) else expression.evaluate(batch))
+        return [decoded(column) for column in columns] if self._encoded else columns
+
+    def group(self, rows: int, columns: Sequence[Column], leading: Int64s | None) -> Groups:
+        return group(columns[: self.keys], rows, leading)
+
+    def lift(self, groups: Groups, columns: Sequence[Column]) -> list[Column]:
+        """A table of partials with one row per group, from rows."""
+        table = take_columns(columns[: self.keys], groups.sample)
+        inputs = columns[self.keys :]
+        for acc, reads in zip(self.accumulators, self._reads, strict=True):
+            table += acc.lift(groups, [inputs[number] for number in reads])
+        return table
+
+    def merge(self, groups: Groups, columns: Sequence[Column]) -> list[Column]:
+        """A table of partials with one row per group, from a table with several."""
+        table = take_columns(columns[: self.keys], groups.sample)
+        place = self.keys
+        for acc in self.accumulators:
+            table += acc.merge(groups, columns[place : place + acc.width])
+            place += acc.width
+        return table
+
+    def finish(self, columns: Sequence[Column]) -> list[pa.Array]:
+        """The results of the aggregates, one column each."""
+        results, place = [], self.keys
+        for acc in self.accumulators:
+            results.append(acc.finish(columns[place : place + acc.width]))
+            place += acc.width
+        return results
+
+
+def _expressions(schema: pa.Schema, call: Call | UserAggregate) -> list[Any]:
+    if isinstance(call, UserAggregate):
+        return [column_index(schema, name, f"a column that the aggregate '{call.name}' reads") for name in call.columns]
+    return [expression for expression in (call.argument, call.ordering) if expression is not None]
+
+
+def table_of(columns: Sequence[Column], objects: Sequence[int]) -> dict[str, Any]:
+    """Columns as plain data: an Arrow table of the Arrow columns, and lists of the Python objects."""
+    arrow = {f"c{place}": column for place, column in enumerate(columns) if place not in objects}
+    return {"table": pa.table(arrow), "objects": {str(place): list(columns[place]) for place in objects}}
+
+
+def columns_of(content: dict[str, Any]) -> list[Column]:
+    """The columns that `table_of` gave."""
+    table, objects = content["table"], content["objects"]
+    found: dict[int, Column] = {int(name[1:]): _one_array(table.column(name)) for name in table.column_names}
+    for place, values in objects.items():
+        found[int(place)] = np.fromiter(values, object, len(values))
+    return [found[place] for place in range(len(found))]
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])

@@ -1,0 +1,133 @@
+"""The interval join: equal keys, and the right row's time between two bounds that the left row gives.
+
+Rows before the watermark are late: they are dropped and counted, so that the results do not depend on when the state
+was last cleaned. A left row is forgotten once its upper bound is passed. A right row is forgotten once every left row
+to come has its lower bound past it, which can be known only when that bound is the left row's time plus a constant.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from stretto.actors.function import EVENT_TIME_MAX_US
+from stretto.actors.partitioning import hash_columns, null_mask, times_us
+from stretto.operators.join_base import LEFT, RIGHT, Join, KeyedSide, Mask, On, RowFilter, rows_where, side_keys
+from stretto.operators.row_buffer import Entries, Indexed, Integers, Match, sort_entries
+from stretto.operators.windows import EventTime
+
+
+class TimeExpression(Protocol):
+    """A compiled expression that gives a timestamp per row."""
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array: ...
+
+
+class IntervalJoin(Join):
+    """Pairs with equal keys and lower(left) <= right's time <= upper(left), `<` when not `upper_inclusive`.
+
+    `lower_offset_us` is the constant c when lower(left) is the left row's event time plus c, and None when no such
+    constant is known, in which case right rows are kept until the end.
+    """
+
+    def __init__(
+        self,
+        left_schema: pa.Schema,
+        right_schema: pa.Schema,
+        on: On,
+        output: pa.Schema,
+        left_time: EventTime,
+        right_time: EventTime,
+        lower: TimeExpression,
+        upper: TimeExpression,
+        upper_inclusive: bool = True,
+        lower_offset_us: int | None = None,
+        residual: RowFilter | None = None,
+    ) -> None:
+        left = _BoundsSide(left_schema, side_keys(on, LEFT), left_time, lower, upper, upper_inclusive)
+        right = _PointSide(right_schema, side_keys(on, RIGHT), right_time, lower_offset_us)
+        super().__init__(left, right, on, output, residual)
+
+    def _pairs_match(self, probe: Entries, match: Match, from_left: bool) -> Mask | None:
+        if from_left:
+            (lower,), until, (time,) = probe.marks, probe.expires_us, match.entries.marks
+            bounds, point = match.probe, match.stored
+        else:
+            (lower,), until, (time,) = match.entries.marks, match.entries.expires_us, probe.marks
+            bounds, point = match.stored, match.probe
+        assert until is not None
+        times = time[point]
+        mask: Mask = (lower[bounds] <= times) & (times < until[bounds])
+        return mask
+
+
+class _TimedSide(KeyedSide):
+    """One side with an event time: rows with a null key and late rows are left out."""
+
+    def __init__(self, schema: pa.Schema, keys: tuple[str, ...], time: EventTime) -> None:
+        super().__init__(schema, keys)
+        self.time = time
+
+    def _on_time(self, rows: pa.RecordBatch, watermark_us: int) -> tuple[pa.RecordBatch, int]:
+        """The rows with valid keys that are not late, and the number of those that are."""
+        rows = rows_where(rows, self.valid_keys(rows))
+        column = rows.column(self.time.column)
+        on_time: Mask = times_us(column) - self.time.offset_us >= watermark_us
+        if column.null_count:
+            on_time |= null_mask(column)
+        return rows_where(rows, on_time), len(on_time) - int(np.count_nonzero(on_time))
+
+
+class _BoundsSide(_TimedSide):
+    """Left: the mark is the lower bound, and the entry expires at the upper one, written as an exclusive bound."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: tuple[str, ...],
+        time: EventTime,
+        lower: TimeExpression,
+        upper: TimeExpression,
+        upper_inclusive: bool,
+    ) -> None:
+        super().__init__(schema, keys, time)
+        self._lower = lower
+        self._upper = upper
+        self._upper_inclusive = upper_inclusive
+
+    def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
+        rows, late_rows = self._on_time(rows, watermark_us)
+        lower_column, upper_column = self._lower.evaluate(rows), self._upper.evaluate(rows)
+        lower, until = times_us(lower_column), times_us(upper_column)
+        if self._upper_inclusive:
+            until = _just_after(until)
+        if lower_column.null_count or upper_column.null_count:
+            mask = ~(null_mask(lower_column) | null_mask(upper_column))
+            rows, lower, until = rows_where(rows, mask), lower[mask], until[mask]
+        return Indexed(rows, sort_entries(hash_columns(rows, self.keys), (lower,), until), late_rows)
+
+
+class _PointSide(_TimedSide):
+    """Right: the mark is the row's time."""
+
+    def __init__(self, schema: pa.Schema, keys: tuple[str, ...], time: EventTime, lower_offset_us: int | None) -> None:
+        super().__init__(schema, keys, time)
+        self._lower_offset_us = lower_offset_us
+
+    def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
+        rows, late_rows = self._on_time(rows, watermark_us)
+        if rows.column(self.time.column).null_count:
+            rows = rows_where(rows, ~null_mask(rows.column(self.time.column)))
+        times = times_us(rows.column(self.time.column)) - self.time.offset_us
+        if self._lower_offset_us is None:
+            expires_us = np.full(len(times), EVENT_TIME_MAX_US, dtype=np.int64)
+        else:
+            expires_us = _just_after(times - self._lower_offset_us)
+        return Indexed(rows, sort_entries(hash_columns(rows, self.keys), (times,), expires_us), late_rows)
+
+
+def _just_after(times: Integers) -> Integers:
+    after: Integers = np.minimum(times, EVENT_TIME_MAX_US - 1) + 1
+    return after

@@ -1,0 +1,386 @@
+"""Panes: where in event time rows belong, and the columnar state that keeps partials by pane until windows close.
+
+A pane is the greatest common divisor of a window's size and slide, so that each row is kept once and windows are put
+together from whole panes. A window that rows bring along is a pane of its own. Buckets are numbers of panes, or the
+ends of such windows; windows are numbered likewise, in the order of their ends.
+
+The state is a buffer of raw rows, grouped a few thousand at a time, and runs of partials sorted by bucket, in which
+each is at least twice as long as the next (as in a log-structured merge tree): what a group costs in memory is
+bounded by a constant, what a row costs in time by a logarithm, and a window is found by binary search.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stretto.actors.function import EVENT_TIME_MIN_US
+from stretto.errors import PlanError
+from stretto.operators.aggregation import column_index, columns_of, table_of
+from stretto.operators.grouping import (
+    INT64_MAX,
+    INT64_MIN,
+    Bools,
+    Column,
+    Int64s,
+    concat_columns,
+    fixed_array,
+    fixed_values,
+    slice_column,
+)
+from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
+from stretto.state import State
+
+WINDOW_TYPE = pa.timestamp("us", tz="UTC")
+BUFFER_ROWS_MAX = 16_384
+SMALL_RUN_ROWS_MAX = 8_192
+
+_INT64 = np.dtype(np.int64)
+_US_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def times_us(array: pa.Array) -> Int64s:
+    """Microseconds since the epoch, without a copy where the column has that unit; rows must not be null."""
+    kind = array.type
+    if pa.types.is_date32(kind):
+        return fixed_values(array, np.dtype(np.int32)).astype(np.int64) * 86_400_000_000
+    values = fixed_values(array, _INT64)
+    if kind.unit == "us":
+        return values
+    if kind.unit == "ns":
+        return values // 1_000
+    return values * _US_PER_UNIT[kind.unit]
+
+
+def timestamps(values: Int64s) -> pa.Array:
+    return fixed_array(values, WINDOW_TYPE)
+
+
+def time_index(schema: pa.Schema, name: str) -> int:
+    index = column_index(schema, name, "the time column")
+    kind = schema.field(index).type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date32(kind)):
+        raise PlanError("the time column is not a timestamp", f"'{name}' is {kind}", "CAST it to TIMESTAMP first.")
+    return index
+
+
+class Placed(NamedTuple):
+    """A batch in event time: rows without a time are gone, and `bucket` is one number if all rows share it."""
+
+    batch: pa.RecordBatch
+    bucket: int | Int64s
+    low: int
+    high: int
+    hidden: list[Column]
+    dropped: int
+
+
+class Shape(Protocol):
+    """How rows fall into buckets and how windows are made of buckets."""
+
+    hidden: int
+    whole: bool  # each window is one bucket
+
+    def place(self, batch: pa.RecordBatch) -> Placed | None:
+        """Find the buckets of a batch; None when there is no row with a time, after counting them."""
+
+    def closed(self, watermark_us: int) -> int:
+        """The last window that ends at or before the watermark."""
+
+    def windows(self, buckets: Any) -> tuple[Any, Any]:
+        """The first and the last window that each bucket belongs to."""
+
+    def buckets(self, first: int, last: int) -> tuple[int, int]:
+        """The least bucket of the first window, and the greatest of the last."""
+
+    def bounds(self, windows: Int64s, columns: Sequence[Column]) -> tuple[Int64s, Int64s]:
+        """Start and end of the windows; `columns` are those of the table beside them."""
+
+
+def _without_null(batch: pa.RecordBatch, indices: Sequence[int]) -> pa.RecordBatch:
+    for index in indices:
+        if batch.column(index).null_count:
+            batch = batch.filter(batch.column(index).is_valid())
+    return batch
+
+
+class Paned:
+    """Tumbling and hopping windows over a time column."""
+
+    hidden = 0
+
+    def __init__(self, schema: pa.Schema, time: EventTime, window: Tumbling | Hopping) -> None:
+        self._column = time_index(schema, time.column)
+        self._size, self._slide, self._origin = window.size_us, window.slide_us, window.origin_us
+        self._pane = math.gcd(self._size, self._slide)
+        self._shift = time.offset_us + self._origin
+        self._panes_per_slide = self._slide // self._pane
+        self._panes_per_window = self._size // self._pane
+        self.whole = self._size == self._slide
+
+    def place(self, batch: pa.RecordBatch) -> Placed | None:
+        rows = batch.num_rows
+        batch = _without_null(batch, (self._column,))
+        if not batch.num_rows:
+            return None
+        times = times_us(batch.column(self._column))
+        low = (int(times.min()) - self._shift) // self._pane
+        high = (int(times.max()) - self._shift) // self._pane
+        if low == high:
+            return Placed(batch, low, low, high, [], rows - batch.num_rows)
+        buckets = (times - self._shift if self._shift else times) // self._pane
+        return Placed(batch, buckets, low, high, [], rows - batch.num_rows)
+
+    def closed(self, watermark_us: int) -> int:
+        return (watermark_us - self._origin - self._size) // self._slide
+
+    def windows(self, buckets: Any) -> tuple[Any, Any]:
+        if self.whole:
+            return buckets, buckets
+        first = (buckets - self._panes_per_window) // self._panes_per_slide + 1
+        return first, buckets // self._panes_per_slide
+
+    def buckets(self, first: int, last: int) -> tuple[int, int]:
+        return first * self._panes_per_slide, last * self._panes_per_slide + self._panes_per_window - 1
+
+    def bounds(self, windows: Int64s, columns: Sequence[Column]) -> tuple[Int64s, Int64s]:
+        starts = windows * self._slide + self._origin
+        return starts, starts + self._size
+
+
+class Spanned:
+    """Windows that rows bring along. The bucket is the end; the start is a hidden key."""
+
+    hidden = 1
+    whole = True
+
+    def __init__(self, schema: pa.Schema, window: Span) -> None:
+        self._start = time_index(schema, window.start)
+        self._end = time_index(schema, window.end)
+
+    def place(self, batch: pa.RecordBatch) -> Placed | None:
+        rows = batch.num_rows
+        batch = _without_null(batch, (self._start, self._end))
+        if not batch.num_rows:
+            return None
+        ends = times_us(batch.column(self._end))
+        starts = fixed_array(times_us(batch.column(self._start)), pa.int64())
+        low, high = int(ends.min()), int(ends.max())
+        return Placed(batch, low if low == high else ends, low, high, [starts], rows - batch.num_rows)
+
+    def closed(self, watermark_us: int) -> int:
+        return watermark_us
+
+    def windows(self, buckets: Any) -> tuple[Any, Any]:
+        return buckets, buckets
+
+    def buckets(self, first: int, last: int) -> tuple[int, int]:
+        return first, last
+
+    def bounds(self, windows: Int64s, columns: Sequence[Column]) -> tuple[Int64s, Int64s]:
+        return fixed_values(columns[0], _INT64), windows
+
+
+def shape_of(schema: pa.Schema, time: EventTime | None, window: Tumbling | Hopping | Span) -> Shape:
+    if isinstance(window, Span):
+        return Spanned(schema, window)
+    if time is None:
+        raise PlanError("the stream has no event time", None, "Say which column is the time before you window it.")
+    return Paned(schema, time, window)
+
+
+class Run(NamedTuple):
+    """A table sorted by bucket. It may be a slice; `held` is then how many rows of memory it keeps alive."""
+
+    buckets: Int64s
+    columns: list[Column]
+    held: int = 0
+
+    def slice(self, low: int, high: int) -> Run:
+        """The rows of the buckets from `low` to `high`, both included."""
+        start = (
+            int(np.searchsorted(self.buckets, max(low, INT64_MIN), "left")) if low <= INT64_MAX else len(self.buckets)
+        )
+        stop = int(np.searchsorted(self.buckets, min(high, INT64_MAX), "right")) if high >= INT64_MIN else 0
+        if start == 0 and stop == len(self.buckets):
+            return self
+        stop = max(start, stop)
+        columns = [slice_column(column, start, stop) for column in self.columns]
+        return Run(self.buckets[start:stop], columns, max(self.held, len(self.buckets)))
+
+
+class Raw(NamedTuple):
+    """Rows as they came: their bucket or buckets, how many, and their columns."""
+
+    bucket: int | Int64s
+    rows: int
+    columns: list[Column]
+
+
+class Kernel(Protocol):
+    """What a state does with the rows of a bucket: aggregate them, or keep the best."""
+
+    @property
+    def objects(self) -> Sequence[int]:
+        """Which columns of a run hold Python objects."""
+
+    def lift(self, buckets: Int64s, columns: list[Column], single: bool) -> Run:
+        """A run from raw rows; `single` says that all are in one bucket."""
+
+    def merge(self, buckets: Int64s, columns: list[Column]) -> Run:
+        """A run from the rows of several runs."""
+
+
+def joined(runs: Sequence[Run]) -> Run:
+    """The rows of several runs, one after the other, not sorted."""
+    if len(runs) == 1:
+        return runs[0]
+    columns = [concat_columns(parts) for parts in zip(*(run.columns for run in runs), strict=True)]
+    return Run(np.concatenate([run.buckets for run in runs]), columns)
+
+
+class PaneState(State):
+    """Partials by bucket, and up to which watermark windows were emitted. Partial states of instances append."""
+
+    def __init__(self, kernel: Kernel, combinable: bool = True) -> None:
+        self._kernel = kernel
+        self._combinable = combinable
+        self.emitted_us = EVENT_TIME_MIN_US
+        self.low: int | None = None
+        self._buffer: list[Raw] = []
+        self._buffered = 0
+        self._small: list[Run] = []
+        self._small_rows = 0
+        self._runs: list[Run] = []
+
+    @property
+    def combinable(self) -> bool:
+        return self._combinable
+
+    def fresh(self) -> PaneState:
+        return PaneState(self._kernel, self._combinable)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the state holds: raw, and partial."""
+        return self._buffered + self._small_rows + sum(len(run.buckets) for run in self._runs)
+
+    def add(self, raw: Raw, low: int) -> None:
+        """Take rows in; the least of their buckets is `low`."""
+        if self.low is None or low < self.low:
+            self.low = low
+        self._buffer.append(raw)
+        self._buffered += raw.rows
+        if self._buffered >= BUFFER_ROWS_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Group what is in the buffer."""
+        if not self._buffer:
+            return
+        buffer, self._buffer, self._buffered = self._buffer, [], 0
+        columns = [concat_columns(parts) for parts in zip(*(raw.columns for raw in buffer), strict=True)]
+        first = buffer[0].bucket
+        single = all(isinstance(raw.bucket, int) and raw.bucket == first for raw in buffer)
+        rows = sum(raw.rows for raw in buffer)
+        if single:
+            buckets = np.full(rows, first, np.int64)
+        else:
+            buckets = np.empty(rows, np.int64)
+            place = 0
+            for raw in buffer:
+                buckets[place : place + raw.rows] = raw.bucket
+                place += raw.rows
+        self._keep(self._kernel.lift(buckets, columns, single))
+
+    def _keep(self, run: Run) -> None:
+        self._small.append(run)
+        self._small_rows += len(run.buckets)
+        if self._small_rows < SMALL_RUN_ROWS_MAX:
+            return
+        self._runs.append(self._merged(self._small))
+        self._small, self._small_rows = [], 0
+        while len(self._runs) > 1 and len(self._runs[-2].buckets) < 2 * len(self._runs[-1].buckets):
+            newest = self._runs.pop()
+            self._runs[-1] = self._merged([self._runs[-1], newest])
+
+    def _merged(self, runs: Sequence[Run]) -> Run:
+        return runs[0] if len(runs) == 1 else self._kernel.merge(*joined(runs)[:2])
+
+    def select(self, low: int, high: int) -> Run | None:
+        """All partials of the buckets from `low` to `high`, merged; None when there is none."""
+        self.flush()
+        parts = [part for run in (*self._runs, *self._small) if len((part := run.slice(low, high)).buckets)]
+        return self._merged(parts) if parts else None
+
+    def drop_below(self, bucket: int) -> None:
+        """Forget the buckets below `bucket`."""
+        self.flush()
+        self._runs = _above(self._runs, bucket)
+        self._small = _above(self._small, bucket)
+        self._small_rows = sum(len(run.buckets) for run in self._small)
+        self.low = min((int(run.buckets[0]) for run in (*self._runs, *self._small)), default=None)
+
+    def merge(self, other: PaneState) -> None:
+        for raw in other._buffer:
+            self.add(raw, int(np.min(raw.bucket)))
+        for run in (*other._runs, *other._small):
+            self._absorb(run)
+        self.emitted_us = max(self.emitted_us, other.emitted_us)
+
+    def _absorb(self, run: Run) -> None:
+        low = int(run.buckets[0])
+        self.low = low if self.low is None else min(low, self.low)
+        self._keep(run)
+
+    def export(self) -> dict[str, Any]:
+        content = self.select(INT64_MIN, INT64_MAX)
+        columns = None
+        if content is not None:
+            columns = table_of(
+                [pa.array(content.buckets), *content.columns], [place + 1 for place in self._kernel.objects]
+            )
+        return {"emitted_us": self.emitted_us, "columns": columns}
+
+    def restore(self, content: dict[str, Any]) -> None:
+        empty = self.fresh()
+        self.__dict__.update(empty.__dict__)
+        self.emitted_us = content["emitted_us"]
+        if content["columns"] is not None:
+            buckets, *columns = columns_of(content["columns"])
+            self._absorb(Run(fixed_values(buckets, _INT64), columns))
+
+
+def _above(runs: Sequence[Run], bucket: int) -> list[Run]:
+    """The runs without the buckets below; once half of a run is gone the rest is copied, so that memory is freed."""
+    kept = []
+    for run in runs:
+        rest = run.slice(bucket, INT64_MAX)
+        rows = len(rest.buckets)
+        if 2 * rows < rest.held:
+            numbers = np.arange(rows)
+            rest = Run(rest.buckets.copy(), [_copy(column, numbers) for column in rest.columns])
+        if rows:
+            kept.append(rest)
+    return kept
+
+
+def _copy(column: Column, rows: npt.NDArray[Any]) -> Column:
+    return column.copy() if isinstance(column, np.ndarray) else column.take(pa.array(rows))
+
+
+def expanded(first: Int64s, last: Int64s) -> tuple[npt.NDArray[np.intp], Int64s]:
+    """Row numbers and windows, for rows that each belong to the windows from `first` to `last` (none if less)."""
+    counts = np.maximum(last - first + 1, 0)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    starts = np.cumsum(counts) - counts
+    return rows, first[rows] + (np.arange(len(rows)) - starts[rows])
+
+
+def mask_rows(batch: pa.RecordBatch, keep: Bools) -> pa.RecordBatch:
+    return batch.filter(pa.array(keep))

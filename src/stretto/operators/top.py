@@ -1,0 +1,115 @@
+"""The best rows of each window: ranked within their keys, at most k kept, emitted when the window closes.
+
+The state keeps the rows that can still be among the best of their pane: whenever rows come together in a run, those
+that rank behind the k-th of their group go. With ties, SQL's rank() decides, so all rows that tie with the k-th stay;
+without, equal rows are told apart by all their columns, so that the order of arrival has no say.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stretto.actors.context import Context
+from stretto.actors.function import Function
+from stretto.errors import PlanError
+from stretto.operators.accumulators import Scalar
+from stretto.operators.aggregation import column_index, decoded
+from stretto.operators.grouping import Column, Int64s, group, order_codes, order_within, plain_type, take_columns
+from stretto.operators.panes import WINDOW_TYPE, PaneState, Raw, Run, shape_of, timestamps
+from stretto.operators.windowed import accepted, closing, forget
+from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
+
+BOUNDS = ("window_start", "window_end")
+
+
+class Best:
+    """The kernel of a pane state that keeps the best rows. Columns: hidden keys, the input's, what to order by."""
+
+    objects: tuple[int, ...] = ()
+
+    def __init__(self, keys: list[int], k: int, descending: bool, ties: bool) -> None:
+        self._keys = keys
+        self._k = k
+        self._descending = descending
+        self._ties = ties
+
+    def lift(self, buckets: Int64s, columns: list[Column], single: bool) -> Run:
+        rows = self.rows(len(buckets), columns, None if single else buckets)
+        return Run(buckets[rows], take_columns(columns, rows))
+
+    def merge(self, buckets: Int64s, columns: list[Column]) -> Run:
+        return self.lift(buckets, columns, False)
+
+    def rows(self, count: int, columns: list[Column], leading: Int64s | None) -> npt.NDArray[np.intp]:
+        """The rows that stay, by `leading`, group and rank."""
+        groups = group([columns[place] for place in self._keys], count, leading)
+        codes = order_codes(columns[-1])
+        if self._descending:
+            codes = ~codes
+        if self._ties:
+            order = order_within(groups, codes)
+            last = groups.starts[:-1] + np.minimum(groups.sizes, self._k) - 1
+            ordered = codes[order]
+            return order[ordered <= np.repeat(ordered[last], groups.sizes)]
+        breakers = [order_codes(column) for column in reversed(columns[:-1])]
+        order = np.lexsort((*breakers, codes, groups.index))
+        place = np.arange(count) - np.repeat(groups.starts[:-1], groups.sizes)
+        return order[place < self._k]
+
+
+class WindowTop(Function):
+    """The rows that rank at most k per keys and window. Columns out: the input's, and the window where it has none.
+
+    Without a window, the rows are those of a window aggregate and belong to their own window_start and window_end.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: tuple[str, ...],
+        time: EventTime | None,
+        window: Tumbling | Hopping | Span | None,
+        order_by: Scalar,
+        k: int,
+        descending: bool = True,
+        ties: bool = True,
+    ) -> None:
+        if k < 1:
+            raise PlanError("the number of best rows must be at least 1", f"it is {k}", "Give a positive k.")
+        self._shape = shape_of(schema, time, Span(*BOUNDS) if window is None else window)
+        self._order_by = order_by
+        hidden = self._shape.hidden
+        places = [*range(hidden), *(hidden + column_index(schema, name, "a key") for name in keys)]
+        self._kernel = Best(places, k, descending, ties)
+        fields = [pa.field(field.name, plain_type(field.type)) for field in schema]
+        self._added = [name for name in BOUNDS if name not in schema.names]
+        self._width = len(fields)
+        self.schema = pa.schema([*fields, *(pa.field(name, WINDOW_TYPE) for name in self._added)])
+        self.panes = PaneState(self._kernel)
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        placed = accepted(self._shape, batch, ctx, self.panes.emitted_us, 0)
+        if placed is None:
+            return
+        batch = placed.batch
+        columns = [decoded(column) for column in (*batch.columns, self._order_by.evaluate(batch))]
+        self.panes.add(Raw(placed.bucket, batch.num_rows, [*placed.hidden, *columns]), placed.low)
+
+    def on_watermark(self, watermark_us: int, ctx: Context) -> None:
+        if watermark_us <= self.panes.emitted_us:
+            return
+        for windows, columns, grouped in closing(self._shape, self.panes, watermark_us):
+            if not grouped:
+                rows = self._kernel.rows(len(windows), columns, windows)
+                windows, columns = windows[rows], take_columns(columns, rows)
+            self._send(windows, columns, ctx)
+        self.panes.emitted_us = watermark_us
+        forget(self._shape, self.panes, watermark_us)
+
+    def _send(self, windows: Int64s, columns: list[Column], ctx: Context) -> None:
+        hidden = self._shape.hidden
+        bounds = dict(zip(BOUNDS, self._shape.bounds(windows, columns), strict=True))
+        arrays = [*columns[hidden : hidden + self._width], *(timestamps(bounds[name]) for name in self._added)]
+        ctx.send(pa.RecordBatch.from_arrays(arrays, schema=self.schema))

@@ -1,0 +1,26 @@
+"""A user's own aggregate: four functions, so that it combines across partitions and goes parallel like a built-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class UserAggregate:
+    """`init() -> acc`; `add(acc, rows) -> acc` with the group's rows of one batch as a RecordBatch of `columns`;
+    `combine(acc, acc) -> acc`; `finish(acc) -> value` of `type`."""
+
+    init: Callable[[], Any]
+    add: Callable[[Any, pa.RecordBatch], Any]
+    combine: Callable[[Any, Any], Any]
+    finish: Callable[[Any], Any]
+    type: pa.DataType
+    columns: tuple[str, ...]
+    name: str = "aggregate"
+
+    def named(self, name: str) -> UserAggregate:
+        return replace(self, name=name)

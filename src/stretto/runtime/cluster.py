@@ -1,0 +1,340 @@
+"""A cluster of workers inside Spark: start it, submit apps, close it. Everything that was started is ended again."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from stretto.actors.deployment import Deployment
+from stretto.actors.function import Function
+from stretto.actors.instance import Instance
+from stretto.actors.metrics import FunctionMetrics
+from stretto.api.engines import Engine, EngineChoice, choose
+from stretto.api.lowering import lowered
+from stretto.api.plan import ApplyNode, MapNode, Plan, WindowAggregateNode
+from stretto.api.relational import unsupported
+from stretto.api.slo import SLO
+from stretto.coordinator import (
+    AnnounceJob,
+    AnnounceMembers,
+    CloseRequested,
+    FunctionShape,
+    StopRequested,
+    SubmitRequested,
+    WorkerEnded,
+    WorkerExpected,
+)
+from stretto.errors import ClusterError, EngineError
+from stretto.operators.user_aggregate import UserAggregate
+from stretto.protocol import COORDINATOR, Join, Member
+from stretto.runtime.code_store import CodeStore, local_modules
+from stretto.runtime.coordinator_loop import CoordinatorLoop
+from stretto.runtime.failures import error_of
+from stretto.runtime.hosting import WorkerHost, check_slots, slots_of
+from stretto.runtime.job import ActorExecution, Job
+from stretto.runtime.keys import KeyPair
+from stretto.runtime.metrics import JobMetrics, report
+from stretto.runtime.transport import Transport
+from stretto.runtime.worker_loop import WorkerLoop
+from stretto.runtime.worker_process import WorkerSettings, membership
+from stretto.worker import Worker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stretto.api.app import App
+
+log = logging.getLogger("stretto.cluster")
+
+START_TIMEOUT_S = 120.0
+LEAVE_TIMEOUT_S = 8.0
+DRIVER_MEMBER = "driver~1"
+
+
+class Cluster:
+    """Workers in Spark tasks that run many apps. A context manager: `with Cluster.on_spark(spark, workers=2) as c:`."""
+
+    def __init__(self, spark: SparkSession, workers: int, code_dir: str | None, start_timeout_s: float) -> None:
+        check_slots(spark, workers)
+        self.spark = spark
+        self.id = secrets.token_hex(4)
+        self._workers_wanted = workers
+        self._members: tuple[Member, ...] = ()
+        self._members_changed = threading.Condition()
+        self._executions: dict[str, ActorExecution] = {}
+        self._deployments: dict[str, Deployment] = {}
+        self._digests: dict[str, str] = {}
+        self._microbatches: list[Job] = []
+        self._names_used: dict[str, int] = {}
+        self._closed = False
+        self._trigger_s: float | None = None
+        self._code = CodeStore(code_dir)
+        self._coordinator = CoordinatorLoop(self.id, _driver_address(spark), self._on_job, self._on_members)
+        self._hosts: list[WorkerHost] = []
+        self._driver_thread = threading.Thread(target=self._run_driver_worker, name="stretto-driver", daemon=True)
+        try:
+            self._start(workers, start_timeout_s)
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def on_spark(
+        spark: SparkSession,
+        workers: int = 2,
+        *,
+        code_dir: str | None = None,
+        start_timeout: float = START_TIMEOUT_S,
+    ) -> Cluster:
+        """Start `workers` workers, each a long-running task in a Spark job of its own.
+
+        `code_dir` is where apps' code is put for the workers to read; the default, a private temporary directory, does
+        when the workers are on the driver's machine."""
+        return Cluster(spark, workers, code_dir, start_timeout)
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.id} of {self._workers_wanted} workers{', closed' if self._closed else ''}>"
+
+    # Starting and ending.
+
+    def _start(self, workers: int, timeout_s: float) -> None:
+        self._coordinator.start()
+        self._driver_settings = self._settings(DRIVER_MEMBER, on_driver=True)
+        self._driver_thread.start()
+        for index in range(workers):
+            host = WorkerHost(self.spark, self._settings(f"w{index}~1"), self._on_worker_ended)
+            self._hosts.append(host)
+            host.start()
+        deadline = time.monotonic() + timeout_s
+        with self._members_changed:
+            while len(self._members) < workers + 1:
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._members_changed.wait(min(left, 1.0)) and self._all_hosts_ended():
+                    joined = sum(1 for member in self._members if not member.on_driver)
+                    raise ClusterError(
+                        f"only {joined} of {workers} workers joined within {timeout_s:g} s",
+                        "Spark did not start their tasks, or they could not reach the driver",
+                        "Look for other jobs that hold Spark's slots, and at the executors' logs.",
+                    )
+
+    def _all_hosts_ended(self) -> bool:
+        return bool(self._hosts) and all(host.join(0) for host in self._hosts)
+
+    def _settings(self, member: str, on_driver: bool = False) -> WorkerSettings:
+        keys = KeyPair.new()
+        self._coordinator.request(WorkerExpected(member, keys.public))
+        return WorkerSettings(
+            self.id,
+            member,
+            keys,
+            self._coordinator.endpoint,
+            self._coordinator.keys.public,
+            str(self._code.directory),
+            on_driver,
+        )
+
+    def _run_driver_worker(self) -> None:
+        """The driver hosts the ends that must be in its process: collecting, callbacks, DataFrames."""
+        settings = self._driver_settings
+        host = _driver_address(self.spark)
+        transport = Transport(self.id, settings.member, settings.keys, host)
+        transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
+        loop = WorkerLoop(
+            Worker(settings.member), transport, lambda job, digest: self._deployments[job], self._on_sink_opened
+        )
+        transport.send(COORDINATOR, Join(membership(settings, transport, host)))
+        try:
+            loop.run()
+        finally:
+            transport.close()
+
+    def close(self) -> None:
+        """Stop all jobs, let the workers leave, and end everything that was started. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        for job in self._microbatches:
+            if not job.status.ended:
+                job.stop()
+        self._coordinator.request(CloseRequested())
+        deadline = time.monotonic() + LEAVE_TIMEOUT_S
+        staying = [host for host in self._hosts if not host.join(max(0.0, deadline - time.monotonic()))]
+        for host in staying:
+            log.warning("%s did not leave within %g s; its Spark job is cancelled", host.member, LEAVE_TIMEOUT_S)
+            host.cancel()
+        for host in staying:
+            host.join(LEAVE_TIMEOUT_S)
+        if self._driver_thread.ident is not None:
+            self._driver_thread.join(LEAVE_TIMEOUT_S)
+        self._coordinator.close()
+        self._code.close()
+
+    # What the coordinator tells.
+
+    def _on_worker_ended(self, member: str, reason: str) -> None:
+        if not self._closed:
+            log.warning("worker %s ended: %s", member, reason)
+            self._coordinator.request(WorkerEnded(member, reason))
+
+    def _on_members(self, change: AnnounceMembers) -> None:
+        with self._members_changed:
+            self._members = change.members
+            self._members_changed.notify_all()
+
+    def _on_job(self, change: AnnounceJob) -> None:
+        execution = self._executions[change.job]
+        execution.announce(change.status, error_of(change.failure) if change.failure else None)
+        if change.status.ended:
+            with self._coordinator.lock:
+                self._coordinator.machine.forget(change.job)
+            del self._executions[change.job]
+            self._deployments.pop(change.job, None)
+            self._code.remove(self._digests.pop(change.job))
+
+    def _on_sink_opened(self, instance: Instance) -> None:
+        execution = self._executions.get(instance.address.job)
+        if execution is not None:
+            execution.writers[instance.address.function] = instance.function.writer
+
+    # What users see.
+
+    @property
+    def workers(self) -> list[Member]:
+        """The workers that are members now, without the driver's own."""
+        return [member for member in self._members if not member.on_driver]
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """How many connections and frames each member has refused, with the coordinator's own."""
+        with self._coordinator.lock:
+            counts = dict(self._coordinator.machine.refused_by)
+        counts[COORDINATOR] = self._coordinator.transport.refusals.count
+        return counts
+
+    def submit(self, app: App, *, engine: str | None = None) -> Job:
+        """Run an app on this cluster. Bad plans are refused here, before anything runs."""
+        if self._closed:
+            raise ClusterError(f"cluster {self.id} is closed", None, "Submit inside the with block.")
+        plan = app.plan()
+        choice = self._choose(app, plan, engine)
+        name = self._free_name(app.name)
+        self._check_free_slot(plan, choice)
+        if choice.engine is Engine.MICROBATCH:
+            return self._submit_microbatch(name, plan, choice)
+        return self._submit_actors(name, app, plan, choice)
+
+    def _submit_actors(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:
+        deployment = lowered(plan, name, app.parallelism or self._workers_wanted, app.batch_rows)
+        digest = self._code.put(deployment, local_modules(_modules_of(plan)))
+        execution = ActorExecution(self, name, list(deployment.functions), plan)
+        self._executions[name] = execution
+        self._deployments[name] = deployment
+        self._digests[name] = digest
+        shapes = tuple(FunctionShape(s.name, s.parallelism, s.on_driver) for s in deployment.functions.values())
+        self._coordinator.request(SubmitRequested(name, digest, shapes))
+        return Job(name, plan, choice, execution, self.spark)
+
+    def _submit_microbatch(self, name: str, plan: Plan, choice: EngineChoice) -> Job:
+        from stretto.runtime.microbatch import MicrobatchQuery
+
+        query = MicrobatchQuery(name, plan, self.spark)
+        query.start()
+        job = Job(name, plan, choice, query, self.spark)
+        self._microbatches = [other for other in self._microbatches if not other.status.ended] + [job]
+        return job
+
+    def _choose(self, app: App, plan: Plan, engine: str | None) -> EngineChoice:
+        wanted = app.engine if engine is None else Engine.named(engine)
+        if wanted is Engine.ACTORS:
+            return EngineChoice(wanted, "as asked for")
+        reason = unsupported(plan, streaming=True)
+        if wanted is Engine.MICROBATCH:
+            if reason is not None:
+                raise EngineError(f"micro-batches cannot express app '{app.name}'", reason, 'Use engine="actors".')
+            return EngineChoice(wanted, "as asked for")
+        if self._free_slots() == 0:
+            return EngineChoice(Engine.ACTORS, "the workers hold all of Spark's slots, and micro-batches need one")
+        trigger_s = None
+        if reason is None and app.slo.latency_ms is not None:
+            trigger_s = self._measured_trigger_s()
+        return choose(app.slo, reason, trigger_s)
+
+    def _measured_trigger_s(self) -> float:
+        if self._trigger_s is None:
+            from stretto.runtime.triggers import measure_trigger_s
+
+            self._trigger_s = measure_trigger_s(self.spark)
+        return self._trigger_s
+
+    def _free_slots(self) -> int | None:
+        slots = slots_of(self.spark)
+        return None if slots is None else slots - self._workers_wanted
+
+    def _check_free_slot(self, plan: Plan, choice: EngineChoice) -> None:
+        if self._free_slots() != 0:
+            return
+        needing = [f"source '{node.name}'" for node in plan.sources if getattr(node.source, "needs_spark_slot", False)]
+        if choice.engine is Engine.MICROBATCH:
+            needing = ["the micro-batch engine"]
+        if needing:
+            raise ClusterError(
+                f"{needing[0]} of app '{plan.app}' needs a free Spark slot, and there is none",
+                f"the {self._workers_wanted} workers hold all {self._workers_wanted} slots",
+                f"Start Spark with more slots, such as local[{self._workers_wanted + 1}], or use fewer workers.",
+            )
+
+    def _free_name(self, wish: str) -> str:
+        count = self._names_used[wish] = self._names_used.get(wish, 0) + 1
+        return wish if count == 1 else f"{wish}#{count}"
+
+    # For the handles.
+
+    def request_stop(self, job: str, drain: bool) -> None:
+        self._coordinator.request(StopRequested(job, drain))
+
+    def read_metrics(self, job: str, order: list[str], elapsed_s: float, slo: SLO) -> JobMetrics:
+        with self._coordinator.lock:
+            record = self._coordinator.machine.jobs.get(job)
+            functions: dict[str, dict[int, FunctionMetrics]] = {}
+            if record is not None:
+                functions = {name: dict(partitions) for name, partitions in record.metrics.items()}
+        return report(functions, order, elapsed_s, slo)
+
+
+def _driver_address(spark: SparkSession) -> str:
+    """Loopback in local mode; otherwise the address under which executors reach the driver."""
+    if spark.sparkContext.master.split("[")[0] == "local":
+        return "127.0.0.1"
+    return socket.gethostbyname(spark.sparkContext.getConf().get("spark.driver.host", "localhost"))
+
+
+def _modules_of(plan: Plan) -> set[str]:
+    """The modules that define the plan's Python functions."""
+    found: set[object] = set()
+    for node in plan.nodes.values():
+        match node:
+            case MapNode(function=function):
+                found.add(getattr(function, "__module__", None))
+            case ApplyNode(function=function):
+                found.update(cls.__module__ for cls in type(function).__mro__ if cls not in (Function, object))
+            case WindowAggregateNode(calls=calls):
+                for call in calls:
+                    if isinstance(call, UserAggregate):
+                        found.update(getattr(f, "__module__", None) for f in (call.init, call.add, call.combine, call.finish))
+        for end in (getattr(node, "source", None), getattr(node, "sink", None)):
+            if end is not None:
+                found.add(type(end).__module__)
+    return {name for name in found if isinstance(name, str)}

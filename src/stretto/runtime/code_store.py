@@ -1,0 +1,92 @@
+"""How an app's code reaches workers that are running already: as a file named by its SHA-256, never through a socket.
+
+A running Spark task cannot be handed a new closure, so the driver writes the pickled deployment into a directory of its
+own (mode 0700) that the workers were told about inside Spark's closure; the coordinator then names only the digest.
+A worker reads the file, checks the digest, and unpickles it. On several machines the directory must be on storage that
+they share, as a checkpoint's must.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import shutil
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+from pyspark import cloudpickle
+
+from stretto.actors.deployment import Deployment
+from stretto.errors import ClusterError, UserError
+
+
+class CodeStore:
+    """The driver's side: writes deployments, and removes the directory at the end."""
+
+    def __init__(self, directory: str | None) -> None:
+        self._owned = directory is None
+        self.directory = Path(tempfile.mkdtemp(prefix="stretto-code-") if directory is None else directory)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def put(self, deployment: Deployment, modules: list[ModuleType]) -> str:
+        """Write a deployment; `modules` are pickled by value, because workers may not be able to import them."""
+        for module in modules:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            content = cloudpickle.dumps(deployment)
+        except Exception as error:
+            raise UserError(
+                f"app '{deployment.job}' cannot be shipped to the workers",
+                f"{type(error).__name__}: {error}",
+                "Something that a function refers to cannot be pickled; make it inside the function, or in open().",
+            ) from error
+        finally:
+            for module in modules:
+                cloudpickle.unregister_pickle_by_value(module)
+        digest = hashlib.sha256(content).hexdigest()
+        path = self.directory / digest
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(content)
+        partial.replace(path)
+        return digest
+
+    def remove(self, digest: str) -> None:
+        (self.directory / digest).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._owned:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def load(directory: str, digest: str) -> Deployment:
+    """The worker's side: read, check, unpickle."""
+    path = Path(directory) / digest
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ClusterError(
+            "a worker cannot read the code of a job",
+            f"{path}: {error.strerror}",
+            "Workers on other machines need a shared directory: pass code_dir= to Cluster.on_spark.",
+        ) from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ClusterError("the code of a job was changed on its way", str(path), "Submit the job again.")
+    deployment: Deployment = pickle.loads(content)
+    return deployment
+
+
+def local_modules(names: set[str]) -> list[ModuleType]:
+    """Of the named modules, those that are neither installed nor ours, so that a worker may not find them."""
+    installed = [sysconfig.get_paths()[key] for key in ("purelib", "platlib", "stdlib", "platstdlib")]
+    found = []
+    for name in sorted(names):
+        module = sys.modules.get(name)
+        origin = getattr(module, "__file__", None)
+        if module is None or origin is None or name == "__main__" or name.split(".")[0] == "stretto":
+            continue
+        if not any(origin.startswith(prefix) for prefix in installed):
+            found.append(module)
+    return found

@@ -1,0 +1,82 @@
+"""Frames to message parts and back. Typed by msgspec and Arrow IPC; nothing is ever pickled or unpickled here.
+
+The first part is one byte that says which decoder applies. A data frame's body is the record batch without its schema,
+which went ahead once, when the channel was opened.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from stretto.errors import ProtocolError
+from stretto.protocol import (
+    Control,
+    CriticalSent,
+    Data,
+    Frame,
+    Grant,
+    OpenChannel,
+)
+
+FRAME_BYTES_MAX = 256 * 1024 * 1024
+"""The longest part that is sent or accepted."""
+
+_CONTROL, _CHANNEL, _DATA = b"c", b"h", b"d"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_control = msgspec.msgpack.Decoder(Control | OpenChannel).decode
+_decode_channel = msgspec.msgpack.Decoder(CriticalSent | Grant).decode
+_decode_data = msgspec.msgpack.Decoder(tuple[int, int, int]).decode
+
+
+def encode(frame: Frame) -> list[Any]:
+    """The parts of a frame; the body of a data frame is an Arrow buffer that is not copied here."""
+    if type(frame) is Data:
+        body = frame.batch.serialize()
+        if body.size > FRAME_BYTES_MAX:
+            raise ProtocolError(
+                "a batch is longer than a frame may be",
+                f"{body.size} bytes of at most {FRAME_BYTES_MAX}",
+                "Use smaller batches (batch_rows of the app, or flat_map that yields several batches).",
+            )
+        return [_DATA, _encode((frame.number, frame.seq, frame.arrived_ns)), body]
+    if type(frame) in (CriticalSent, Grant):
+        return [_CHANNEL, _encode(frame)]
+    return [_CONTROL, _encode(frame)]
+
+
+class Decoder:
+    """Decodes what members send. Remembers the schema of each channel by sender and number."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[tuple[str, int], pa.Schema] = {}
+
+    def decode(self, sender: str, parts: list[Any]) -> Frame:
+        """The frame, or a ProtocolError that says why it is none."""
+        try:
+            return self._decoded(sender, parts)
+        except (msgspec.MsgspecError, pa.ArrowException, OSError, KeyError, ValueError, IndexError) as error:
+            raise ProtocolError("a frame cannot be decoded", f"{type(error).__name__}: {error}") from error
+
+    def forget(self, sender: str) -> None:
+        """Drop the schemas of a member that is gone."""
+        for key in [key for key in self._schemas if key[0] == sender]:
+            del self._schemas[key]
+
+    def _decoded(self, sender: str, parts: list[Any]) -> Frame:
+        kind = bytes(parts[0])
+        if kind == _DATA:
+            number, seq, arrived_ns = _decode_data(parts[1])
+            batch = pa.ipc.read_record_batch(pa.py_buffer(parts[2]), self._schemas[sender, number])
+            return Data(number, seq, arrived_ns, batch)
+        if kind == _CHANNEL:
+            return _decode_channel(parts[1])
+        if kind == _CONTROL:
+            frame = _decode_control(parts[1])
+            if isinstance(frame, OpenChannel):
+                self._schemas[sender, frame.number] = pa.ipc.read_schema(pa.py_buffer(frame.schema))
+            return frame
+        raise ValueError(f"unknown kind {kind[:8]!r}")

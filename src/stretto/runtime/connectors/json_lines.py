@@ -1,0 +1,238 @@
+"""JSON-lines files, read in blocks of whole lines with Arrow's parser.
+
+Arrow says that a block is wrong, not where. So a block that fails is looked at again, line by line, to name the line,
+the column and the value; a block that is right is never looked at twice. A row is a line that is not blank.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.json
+import pyarrow.types as pat
+
+from stretto.api.memory import canonical_schema, conform
+from stretto.errors import SourceError
+from stretto.runtime.connectors.formats import Format, Skip, unreadable
+
+BLOCK_BYTES = 1 << 20
+LINE_BYTES_MAX = 64 << 20
+SHOWN_CHARACTERS = 60
+
+_BLANK = re.compile(rb"(?:^|\n)[ \t\r]*(?:\n|$)")
+_CHANGED = re.compile(r"Column\(/(.*)\) changed from (\w+) to (\w+) in row (\d+)")
+
+
+@dataclass(slots=True)
+class Block:
+    """Whole lines; the numbers of its first line and of its first row in the file count from 1."""
+
+    data: bytes
+    first_line: int
+    first_row: int
+
+    @property
+    def lines(self) -> int:
+        return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
+
+    @property
+    def rows(self) -> int:
+        if not _BLANK.search(self.data, 0, len(self.data) - self.data.endswith(b"\n")):
+            return self.lines
+        return sum(1 for _ in self.each_row())
+
+    def each_row(self) -> Iterator[tuple[str, bytes]]:
+        """Where each row is, and its text."""
+        row = self.first_row
+        for number, line in enumerate(self.data.split(b"\n"), self.first_line):
+            if line.strip():
+                yield f"row {row} (line {number})", line
+                row += 1
+
+
+class JsonLinesFormat(Format):
+    name = "JSON-lines"
+    suffixes = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
+
+    def learn(self, path: str) -> pa.Schema | None:
+        """What the first block shows. A column without any value there is taken for text."""
+        for block in _blocks(path):
+            if block.rows:
+                return pa.schema([pa.field(field.name, _valued(field.type)) for field in _infer(path, block)])
+        return None
+
+    def check(self, path: str, schema: pa.Schema, reference: str, *, exact: bool) -> None:
+        """The first block must parse; columns may be missing, since JSON leaves out what is null."""
+        for field in schema:
+            if not _readable(field.type):
+                raise SourceError(
+                    f"JSON-lines cannot be read as {field.type}",
+                    f"column '{field.name}' of {path}",
+                    "Read it as string, and convert it with select(...).",
+                )
+        next(self.batches(path, schema, Skip()), None)
+
+    def batches(
+        self, path: str, schema: pa.Schema, skip: Skip, groups: Sequence[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        for block in _blocks(path):
+            if not skip.whole(block.rows):
+                yield skip.part(_parsed(path, block, schema))
+
+
+def _blocks(path: str) -> Iterator[Block]:
+    """The file in blocks that end where a line ends."""
+    line, row = 1, 1
+    for data in _whole_lines(path):
+        block = Block(data, line, row)
+        yield block
+        line += block.lines
+        row += block.rows
+
+
+def _whole_lines(path: str) -> Iterator[bytes]:
+    rest = b""
+    try:
+        with pa.input_stream(path) as stream:
+            while chunk := stream.read(BLOCK_BYTES):
+                end = chunk.rfind(b"\n") + 1
+                if end:
+                    yield rest + chunk[:end]
+                    rest = chunk[end:]
+                else:
+                    rest += chunk
+                if len(rest) > LINE_BYTES_MAX:
+                    break
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(path, str(error)) from error
+    if len(rest) > LINE_BYTES_MAX:
+        raise unreadable(path, f"a line is longer than {LINE_BYTES_MAX} bytes")
+    if rest:
+        yield rest
+
+
+def _parsed(path: str, block: Block, schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        if not block.data.isascii():
+            block.data.decode("utf-8")  # Arrow would let broken text through
+        batch = _parse(block.data, schema)
+    except (pa.ArrowException, ValueError) as error:
+        raise _found(path, block, schema, error) from error
+    if batch.num_rows != block.rows:
+        raise _found(path, block, schema, ValueError("a row is not one line, or a line not one row"))
+    return batch
+
+
+def _parse(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    asked = pa.schema([pa.field(field.name, _parsed_as(field.type)) for field in schema])
+    options = pa.json.ParseOptions(explicit_schema=asked, unexpected_field_behavior="ignore")
+    return conform(_batch(pa.json.read_json(pa.BufferReader(data), _whole(data), options)), schema)
+
+
+def _whole(data: bytes) -> pa.json.ReadOptions:
+    return pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1)
+
+
+def _batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _infer(path: str, block: Block) -> pa.Schema:
+    try:
+        found = pa.json.read_json(pa.BufferReader(block.data), _whole(block.data)).schema
+        return canonical_schema(found)
+    except (pa.ArrowException, ValueError) as error:
+        if changed := _CHANGED.search(str(error)):
+            column, before, after, row = changed.groups()
+            raise SourceError(
+                f"no schema fits {path}",
+                f"row {block.first_row + int(row)}, column '{column}' is a {after}, but was a {before} before",
+                "Mend the value, or say what the column is with schema=...",
+            ) from error
+        raise _found(path, block, None, error) from error
+
+
+def _found(path: str, block: Block, schema: pa.Schema | None, error: Exception) -> SourceError:
+    """What is wrong with a block that did not parse, as exactly as can be said."""
+    for place, line in block.each_row():
+        fault = _fault(path, place, line, schema)
+        if fault:
+            return fault
+    lines = f"lines {block.first_line} to {block.first_line + block.lines - 1}"
+    return unreadable(path, f"{lines}: {error}")
+
+
+def _fault(path: str, place: str, line: bytes, schema: pa.Schema | None) -> SourceError | None:
+    try:
+        value = json.loads(line.decode("utf-8-sig"))
+    except ValueError as error:
+        reason = "is not UTF-8" if isinstance(error, UnicodeDecodeError) else f"is not JSON ({error})"
+        return SourceError(
+            f"corrupt JSON in {path}",
+            f"{place} {reason}: {_shown(line)}",
+            "Mend or remove the line: one object per line.",
+        )
+    if not isinstance(value, dict):
+        return SourceError(
+            f"corrupt JSON in {path}", f"{place} is not an object: {_shown(line)}", "One object per line."
+        )
+    for field in schema or ():
+        try:
+            _parse(line, pa.schema([field]))
+        except (pa.ArrowException, ValueError) as error:
+            shown = _shown(json.dumps(value.get(field.name), ensure_ascii=False).encode())
+            return SourceError(
+                f"wrong type in {path}",
+                f"{place}, column '{field.name}' should be {field.type}, but is {shown} ({error})",
+                "Mend the value, or say what the column is with schema=...",
+            )
+    return None
+
+
+def _shown(line: bytes) -> str:
+    text = line.decode("utf-8", "backslashreplace").strip()
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
+
+
+def _valued(kind: pa.DataType) -> pa.DataType:
+    """Text where no value was seen."""
+    if pat.is_null(kind):
+        return pa.string()
+    if pat.is_list(kind):
+        return pa.list_(_valued(kind.value_type))
+    if pat.is_struct(kind):
+        return pa.struct([pa.field(field.name, _valued(field.type)) for field in kind])
+    return kind
+
+
+def _parsed_as(kind: pa.DataType) -> pa.DataType:
+    """The type to ask of Arrow's parser: it reads dates as timestamps only."""
+    if pat.is_date(kind):
+        return pa.timestamp("s")
+    if pat.is_list(kind):
+        return pa.list_(_parsed_as(kind.value_type))
+    if pat.is_struct(kind):
+        return pa.struct([pa.field(field.name, _parsed_as(field.type)) for field in kind])
+    return kind
+
+
+def _readable(kind: pa.DataType) -> bool:
+    if pat.is_list(kind):
+        return _readable(kind.value_type)
+    if pat.is_struct(kind):
+        return all(_readable(field.type) for field in kind)
+    tests = (
+        pat.is_boolean,
+        pat.is_integer,
+        pat.is_floating,
+        pat.is_decimal,
+        pat.is_string,
+        pat.is_date,
+        pat.is_timestamp,
+    )
+    return any(test(kind) for test in tests)

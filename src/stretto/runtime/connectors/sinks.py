@@ -1,0 +1,294 @@
+"""Sinks that reach outside: a directory of Parquet files, the terminal, a function of the user's.
+
+A Parquet file appears under its own name only when it is whole: it is written under a name that begins with `_`, which
+Spark and this package's own file source pass over, and renamed when it is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from stretto.actors.sink import Sink, SinkWriter
+from stretto.errors import InvariantError, UserError
+
+ROWS_PER_FILE = 1_000_000
+ROWS_PER_GROUP = 65_536
+BYTES_PER_GROUP = 64 << 20
+"""Rows are held back until a row group has this many rows or bytes, so that small batches make no small groups."""
+
+_PART = re.compile(r"part-(\d{5,})-(\d{5,})\.parquet")
+
+
+class ParquetSink(Sink):
+    """A directory of Parquet files that `spark.read.parquet` can read at any time.
+
+    `mode` is about files already there: 'error' refuses them, 'append' adds to them, 'overwrite' removes them when the
+    writing starts. On a cluster of machines the directory must be one that all of them share.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        mode: Literal["error", "append", "overwrite"] = "error",
+        rows_per_file: int = ROWS_PER_FILE,
+    ) -> None:
+        if mode not in ("error", "append", "overwrite"):
+            raise UserError("unknown mode of a Parquet sink", repr(mode), "Use 'error', 'append' or 'overwrite'.")
+        if rows_per_file < 1:
+            raise UserError("rows_per_file of a Parquet sink must be at least 1", f"it is {rows_per_file}")
+        self.directory = Path(directory).absolute()
+        self.mode = mode
+        self.rows_per_file = rows_per_file
+        self._stale: tuple[str, ...] | None = None
+
+    def check(self, schema: pa.Schema) -> None:
+        """Look, but touch nothing; for 'overwrite', note which files the writers shall remove."""
+        self._check_directory()
+        found = _visible(self.directory)
+        if found and self.mode == "error":
+            raise UserError(
+                f"the output directory is not empty: {self.directory}",
+                f"it holds {len(found)} files, such as '{found[0]}'",
+                "Choose another directory, or say mode='append' or mode='overwrite'.",
+            )
+        foreign = [name for name in found if not name.endswith(".parquet")]
+        if foreign and self.mode == "overwrite":
+            raise UserError(
+                f"the output directory holds more than Parquet files: {self.directory}",
+                f"'{foreign[0]}' would be left among the new files",
+                "Remove it, or choose another directory.",
+            )
+        self._stale = tuple(found) if self.mode == "overwrite" else ()
+        try:
+            pq.ParquetWriter(pa.BufferOutputStream(), schema).close()
+        except pa.ArrowException as error:
+            raise UserError("Parquet cannot hold these columns", str(error), "Cast them, or leave them out.") from error
+
+    def _check_directory(self) -> None:
+        standing = next(path for path in (self.directory, *self.directory.parents) if path.exists())
+        if not standing.is_dir():
+            raise UserError(f"the output directory cannot be made: {self.directory}", f"{standing} is a file")
+        if not os.access(standing, os.W_OK | os.X_OK):
+            raise UserError(
+                f"the output directory cannot be written: {self.directory}",
+                f"no permission to write in {standing}",
+                "Choose another directory, or change its permissions.",
+            )
+
+    def writer(self, schema: pa.Schema, partition: int, partitions: int) -> ParquetWriter:
+        if self._stale is None and self.mode == "overwrite":
+            raise InvariantError("a Parquet sink that overwrites was opened before it was checked", str(self.directory))
+        return ParquetWriter(self.directory, schema, partition, partitions, self.rows_per_file, self._stale or ())
+
+    def describe(self) -> str:
+        return f"Parquet files in {self.directory} ({self.mode})"
+
+
+class ParquetWriter(SinkWriter):
+    """Writes one partition's files, one after the other; a failure leaves those already whole and removes the rest."""
+
+    def __init__(
+        self,
+        directory: Path,
+        schema: pa.Schema,
+        partition: int,
+        partitions: int,
+        rows_per_file: int,
+        stale: tuple[str, ...],
+    ) -> None:
+        self._directory = directory
+        self._schema = schema
+        self._partition = partition
+        self._rows_per_file = rows_per_file
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._held_bytes = 0
+        self._file: _OpenFile | None = None
+        self.files: list[Path] = []
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            taken = {*stale, *os.listdir(directory)}
+            for name in stale[partition::partitions]:
+                (directory / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        # New files never take the name of one that was there, so removing the stale ones cannot hit them.
+        numbers = [int(part[2]) for name in taken if (part := _PART.fullmatch(name)) and int(part[1]) == partition]
+        self._next = max(numbers, default=-1) + 1
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        while batch.num_rows:
+            written = self._file.rows if self._file else 0
+            part = batch.slice(0, self._rows_per_file - written - self._held_rows)
+            batch = batch.slice(part.num_rows)
+            self._held.append(part)
+            self._held_rows += part.num_rows
+            self._held_bytes += part.nbytes
+            if written + self._held_rows >= self._rows_per_file:
+                self._publish()
+            elif self._held_rows >= ROWS_PER_GROUP or self._held_bytes >= BYTES_PER_GROUP:
+                self._flush()
+
+    def finish(self) -> None:
+        """Publish the last file. The first partition leaves at least an empty one, so that the schema can be read."""
+        if self._held or self._file or (self._partition == 0 and not self.files):
+            self._publish()
+
+    def close(self) -> None:
+        self._held, self._held_rows, self._held_bytes = [], 0, 0
+        if self._file:
+            self._file.discard()
+            self._file = None
+
+    def _flush(self) -> None:
+        held, self._held, self._held_rows, self._held_bytes = self._held, [], 0, 0
+        try:
+            if self._file is None:
+                target = self._directory / f"part-{self._partition:05d}-{self._next:05d}.parquet"
+                self._file = _OpenFile(target, self._schema)
+                self._next += 1
+            if held:
+                self._file.write(pa.Table.from_batches(held, self._schema))
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _publish(self) -> None:
+        self._flush()
+        assert self._file is not None
+        try:
+            self.files.append(self._file.publish())
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._file = None
+
+    def _unwritable(self, error: OSError) -> UserError:
+        return UserError(
+            f"the output directory cannot be written: {self._directory}",
+            str(error),
+            "Give it room and permissions, or choose another directory.",
+        )
+
+
+class _OpenFile:
+    """A Parquet file that nobody sees yet."""
+
+    def __init__(self, target: Path, schema: pa.Schema) -> None:
+        self.rows = 0
+        self._target = target
+        self._temporary = target.with_name(f"_{target.name}.{uuid.uuid4().hex}")
+        self._file: IO[bytes] = open(self._temporary, "xb")  # noqa: SIM115 it outlives this call
+        self._writer = pq.ParquetWriter(self._file, schema)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self.rows += table.num_rows
+
+    def publish(self) -> Path:
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._temporary, self._target)
+        return self._target
+
+    def discard(self) -> None:
+        with suppress(OSError, pa.ArrowException, ValueError):
+            self._writer.close()
+        self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def _visible(directory: Path) -> list[str]:
+    if not directory.exists():
+        return []
+    return sorted(name for name in os.listdir(directory) if not name.startswith(("_", ".")))
+
+
+class ConsoleSink(Sink):
+    """Prints each batch as a table in the driver's terminal, at most `limit` rows of it."""
+
+    on_driver = True
+
+    def __init__(self, limit: int = 20, console: Console | None = None) -> None:
+        if limit < 1:
+            raise UserError("the limit of a console sink must be at least 1", f"it is {limit}")
+        self.limit = limit
+        self._console = console
+
+    def writer(self, schema: pa.Schema, partition: int, partitions: int) -> ConsoleWriter:
+        return ConsoleWriter(schema, self.limit, self._console or Console())
+
+    def describe(self) -> str:
+        return f"console, {self.limit} rows of a batch"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_console": None}
+
+
+class ConsoleWriter(SinkWriter):
+    def __init__(self, schema: pa.Schema, limit: int, console: Console) -> None:
+        self._schema = schema
+        self._limit = limit
+        self._console = console
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        rest = batch.num_rows - self._limit
+        table = Table(caption=f"and {rest} more rows" if rest > 0 else None)
+        for field in self._schema:
+            table.add_column(field.name, justify="right" if _is_number(field.type) else "left")
+        for row in zip(*(column.to_pylist() for column in batch.slice(0, self._limit).columns), strict=True):
+            table.add_row(*("" if value is None else str(value) for value in row))
+        self._console.print(table, markup=False)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+class CallbackSink(Sink):
+    """Calls a function in the driver's process with each record batch, or with each row as a dict.
+
+    What the function raises fails the job. It is called from one thread at a time, which is not the main thread.
+    """
+
+    on_driver = True
+
+    def __init__(self, function: Callable[[Any], object], per: Literal["batch", "row"] = "batch") -> None:
+        if not callable(function):
+            raise UserError("a callback sink needs a function", f"it got a {type(function).__name__}")
+        if per not in ("batch", "row"):
+            raise UserError("unknown 'per' of a callback sink", repr(per), "Use 'batch' or 'row'.")
+        self.function = function
+        self.per = per
+
+    def writer(self, schema: pa.Schema, partition: int, partitions: int) -> CallbackWriter:
+        return CallbackWriter(self.function, self.per)
+
+    def describe(self) -> str:
+        return f"callback {getattr(self.function, '__qualname__', repr(self.function))} per {self.per}"
+
+
+class CallbackWriter(SinkWriter):
+    def __init__(self, function: Callable[[Any], object], per: Literal["batch", "row"]) -> None:
+        self._function = function
+        self._per = per
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._per == "batch":
+            self._function(batch)
+            return
+        for row in batch.to_pylist():
+            self._function(row)

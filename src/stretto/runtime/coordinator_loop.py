@@ -1,0 +1,107 @@
+"""Drives the coordinator machine in a thread of the driver: its mailbox, requests from the user's threads, the clock."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from stretto.coordinator import (
+    AnnounceJob,
+    AnnounceMembers,
+    Coordinator,
+    Event,
+    FrameArrived,
+    Refuse,
+    Send,
+    Ticked,
+    WorkerExpected,
+)
+from stretto.runtime.keys import KeyPair
+from stretto.runtime.transport import Transport
+
+POLL_MS = 250.0
+
+
+class CoordinatorLoop:
+    """`request` may be called from any thread; `read` gives a consistent look at the machine."""
+
+    def __init__(
+        self,
+        cluster: str,
+        address: str,
+        on_job: Callable[[AnnounceJob], None],
+        on_members: Callable[[AnnounceMembers], None],
+    ) -> None:
+        self.keys = KeyPair.new()
+        self.machine = Coordinator()
+        self.lock = threading.Lock()
+        self._on_job = on_job
+        self._on_members = on_members
+        self._requests: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        self._expected: set[str] = set()
+        self._stopping = threading.Event()
+        self.transport = Transport(cluster, "coordinator", self.keys, address)
+        self.endpoint = self.transport.endpoint
+        self.transport.watch(self._wake_read, self._drain_wakes)
+        self._thread = threading.Thread(target=self._run, name="stretto-coordinator", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def request(self, event: Event) -> None:
+        """Hand an event to the machine from another thread."""
+        self._requests.put(event)
+        os.write(self._wake_write, b"!")
+
+    def close(self) -> None:
+        """Stop the loop once what was requested has been handled."""
+        self._stopping.set()
+        os.write(self._wake_write, b"!")
+        self._thread.join()
+        self.transport.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def _drain_wakes(self) -> None:
+        try:
+            while os.read(self._wake_read, 4096):
+                pass
+        except BlockingIOError:
+            return
+
+    def _run(self) -> None:
+        while True:
+            for sender, frame in self.transport.poll(POLL_MS):
+                self._tell(FrameArrived(sender, frame))
+            while True:
+                try:
+                    self._tell(self._requests.get_nowait())
+                except queue.Empty:
+                    break
+            self._tell(Ticked())
+            if self._stopping.is_set() and self._requests.empty():
+                return
+
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, WorkerExpected):
+            self._expected.add(event.name)
+            self.transport.expect(event.name, event.public_key)
+        with self.lock:
+            effects = self.machine.handle(event, time.time_ns())
+        for effect in effects:
+            match effect:
+                case Send(to=to, frame=frame):
+                    self.transport.send_routed(to, frame)
+                case AnnounceMembers(members=members):
+                    self._expected -= {member.name for member in members}
+                    self.transport.set_members(list(members), self._expected)
+                    self._on_members(effect)
+                case AnnounceJob():
+                    self._on_job(effect)
+                case Refuse(reason=reason):
+                    self.transport.refusals.add(reason)

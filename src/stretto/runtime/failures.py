@@ -1,0 +1,72 @@
+"""What went wrong in a run, as plain data that crosses the wire, and back as the error that the user sees."""
+
+from __future__ import annotations
+
+import traceback
+from types import TracebackType
+
+import pyarrow as pa
+
+from stretto import errors
+from stretto.actors.channel import Message
+from stretto.actors.instance import Instance, Work
+from stretto.actors.routing import StepFailed
+from stretto.errors import FunctionError, StrettoError
+from stretto.protocol import Failure
+
+SAMPLE_ROWS = 3
+SAMPLE_CHARS = 2_000
+
+
+def failure_of(error: Exception, instance: Instance | None, work: Work | None) -> Failure:
+    """Describe an exception: whose function it was, the user's part of the traceback, a sample of the batch."""
+    function = instance.address.function if instance is not None else None
+    batch: pa.RecordBatch | None = None
+    if isinstance(work, Message) and isinstance(work.payload, pa.RecordBatch):
+        batch = work.payload
+    cause: BaseException = error
+    if isinstance(error, StepFailed):
+        function, batch = error.node, error.batch
+        cause = error.__cause__ or error
+    sample = _sample(batch)
+    if isinstance(cause, StrettoError):
+        return Failure(type(cause).__name__, cause.fact, cause.detail, cause.fix, function, None, sample)
+    return Failure(
+        FunctionError.__name__,
+        f"function '{function}' raised {type(cause).__name__}" if function else f"{type(cause).__name__} was raised",
+        str(cause),
+        None,
+        function,
+        _user_traceback(cause),
+        sample,
+    )
+
+
+def error_of(failure: Failure) -> StrettoError:
+    """The error to raise in the driver for a job's failure."""
+    kind = getattr(errors, failure.error, StrettoError)
+    if not (isinstance(kind, type) and issubclass(kind, StrettoError)):
+        kind = StrettoError
+    detail = failure.detail or ""
+    if failure.traceback:
+        detail += f"\n{failure.traceback.rstrip()}"
+    if failure.sample:
+        detail += f"\n  the batch began with:\n{failure.sample}"
+    error = kind(failure.fact, detail or None, failure.fix)
+    return error
+
+
+def _user_traceback(cause: BaseException) -> str:
+    """The traceback without stretto's own frames at its top, so that it begins in the user's function."""
+    entry: TracebackType | None = cause.__traceback__
+    while entry is not None and entry.tb_frame.f_globals.get("__name__", "").startswith("stretto."):
+        entry = entry.tb_next
+    return "".join(traceback.format_exception(type(cause), cause, entry or cause.__traceback__))
+
+
+def _sample(batch: pa.RecordBatch | None) -> str | None:
+    if batch is None or not batch.num_rows:
+        return None
+    rows = [f"    {row}" for row in batch.slice(0, SAMPLE_ROWS).to_pylist()]
+    more = f"\n    ... {batch.num_rows - SAMPLE_ROWS} more rows" if batch.num_rows > SAMPLE_ROWS else ""
+    return "\n".join(rows)[:SAMPLE_CHARS] + more

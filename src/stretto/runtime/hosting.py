@@ -1,0 +1,105 @@
+"""Hosting workers in Spark: one long-running task in a job of its own per worker, so that one can go without the others."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from py4j.protocol import Py4JError
+from pyspark import InheritableThread, TaskContext
+from pyspark.sql import SparkSession
+
+from stretto.errors import ClusterError
+from stretto.runtime.worker_process import WorkerSettings, host_worker
+
+log = logging.getLogger("stretto.hosting")
+
+
+def slots_of(spark: SparkSession) -> int | None:
+    """How many tasks Spark can run at once, or None when it can grow on demand or does not tell."""
+    context = spark.sparkContext
+    if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+        return None
+    per_task = int(context.getConf().get("spark.task.cpus", "1"))
+    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", context.master)
+    if local is not None:
+        if local.group(1) is None:
+            return 1
+        return context.defaultParallelism if local.group(1) == "*" else int(local.group(1)) // per_task
+    try:
+        return int(context._jsc.sc().schedulerBackend().totalCoreCount().get()) // per_task
+    except Py4JError:
+        return context.defaultParallelism // per_task
+
+
+def check_slots(spark: SparkSession, workers: int) -> None:
+    """Refuse more workers than Spark has slots, before any job starts."""
+    if workers < 1:
+        raise ClusterError("a cluster needs at least one worker", f"workers={workers}", "Ask for one or more.")
+    slots = slots_of(spark)
+    if slots is not None and workers > slots:
+        raise ClusterError(
+            f"{workers} workers were asked for, and Spark has {slots} slot{'s' if slots != 1 else ''}",
+            f"master {spark.sparkContext.master}",
+            f"Use workers={slots} or fewer, or start Spark with more slots, such as local[{workers + 1}].",
+        )
+
+
+class WorkerHost:
+    """The Spark job that holds one worker. `on_ended` is called when the task has returned or failed."""
+
+    def __init__(
+        self, spark: SparkSession, settings: WorkerSettings, on_ended: Callable[[str, str], None]
+    ) -> None:
+        self.member = settings.member
+        self._spark = spark
+        self._settings = settings
+        self._on_ended = on_ended
+        self._group = f"stretto-{settings.cluster}-{settings.member}"
+        self._thread = InheritableThread(target=self._run, name=f"stretto-host-{settings.member}", session=spark)
+        self._thread.daemon = True
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether the task ended within the time."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        """End the task from outside, for when it did not leave by itself."""
+        self._spark.sparkContext.cancelJobGroup(self._group)
+
+    def _run(self) -> None:
+        context = self._spark.sparkContext
+        context.setJobGroup(self._group, f"stretto worker {self.member}", interruptOnCancel=False)
+        try:
+            reasons = context.parallelize([0], 1).mapPartitions(partial(_task, self._settings)).collect()
+            reason = reasons[0] if reasons else "its task returned nothing"
+        except Exception as error:
+            reason = f"its Spark task failed: {_first_line(error)}"
+            log.debug("the Spark task of %s failed", self.member, exc_info=True)
+        self._on_ended(self.member, reason)
+
+
+def _task(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[str]:
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context is not None else 0
+    if attempt:
+        # Spark's own retry would come back under a name that the coordinator has already seen leave.
+        return iter(["Spark tried the task again; a replacement joins as a new incarnation"])
+    return host_worker(settings, rows)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+def running_threads() -> list[str]:
+    """The names of this package's threads in the driver; empty after every cluster is closed."""
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("stretto-"))

@@ -1,0 +1,45 @@
+"""The keys of a cluster: one CURVE pair per member, made by the driver at start and handed out inside Spark's closure.
+
+A public key in the allow-list is what admits a connection; without such a list CURVE would accept any client key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import zmq
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A CURVE pair; the secret half never shows in a repr or a log."""
+
+    public: str
+    secret: str = field(repr=False)
+
+    @staticmethod
+    def new() -> KeyPair:
+        public, secret = zmq.curve_keypair()
+        return KeyPair(public.decode(), secret.decode())
+
+
+class AllowList:
+    """The public keys that may connect, as pyzmq's authenticator asks for them. Refusals are counted and told."""
+
+    def __init__(self, on_refused: Callable[[str], None]) -> None:
+        self._keys: frozenset[bytes] = frozenset()
+        self._on_refused = on_refused
+
+    def replace(self, keys: set[str]) -> None:
+        self._keys = frozenset(key.encode() for key in keys)
+
+    def add(self, key: str) -> None:
+        self._keys |= {key.encode()}
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """Called by the authenticator's thread for each handshake."""
+        if key in self._keys:
+            return True
+        self._on_refused("a connection with a key that is not this cluster's")
+        return False

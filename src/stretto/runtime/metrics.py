@@ -1,0 +1,102 @@
+"""What a job handle reports: rates, queues, busy shares, latency, juice, and whether the objective is met."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from stretto.actors.metrics import FunctionMetrics, LatencySketch, juice, merged
+from stretto.api.slo import SLO
+
+
+@dataclass(frozen=True)
+class FunctionReport:
+    """One function over all its instances; rates are per second since the job began to run."""
+
+    rows_in: int
+    rows_out: int
+    messages_in: int
+    queued: int
+    busy_share: float
+    input_rate: float
+    output_rate: float
+    instances: int
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ObjectiveReport:
+    """How the job stands against its objective; None where the objective does not say or nothing was measured yet."""
+
+    latency_ms: float | None
+    latency_met: bool | None
+    juice: float | None
+    juice_met: bool | None
+    utility: float
+
+
+@dataclass(frozen=True)
+class JobMetrics:
+    """A job's figures at one moment. Input is what sources read, output what sinks got."""
+
+    elapsed_s: float
+    rows_in: int
+    rows_out: int
+    input_rate: float
+    processed_rate: float
+    output_rate: float
+    latency_ms: dict[str, float | None]
+    objective: ObjectiveReport
+    functions: dict[str, FunctionReport]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def report(
+    functions: dict[str, dict[int, FunctionMetrics]], order: list[str], elapsed_s: float, slo: SLO
+) -> JobMetrics:
+    """Merge what the workers reported; `order` lists the functions topologically."""
+    totals = {name: merged(list(functions[name].values())) for name in order if name in functions}
+    elapsed_s = max(elapsed_s, 1e-9)
+    latency = LatencySketch()
+    for total in totals.values():
+        if total.latency is not None:
+            latency.merge(total.latency)
+    sources = [total for total in totals.values() if not total.messages_in]
+    sinks = [total for total in totals.values() if total.messages_in and not total.sent_to]
+    processed = sum(sum(total.executed_from.values()) for total in totals.values())
+    return JobMetrics(
+        elapsed_s=elapsed_s,
+        rows_in=sum(total.rows_in for total in sources),
+        rows_out=sum(total.rows_in for total in sinks),
+        input_rate=sum(total.rows_in for total in sources) / elapsed_s,
+        processed_rate=processed / elapsed_s,
+        output_rate=sum(total.rows_in for total in sinks) / elapsed_s,
+        latency_ms=latency.percentiles(),
+        objective=_objective(slo, latency, juice(totals)),
+        functions={name: _function(total, elapsed_s) for name, total in totals.items()},
+    )
+
+
+def _function(total: FunctionMetrics, elapsed_s: float) -> FunctionReport:
+    return FunctionReport(
+        rows_in=total.rows_in,
+        rows_out=total.rows_out,
+        messages_in=total.messages_in,
+        queued=total.queued,
+        busy_share=total.busy_ns / 1e9 / elapsed_s / max(1, total.instances),
+        input_rate=total.rows_in / elapsed_s,
+        output_rate=total.rows_out / elapsed_s,
+        instances=total.instances,
+        counts=dict(total.counts),
+    )
+
+
+def _objective(slo: SLO, latency: LatencySketch, juice_now: float | None) -> ObjectiveReport:
+    at_percentile = latency.quantile(slo.percentile / 100)
+    latency_met = None
+    if slo.latency_ms is not None and at_percentile is not None:
+        latency_met = at_percentile <= slo.latency_ms
+    juice_met = None if slo.juice is None or juice_now is None else juice_now >= slo.juice
+    return ObjectiveReport(at_percentile, latency_met, juice_now, juice_met, slo.utility(at_percentile, juice_now))

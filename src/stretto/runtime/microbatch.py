@@ -1,0 +1,334 @@
+"""A plan as Structured Streaming queries with RocksDB state: one query per sink, under one handle.
+
+Rows leave Spark in the driver, as Arrow, into the sink's own writer. The queries end by themselves when every source
+has ended: each is watched by a thread, which also collects its progress. Checkpoints exist because Spark wants them;
+they are in a temporary directory that goes with the query.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+import traceback
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
+
+from stretto.actors.sink import SinkWriter
+from stretto.api.memory import conform
+from stretto.api.plan import AggregateNode, JoinNode, Plan, SinkNode, SourceNode, WindowAggregateNode
+from stretto.errors import EngineError, FunctionError, StrettoError
+from stretto.runtime.relational import session_settings, spark_error, to_dataframes
+from stretto.runtime.spark_sources import ROWS_PER_TRIGGER, is_staged, is_stream, refuse_stream, stream_frame
+
+STREAM_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # State goes to the checkpoint as changes, not as whole files: a micro-batch is shorter by a good part.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+    # The directory is removed as a whole at the end.
+    "spark.sql.streaming.minBatchesToRetain": "2",
+}
+
+POLL_S = 0.05
+STOP_S_MAX = 30.0
+
+
+class Status(Enum):
+    """Where a query is in its life. The first two can still change."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class MicrobatchQuery:
+    """Runs a plan as micro-batches. `start`, then `wait` or `stop`; `writers` has each sink's writer by its name."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        *,
+        parallelism: int | None = None,
+        rows_per_trigger: int = ROWS_PER_TRIGGER,
+        directory: str | None = None,
+    ) -> None:
+        """`parallelism` is how many tasks read a source and how many partitions the state has; by default as many as
+        Spark has cores. `directory` is where temporary files go; executors must see it (default: the local one)."""
+        self.plan = plan
+        self.writers: dict[str, SinkWriter] = {}
+        self.error: StrettoError | None = None
+        self.status = Status.CREATED
+        self._spark = spark
+        self._parallelism = parallelism
+        self._rows_per_trigger = rows_per_trigger
+        self._parent = directory
+        self._directory: Path | None = None
+        self._watches: list[_Watch] = []
+        self._supervisor: Thread | None = None
+        self._stopping = Event()
+
+    def start(self) -> None:
+        """Start all queries, or none: what is wrong with the plan is raised here."""
+        for source in self.plan.sources:
+            refuse_stream(source)
+        self._directory = Path(tempfile.mkdtemp(prefix="stretto-", dir=self._parent))
+        try:
+            session, settings = self._session()
+            with session_settings(session, settings):
+                self._start_queries(session)
+        except PySparkException as error:
+            self._clean_up()
+            raise EngineError(f"Spark cannot run app '{self.plan.app}' as micro-batches", str(error)) from error
+        except BaseException:
+            self._clean_up()
+            raise
+        self.status = Status.RUNNING
+        self._supervisor = Thread(target=self._supervise, name=f"stretto-microbatch-{self.plan.app}", daemon=True)
+        self._supervisor.start()
+
+    def wait(self, timeout: float | None = None) -> Status:
+        """Wait until the query has ended, or for so many seconds, and tell how it stands."""
+        if self._supervisor is not None:
+            self._supervisor.join(timeout)
+        return self.status
+
+    def stop(self) -> None:
+        """End the query where it is. Rows that came out already stay with the writers."""
+        self._stopping.set()
+        self.wait(STOP_S_MAX)
+
+    def metrics(self) -> dict[str, Any]:
+        """Totals since the start, and rates of the latest micro-batch. A source that several sinks read counts once."""
+        watches = list(self._watches)
+        by_source: dict[str, int] = {}
+        for watch in watches:
+            for source, rows in list(watch.input_rows.items()):
+                by_source[source] = max(by_source.get(source, 0), rows)
+        durations = [duration for watch in watches for duration in watch.trigger_ms]
+        return {
+            "status": self.status.value,
+            "input_rows": sum(by_source.values()),
+            "output_rows": sum(watch.output_rows for watch in watches),
+            "input_rows_per_s": max((watch.input_rate for watch in watches), default=0.0),
+            "processed_rows_per_s": max((watch.processed_rate for watch in watches), default=0.0),
+            "triggers": len(durations),
+            "trigger_ms": durations,
+            "sinks": {watch.sink: watch.output_rows for watch in watches},
+        }
+
+    def _session(self) -> tuple[SparkSession, dict[str, str]]:
+        """The session to build in, and the settings for the time of starting; a query keeps those it started with."""
+        settings = {
+            **STREAM_SETTINGS,
+            "spark.sql.shuffle.partitions": state_partitions(self._spark, self._parallelism),
+        }
+        for source in filter(is_stream, self.plan.sources):
+            # Streams of two sessions do not mix, so it has to be the user's.
+            return source.source.dataframe.sparkSession, settings  # type: ignore[attr-defined]
+        return self._spark.newSession(), settings
+
+    def _start_queries(self, session: SparkSession) -> None:
+        assert self._directory is not None
+        tasks = self._parallelism or session.sparkContext.defaultParallelism
+        for sink in self.plan.sinks:
+            part = _part_for(sink, self.plan)
+            frames = {}
+            for source in part.sources:
+                staging = str(self._directory / f"{sink.name}-{source.name}".replace("/", "_"))
+                frames[source.name] = stream_frame(
+                    session, _with_lateness(source, part), tasks, staging, self._rows_per_trigger, _earliest_us(part)
+                )
+            frame = to_dataframes(part, session, frames, streaming=True)[sink.name]
+            self.writers[sink.name] = sink.sink.writer(sink.schema, 0, 1)
+            self._watches.append(self._watch(sink, part, frame))
+
+    def _watch(self, sink: SinkNode, part: Plan, frame: DataFrame) -> _Watch:
+        watch = _Watch(sink, self.writers[sink.name], part)
+        running = any(isinstance(node, AggregateNode) for node in part.nodes.values())
+        watch.query = (
+            frame.writeStream.queryName(f"{self.plan.app}.{sink.name}.{id(self):x}")
+            .outputMode("update" if running else "append")
+            .option("checkpointLocation", str(self._directory) + f"/checkpoint-{len(self._watches)}")
+            .foreachBatch(watch.write)
+            .start()
+        )
+        return watch
+
+    def _supervise(self) -> None:
+        try:
+            status = self._run_to_the_end()
+            self._stop_queries()
+            if status is Status.FINISHED:
+                for writer in self.writers.values():
+                    writer.finish()
+        except BaseException as error:
+            broken = next((watch.error for watch in self._watches if watch.error is not None), error)
+            self.error = spark_error(self.plan.app, broken)
+            status = Status.FAILED
+        finally:
+            self._clean_up()
+        self.status = status
+
+    def _run_to_the_end(self) -> Status:
+        active = list(self._watches)
+        while active:
+            if self._stopping.is_set():
+                return Status.STOPPED
+            for watch in active:
+                watch.poll()
+            active = [watch for watch in active if not watch.has_ended()]
+            time.sleep(POLL_S)
+        return Status.FINISHED
+
+    def _stop_queries(self) -> None:
+        for watch in self._watches:
+            watch.stop()
+
+    def _clean_up(self) -> None:
+        try:
+            self._stop_queries()
+            for writer in self.writers.values():
+                writer.close()
+        finally:
+            if self._directory is not None:
+                shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class _Watch:
+    """One sink's query: what it wrote, what it reported, and whether it is at its end."""
+
+    query: StreamingQuery
+
+    def __init__(self, node: SinkNode, writer: SinkWriter, plan: Plan) -> None:
+        self.sink = node.name
+        self.schema = node.schema
+        self.writer = writer
+        self.output_rows = 0
+        self.input_rows: dict[str, int] = {}
+        self.trigger_ms: list[float] = []
+        self.input_rate = 0.0
+        self.processed_rate = 0.0
+        self.error: BaseException | None = None
+        self._batch = -1
+        self._is_bounded = not any(is_stream(source) for source in plan.sources)
+        # What was staged is all there from the start; other sources say in their offsets when they have ended.
+        self._ended = all(is_staged(source) for source in plan.sources)
+
+    def write(self, frame: DataFrame, batch: int) -> None:
+        """Called by Spark with the rows of a micro-batch."""
+        table = frame.toArrow()
+        try:
+            for rows in table.to_batches():
+                if rows.num_rows:
+                    self.writer.write(conform(rows, self.schema))
+        except BaseException as error:
+            # Spark would give it back as text.
+            self.error = error if isinstance(error, StrettoError) else self._sink_error(error)
+            raise
+        self.output_rows += table.num_rows
+
+    def _sink_error(self, error: BaseException) -> FunctionError:
+        return FunctionError(
+            f"sink '{self.sink}' raised {type(error).__name__}: {error}",
+            "".join(traceback.format_exception(error)).rstrip(),
+        )
+
+    def poll(self) -> None:
+        """Take in what the query has reported since the last time; raises what it failed with."""
+        for progress in self.query.recentProgress:
+            if progress.batchId > self._batch:
+                self._batch = progress.batchId
+                self._note(progress)
+        if not self.query.isActive:
+            error = self.query.exception()
+            if error is not None:
+                raise error
+
+    def _note(self, progress: StreamingQueryProgress) -> None:
+        rows: dict[str, int] = {}
+        ends = []
+        for source in progress.sources:
+            start, end = _offset(source.startOffset), _offset(source.endOffset)
+            ends.append(end.get("ended", True))
+            name = end.get("source", source.description)
+            given = source.numInputRows - (end.get("end_rows", 0) - start.get("end_rows", 0))
+            rows[name] = max(rows.get(name, 0), given)
+        for name, number in rows.items():
+            self.input_rows[name] = self.input_rows.get(name, 0) + number
+        self._ended = self._is_bounded and all(ends)
+        self.trigger_ms.append(float(progress.durationMs.get("triggerExecution", 0)))
+        self.input_rate = _finite(progress.inputRowsPerSecond)
+        self.processed_rate = _finite(progress.processedRowsPerSecond)
+
+    def has_ended(self) -> bool:
+        """Whether all sources have ended and all windows are closed."""
+        if not self._ended:
+            return not self.query.isActive
+        # Returns when there is neither data nor a window to close.
+        self.query.processAllAvailable()
+        self.poll()
+        return True
+
+    def stop(self) -> None:
+        query = getattr(self, "query", None)
+        if query is not None and query.isActive:
+            query.stop()
+
+
+def state_partitions(spark: SparkSession, parallelism: int | None) -> str:
+    """As many as there are cores: Spark's default of 200 makes 200 small tasks of every micro-batch."""
+    return str(parallelism or spark.sparkContext.defaultParallelism)
+
+
+def _part_for(sink: SinkNode, plan: Plan) -> Plan:
+    """The part of a plan that one sink needs."""
+    needed: set[str] = set()
+    waiting = [sink.name]
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting.extend(plan.nodes[name].inputs)
+    return Plan(plan.app, {name: node for name, node in plan.nodes.items() if name in needed}, plan.slo)
+
+
+def _with_lateness(source: SourceNode, plan: Plan) -> SourceNode:
+    """Spark has no allowed lateness after a window's result; the watermark waits for it instead."""
+    late_us = max(
+        (node.lateness_us for node in plan.nodes.values() if isinstance(node, WindowAggregateNode)), default=0
+    )
+    return replace(source, delay_us=source.delay_us + late_us)
+
+
+def _earliest_us(plan: Plan) -> int:
+    """The first event time that Spark does not take for late: its watermark begins at 1970, and a join wants more."""
+    return 1 if any(isinstance(node, JoinNode) and node.lower is not None for node in plan.nodes.values()) else 0
+
+
+def _offset(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _finite(rate: float) -> float:
+    return rate if rate == rate and rate not in (float("inf"), float("-inf")) else 0.0

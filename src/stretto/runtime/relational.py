@@ -1,0 +1,479 @@
+"""The relational part of a plan as Spark DataFrames: one lowering for the batch twin and for micro-batches.
+
+Every node becomes DataFrame operations over the frames of its inputs. Expressions are already Spark SQL, so this module
+only decides shapes: how a window groups, how a top-k ranks, how two streams meet. It never reads a source or starts a
+query; `spark_sources.py` and `microbatch.py` do.
+
+Answers are those of ANSI mode and UTC whatever the session says, because Spark fixes both when it analyses an
+expression, and `to_dataframes` sets them while it builds.
+
+Micro-batches need one more thing: Spark closes a window by the watermark only when the grouping column is marked as
+event time, and the mark is lost by Python functions, by `window_end - 1 us`, and by windows that rows bring along. So
+each stateful step marks its own time column anew (`_timed`), and clears all other marks: Spark refuses more than one.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import window as W
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from stretto import errors
+from stretto.api.memory import canonical_schema, conform
+from stretto.api.plan import (
+    AggregateNode,
+    ApplyNode,
+    FilterNode,
+    JoinNode,
+    MapNode,
+    Node,
+    OutputNode,
+    Plan,
+    SelectNode,
+    SinkNode,
+    SourceNode,
+    TopNode,
+    UnionNode,
+    WindowAggregateNode,
+)
+from stretto.errors import EngineError, FunctionError, InvariantError, StrettoError
+from stretto.expressions import AggregateCall
+from stretto.expressions.scalar import quoted
+from stretto.operators.stateless import PythonStep
+from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.windows import EventTime, Hopping, Session, Span, Tumbling, Window
+
+_TIME = "__stretto_time"
+_WINDOW = "__stretto_window"
+_ROWS = "__stretto_rows"
+_RIGHT = "__stretto_right_"
+_WINDOW_START, _WINDOW_END = "window_start", "window_end"
+
+# Spark's own keys: a column with the first is event time to its stateful operators; the second says it is a window.
+_EVENT_TIME = {"spark.watermarkDelayMs": 0}
+_EVENT_WINDOW = {"spark.watermarkDelayMs": 0, "spark.timeWindow": True}
+_NO_MARK = {"stretto.plain": True}
+
+SAMPLE_ROWS = 5
+"""Rows of a batch that an error shows."""
+
+_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
+_ACTORS_INSTEAD = 'Run it with engine="actors".'
+
+
+def to_dataframes(
+    plan: Plan, spark: SparkSession, frames: dict[str, DataFrame], streaming: bool
+) -> dict[str, DataFrame]:
+    """For each sink, by name, the DataFrame of its rows. `frames` has one DataFrame per source, by name.
+
+    Raises an EngineError that names the node which Spark cannot express.
+    """
+    reason = unsupported(plan, streaming)
+    if reason is not None:
+        engine = "micro-batches" if streaming else "a batch DataFrame"
+        raise EngineError(f"app '{plan.app}' cannot run as {engine}", reason, _ACTORS_INSTEAD)
+    lowering = _Lowering(plan, frames, streaming)
+    with session_settings(spark, _SETTINGS):
+        for node in plan.nodes.values():
+            lowering.add(node)
+    return {node.name: lowering.frames[node.name] for node in plan.sinks}
+
+
+def unsupported(plan: Plan, streaming: bool) -> str | None:
+    """Why the plan has no such form, by the name of the node at fault; None when it has one. Spark is not asked."""
+    for node in plan.nodes.values():
+        reason = _unsupported_shape(node, plan, streaming)
+        if reason is None and streaming:
+            reason = _unsupported_in_stream(node, plan)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _unsupported_shape(node: Node, plan: Plan, streaming: bool) -> str | None:
+    match node:
+        case ApplyNode() | OutputNode():
+            return f"'{node.name}' is a user's Function, which only actors can run"
+        case JoinNode(window=Session() | Span()):
+            return f"join '{node.name}' is over windows that are neither tumbling nor hopping"
+        case SourceNode() if not streaming and getattr(getattr(node.source, "dataframe", None), "isStreaming", False):
+            return f"source '{node.name}' is a streaming DataFrame, which has no end"
+    return None
+
+
+def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
+    """What Spark's append and update modes leave out: an update-mode query has one stateful operator."""
+    above = list(_upstream(node, plan))
+    running = next((other for other in above if isinstance(other, AggregateNode)), None)
+    match node:
+        case AggregateNode():
+            stateful = next((other for other in above if _is_stateful(other)), None)
+            if stateful is not None:
+                return f"running aggregate '{node.name}' comes after '{stateful.name}', which keeps state too"
+            user = next((call for call in node.calls if isinstance(call, UserAggregate)), None)
+            if user is not None:
+                return f"running aggregate '{node.name}' uses the Python aggregate '{user.name}'"
+        case UnionNode() if running is not None:
+            return f"union '{node.name}' comes after the running aggregate '{running.name}', whose rows change"
+        case FilterNode() if running is not None:
+            keys = plan.nodes[node.inputs[0]].changes_by or ()
+            if not node.predicate.columns <= set(keys):
+                return f"filter '{node.name}' would keep rows that the running aggregate '{running.name}' has replaced"
+        case WindowAggregateNode(keys=(), window=Session()) | TopNode(keys=(), window=Session()):
+            return f"'{node.name}' has session windows without a key"
+    if _is_stateful(node):
+        if running is not None:
+            return f"'{node.name}' comes after the running aggregate '{running.name}', whose rows change"
+        unbounded = next((other for other in above if isinstance(other, JoinNode) and _is_unbounded(other)), None)
+        if unbounded is not None and not (isinstance(node, JoinNode) and _is_unbounded(node)):
+            return f"'{node.name}' needs event time, and the rows of join '{unbounded.name}' can be late by any amount"
+    return None
+
+
+def _is_stateful(node: Node) -> bool:
+    return isinstance(node, AggregateNode | WindowAggregateNode | TopNode | JoinNode)
+
+
+def _is_unbounded(node: JoinNode) -> bool:
+    return not node.windowed and node.window is None and node.lower is None and node.upper is None
+
+
+def _upstream(node: Node, plan: Plan) -> Iterator[Node]:
+    """Everything that a node's rows went through, nearest first."""
+    waiting, seen = list(node.inputs), set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(plan.nodes[name].inputs)
+            yield plan.nodes[name]
+
+
+@contextmanager
+def session_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    """Settings of a session for the length of a block; afterwards it is as it was."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, earlier in before.items():
+            if earlier is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, earlier)
+
+
+class _Lowering:
+    """Builds the DataFrame of each node in topological order."""
+
+    def __init__(self, plan: Plan, frames: dict[str, DataFrame], streaming: bool) -> None:
+        self.plan = plan
+        self.sources = frames
+        self.streaming = streaming
+        self.frames: dict[str, DataFrame] = {}
+
+    def add(self, node: Node) -> None:
+        try:
+            frame = self._lower(node, [self.frames[name] for name in node.inputs])
+            self.frames[node.name] = frame.select(*(_column(name) for name in node.schema.names))
+        except AnalysisException as error:
+            raise EngineError(
+                f"Spark cannot express '{node.name}'", str(error).split("\n")[0], _ACTORS_INSTEAD
+            ) from error
+
+    def _lower(self, node: Node, inputs: list[DataFrame]) -> DataFrame:
+        match node:
+            case SourceNode():
+                return self.sources[node.name]
+            case SelectNode():
+                return inputs[0].selectExpr(*node.projection.sql)
+            case FilterNode():
+                return inputs[0].filter(F.expr(node.predicate.sql))
+            case MapNode():
+                return self._map(node, inputs[0])
+            case UnionNode():
+                frame, *others = inputs
+                for other in others:
+                    frame = frame.unionByName(other)
+                return frame
+            case WindowAggregateNode():
+                frame, window = self._windowed(inputs[0], node.window, self._time(node))
+                return self._aggregated(node, frame, [window], node.keys)
+            case AggregateNode():
+                return self._aggregated(node, inputs[0], [], node.keys)
+            case TopNode():
+                return self._top(node, inputs[0])
+            case JoinNode():
+                return self._join(node, *inputs)
+            case SinkNode():
+                return inputs[0]
+        raise InvariantError(f"no lowering for a {type(node).__name__}", f"'{node.name}'")
+
+    def _time(self, node: Node, side: int = 0) -> EventTime | None:
+        return self.plan.nodes[node.inputs[side]].time
+
+    def _map(self, node: MapNode, frame: DataFrame) -> DataFrame:
+        step = PythonStep(node.name, node.function, node.schema, node.rows_kept)
+        given = self.plan.nodes[node.inputs[0]].schema
+        return frame.mapInArrow(_over_batches(step, given), spark_schema(node.schema))
+
+    def _windowed(self, frame: DataFrame, window: Window | None, time: EventTime | None) -> tuple[DataFrame, Column]:
+        """The frame and the column to group by. None: rows have window_start and window_end from an earlier step."""
+        if window is None or isinstance(window, Span):
+            span = window or Span(_WINDOW_START, _WINDOW_END)
+            start, end = _column(span.start), _column(span.end)
+            bounds = F.struct(start.alias("start"), end.alias("end")).alias(_WINDOW, metadata=_EVENT_WINDOW)
+            return _timed(frame.filter(start.isNotNull() & end.isNotNull()), bounds), _column(_WINDOW)
+        if time is None:
+            raise InvariantError("a window over rows without event time")
+        frame = _timed(frame, _event_time(time).alias(_TIME, metadata=_EVENT_TIME))
+        if isinstance(window, Session):
+            return frame, F.session_window(_TIME, _micros(window.gap_us)).alias(_WINDOW)
+        return frame, _time_window(window)
+
+    def _aggregated(
+        self, node: WindowAggregateNode | AggregateNode, frame: DataFrame, windows: list[Column], keys: Sequence[str]
+    ) -> DataFrame:
+        given = self.plan.nodes[node.inputs[0]].schema
+        # The count keeps a grouping without calls legal, and lets an empty input have no row, also without keys.
+        wanted = [F.count(F.lit(1)).alias(_ROWS), *(self._call(call) for call in node.calls)]
+        grouped = frame.groupBy(*map(_column, keys), *windows).agg(*wanted).filter(_column(_ROWS) > 0)
+        values = [
+            _over_rows(call, given)(_column(call.name)).alias(call.name)
+            if isinstance(call, UserAggregate)
+            else _column(call.name)
+            for call in node.calls
+        ]
+        bounds = [_column(f"{_WINDOW}.{part}", 1).alias(f"window_{part}") for part in ("start", "end") if windows]
+        return grouped.select(*map(_column, keys), *bounds, *values)
+
+    def _call(self, call: AggregateCall | UserAggregate) -> Column:
+        if isinstance(call, UserAggregate):
+            return F.collect_list(F.struct(*map(_column, call.columns))).alias(call.name)
+        if self.streaming and call.function == "count_distinct" and call.argument is not None:
+            return F.expr(f"CAST(size(collect_set({call.argument.sql})) AS bigint)").alias(call.name)
+        return F.expr(call.sql).alias(call.name)
+
+    def _top(self, node: TopNode, frame: DataFrame) -> DataFrame:
+        """Ties are kept, or go by the other columns in their order and in the direction of the ranking."""
+        names = self.plan.nodes[node.inputs[0]].schema.names
+        framed, window = self._windowed(frame, node.window, self._time(node))
+        if self.streaming or isinstance(node.window, Session):
+            return _top_of_lists(node, framed, window, names)
+        framed = framed if node.window is None or isinstance(node.window, Span) else framed.select("*", window)
+        order = [F.expr(node.order_by.sql), *([] if node.ties else map(_column, names))]
+        ordered = [column.desc() if node.descending else column.asc() for column in order]
+        over = W.Window.partitionBy(*map(_column, node.keys), _column(_WINDOW)).orderBy(*ordered)
+        rank = F.rank() if node.ties else F.row_number()
+        return _with_bounds(framed.select("*", rank.over(over).alias(_ROWS)).filter(_column(_ROWS) <= node.k), names)
+
+    def _join(self, node: JoinNode, left: DataFrame, right: DataFrame) -> DataFrame:
+        left_time, right_time = node.left_time or self._time(node), node.right_time or self._time(node, 1)
+        names = right.columns
+        conditions = [_column(one) == _column(_RIGHT + other) for one, other in node.on]
+        if node.window is not None or node.windowed:
+            left, right = self._in_windows(node, left, left_time), self._in_windows(node, right, right_time)
+            conditions.append(_column(_WINDOW) == _column(_RIGHT + _WINDOW))
+        else:
+            left, right = _marked(left, left_time), _marked(right, right_time)
+        if node.lower is not None or node.upper is not None:
+            assert right_time is not None
+            conditions += _interval(node, EventTime(_RIGHT + right_time.column, right_time.offset_us))
+        # New names for all of right's columns: nothing is ambiguous, also when a stream meets itself.
+        right = right.select(*(_column(name).alias(_RIGHT + name) for name in right.columns))
+        condition = conditions[0] if conditions else F.lit(True)
+        for other in conditions[1:]:
+            condition = condition & other
+        columns = [_column(name) for name in self.plan.nodes[node.inputs[0]].schema.names]
+        columns += [_column(_RIGHT + name).alias(new) for name, new in zip(names, node.right_names, strict=True)]
+        if node.window is not None:
+            columns += [_column(f"{_WINDOW}.{part}", 1).alias(f"window_{part}") for part in ("start", "end")]
+        return left.join(right, condition).select(*columns)
+
+    def _in_windows(self, node: JoinNode, frame: DataFrame, time: EventTime | None) -> DataFrame:
+        framed, window = self._windowed(frame, node.window, time)
+        return framed if node.window is None else framed.select("*", window)
+
+
+# Columns
+
+
+def _column(name: str, struct_fields: int = 0) -> Column:
+    """A column by its exact name; with `struct_fields`, the last dots lead into a struct."""
+    parts = name.rsplit(".", struct_fields) if struct_fields else [name]
+    return F.col(".".join(quoted(part) for part in parts))
+
+
+def _micros(amount_us: int) -> str:
+    return f"{amount_us} microseconds"
+
+
+def _event_time(time: EventTime) -> Column:
+    column = _column(time.column)
+    return column - F.expr(f"INTERVAL {time.offset_us} MICROSECONDS") if time.offset_us else column
+
+
+def _time_window(window: Tumbling | Hopping) -> Column:
+    slide_us = window.slide_us
+    start = _micros(window.origin_us % slide_us)
+    return F.window(_TIME, _micros(window.size_us), _micros(slide_us), start).alias(_WINDOW)
+
+
+def _unmarked(frame: DataFrame) -> list[Column]:
+    return [_column(name).alias(name, metadata=_NO_MARK) for name in frame.columns]
+
+
+def _timed(frame: DataFrame, time: Column) -> DataFrame:
+    """The frame with one more column, the only one that is event time."""
+    return frame.select(*_unmarked(frame), time)
+
+
+def _marked(frame: DataFrame, time: EventTime | None) -> DataFrame:
+    """The frame with its own time column, if it has a plain one, as the only one that is event time."""
+    marks = {time.column: _EVENT_TIME} if time is not None and not time.offset_us else {}
+    return frame.select(*(_column(name).alias(name, metadata=marks.get(name, _NO_MARK)) for name in frame.columns))
+
+
+def _with_bounds(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The input's columns, and the window's bounds unless the input has them itself."""
+    bounds = [
+        _column(f"{_WINDOW}.{part}", 1).alias(f"window_{part}")
+        for part in ("start", "end")
+        if f"window_{part}" not in names
+    ]
+    return frame.select(*map(_column, names), *bounds)
+
+
+def _top_of_lists(node: TopNode, frame: DataFrame, window: Column, names: Sequence[str]) -> DataFrame:
+    """Top-k by an aggregation, because streams have no window functions: sort each group's rows, keep the best."""
+    # A struct compares field by field: the order first, then the rest, which settles ties.
+    entry = F.struct(F.expr(node.order_by.sql).alias("o"), F.struct(*map(_column, names)).alias("r"))
+    ranked = F.sort_array(F.collect_list(entry), asc=not node.descending).alias(_ROWS)
+    ties = f"OR x.o <=> {_ROWS}[{node.k - 1}].o" if node.ties else ""
+    kept = F.expr(f"filter({_ROWS}, (x, i) -> i < {node.k} {ties})")
+    grouped = frame.groupBy(*map(_column, node.keys), window).agg(ranked)
+    exploded = grouped.select(_column(_WINDOW), F.explode(kept).alias(_ROWS))
+    rows = [F.col(f"{_ROWS}.r.{quoted(name)}").alias(name) for name in names]
+    return _with_bounds(exploded.select(_column(_WINDOW), *rows), names)
+
+
+def _interval(node: JoinNode, right: EventTime) -> list[Column]:
+    time = _event_time(right)
+    conditions = []
+    if node.lower is not None:
+        conditions.append(time >= F.expr(node.lower.sql))
+    if node.upper is not None:
+        upper = F.expr(node.upper.sql)
+        conditions.append(time <= upper if node.upper_inclusive else time < upper)
+    return conditions
+
+
+# Schemas
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """A schema of the dataflow as Spark's; every column may be null."""
+    nullable = pa.schema([pa.field(field.name, field.type) for field in canonical_schema(schema)])
+    return from_arrow_schema(nullable, prefer_timestamp_ntz=False)
+
+
+def wire_schema(schema: pa.Schema) -> pa.Schema:
+    """What Spark wants to get from Python for this schema."""
+    return to_arrow_schema(spark_schema(schema), timezone="UTC")
+
+
+# Python functions inside Spark tasks
+
+
+def _over_batches(step: PythonStep, given: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    wire = wire_schema(step.schema)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                for result in _called(step, conform(batch, given)):
+                    yield conform(result, wire)
+
+    return run
+
+
+def _called(step: PythonStep, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+    try:
+        return step(batch)
+    except StrettoError:
+        raise
+    except Exception as error:
+        raise FunctionError(
+            f"function '{_function_name(step.function)}' of '{step.name}' raised {type(error).__name__}: {error}",
+            f"{traceback.format_exc().rstrip()}\nwith a batch of {batch.num_rows} rows, of which the first are\n"
+            + "\n".join(str(row) for row in batch.slice(0, SAMPLE_ROWS).to_pylist()),
+        ) from None
+
+
+def _function_name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def _over_rows(aggregate: UserAggregate, given: pa.Schema) -> Callable[[Column], Column]:
+    """A user's aggregate as a function of the list of a group's rows."""
+    schema = canonical_schema(pa.schema([given.field(name) for name in aggregate.columns]))
+
+    def finished(rows: pa.RecordBatch) -> Any:
+        return aggregate.finish(aggregate.add(aggregate.init(), rows))
+
+    def run(lists: pa.Array) -> pa.Array:
+        ends = lists.value_lengths().to_numpy().cumsum()
+        every = conform(pa.RecordBatch.from_struct_array(lists.flatten()), schema)
+        values, start = [], 0
+        for end in ends.tolist():
+            try:
+                values.append(finished(every.slice(start, end - start)))
+            except Exception as error:
+                raise FunctionError(
+                    f"aggregate '{aggregate.name}' raised {type(error).__name__}: {error}",
+                    traceback.format_exc().rstrip(),
+                ) from None
+            start = end
+        return pa.array(values, aggregate.type)
+
+    return arrow_udf(run, from_arrow_type(aggregate.type, False), ArrowUDFType.SCALAR)
+
+
+_RAISED = re.compile(r"^(?:stretto\.errors\.)(\w+): ", re.MULTILINE)
+_JAVA_TRACE = re.compile(r"\n+(?:\s+at (?:org|java|scala|jdk)\.|Driver stacktrace|JVM stacktrace|Caused by:)")
+
+
+def python_error(error: BaseException) -> StrettoError | None:
+    """The error that stretto's code raised in a Spark task, out of Spark's report of it; None when there is none."""
+    if isinstance(error, StrettoError):
+        return error
+    text = str(error)
+    found = list(_RAISED.finditer(text))
+    if not found:
+        return None
+    kind = getattr(errors, found[-1].group(1), StrettoError)
+    return kind(_JAVA_TRACE.split(text[found[-1].end() :])[0].rstrip())
+
+
+def spark_error(app: str, error: BaseException) -> StrettoError:
+    """What to tell the user about a query that failed."""
+    known = python_error(error)
+    if known is not None:
+        return known
+    text = _JAVA_TRACE.split(str(error))[0].strip()
+    if isinstance(error, PySparkException):
+        return EngineError(f"Spark failed while it ran app '{app}'", text)
+    return EngineError(f"app '{app}' failed with {type(error).__name__}", text or traceback.format_exc())

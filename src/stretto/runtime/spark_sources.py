@@ -1,0 +1,397 @@
+"""Any stretto source as a Spark DataFrame: whole for the batch twin, or piece by piece for micro-batches.
+
+A source is read through its readers in both. As a stream it is one sequence of positions, whatever the number of tasks:
+a micro-batch takes the next stretch and cuts it among its tasks. So no micro-batch has what the source gave before an
+earlier one's end, and Spark's watermark, which follows the greatest time seen in any partition, is safe.
+
+The watermark is kept on a hidden column, the source's own promise where it makes one and else the event time, less the
+delay. At the end of a bounded source one more row, with a watermark far in the future, makes Spark close all windows.
+The row is taken out again just after the watermark is read, by a filter that the optimiser can move neither way.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
+from pyspark.sql.types import StructType
+
+from stretto.actors.source import Reading, Source, SourceReader
+from stretto.api.memory import canonical_schema, conform
+from stretto.api.plan import SourceNode
+from stretto.errors import EngineError, SourceError
+from stretto.expressions.scalar import quoted
+from stretto.runtime.relational import spark_schema, wire_schema
+
+ROWS_PER_TRIGGER = 100_000
+"""Positions that one micro-batch takes of a source at most."""
+
+ROWS_PER_READ = 16_384
+ROWS_PER_TASK_MIN = 8_192
+"""A stretch is cut among tasks only into pieces of at least so many positions."""
+
+IDLE_READS_MAX = 1_000
+_IDLE_S = 0.01
+
+_WATERMARK = "__stretto_watermark"
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+_END_US = 253_370_764_800_000_000  # the year 9999
+_AFTER_ALL = "TIMESTAMP'9000-01-01 00:00:00Z'"
+# Spark counts a time equal to the watermark as late; a promise means that only earlier times are.
+_MARGIN_US = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamping:
+    """What is added to a source's rows on their way into Spark."""
+
+    schema: pa.Schema
+    stamp: str | None
+    time: str | None
+    delay_us: int
+    earliest_us: int
+
+    @staticmethod
+    def of(node: SourceNode, earliest_us: int) -> _Stamping:
+        return _Stamping(
+            canonical_schema(node.schema),
+            node.stamp,
+            node.time.column if node.time else None,
+            node.delay_us,
+            earliest_us,
+        )
+
+    @property
+    def streamed(self) -> pa.Schema:
+        return self.schema.append(pa.field(_WATERMARK, _TIMESTAMP)) if self.time else self.schema
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the node's schema, with its ingestion time if that is asked for."""
+        if self.stamp is not None:
+            now = _times(np.full(batch.num_rows, time.time_ns() // 1000))
+            batch = pa.RecordBatch.from_arrays([*batch.columns, now], names=[*batch.schema.names, self.stamp])
+        return conform(batch, self.schema)
+
+    def stream_rows(self, batch: pa.RecordBatch, promise_us: int | None) -> pa.RecordBatch:
+        """The same with the watermark that each row brings."""
+        rows = self.rows(batch)
+        if self.time is None:
+            return rows
+        times = rows.column(self.time).cast(pa.int64())
+        self._refuse_too_early(pc.min(times).as_py())
+        if promise_us is not None and self.time != self.stamp:
+            times = pa.array(np.full(rows.num_rows, promise_us, np.int64))
+        marks = pc.subtract(times, self.delay_us + _MARGIN_US).cast(_TIMESTAMP)
+        return pa.RecordBatch.from_arrays([*rows.columns, marks], schema=self.streamed)
+
+    def end_row(self) -> pa.RecordBatch:
+        nulls = [pa.nulls(1, field.type) for field in self.schema]
+        return pa.RecordBatch.from_arrays([*nulls, _times(np.array([_END_US]))], schema=self.streamed)
+
+    def mark(self) -> Column:
+        """The watermark of each row of a DataFrame."""
+        times = F.col(quoted(str(self.time)))
+        too_early = F.unix_micros(times) < self.earliest_us
+        refused = F.raise_error(F.lit(str(self._too_early("a row")))).cast("timestamp")
+        return F.when(too_early, refused).otherwise(
+            times - F.expr(f"INTERVAL {self.delay_us + _MARGIN_US} MICROSECONDS")
+        )
+
+    def _refuse_too_early(self, first_us: int | None) -> None:
+        if first_us is not None and first_us < self.earliest_us:
+            raise self._too_early(f"{first_us} microseconds after 1970")
+
+    def _too_early(self, when: str) -> SourceError:
+        return SourceError(
+            f"event time '{self.time}' is too early for micro-batches",
+            f"{when} is not after the point where Spark's watermark begins, so Spark would drop it",
+            'Run it with engine="actors".',
+        )
+
+
+def batch_frame(spark: SparkSession, node: SourceNode) -> DataFrame:
+    """All rows of a bounded source. Pauses and paces are not waited for."""
+    source = node.source
+    stamping = _Stamping.of(node, 0)
+    given = getattr(source, "dataframe", None)
+    if given is not None:
+        return _stamped_frame(given, node)
+    if source.on_driver:
+        batches = [stamping.rows(batch) for batch, _ in _read_all(source.reader(0, 1))]
+        return _in_memory(spark, batches, stamping.schema)
+    partitions = node.parallelism or spark.sparkContext.defaultParallelism
+    wire = wire_schema(stamping.schema)
+
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                for rows, _ in _read_all(source.reader(number, partitions)):
+                    yield conform(stamping.rows(rows), wire)
+
+    return spark.range(0, partitions, 1, partitions).mapInArrow(read, spark_schema(stamping.schema))
+
+
+def stream_frame(
+    spark: SparkSession,
+    node: SourceNode,
+    partitions: int,
+    staging: str,
+    rows_per_trigger: int = ROWS_PER_TRIGGER,
+    earliest_us: int = 0,
+) -> DataFrame:
+    """The source as a stream with its watermark. Each micro-batch reads it in at most `partitions` tasks.
+
+    A source that can be read in the driver only, or is a static DataFrame, is first written to the directory `staging`,
+    which Spark's executors must be able to read, and comes as one micro-batch. Rows with an event time before
+    `earliest_us` are refused, because Spark would drop them.
+    """
+    stamping = _Stamping.of(node, earliest_us)
+    if is_stream(node):
+        frame = _stamped_frame(node.source.dataframe, node)  # type: ignore[attr-defined]
+        if node.time is not None:
+            frame = frame.withColumn(_WATERMARK, stamping.mark())
+    elif is_staged(node):
+        frame = _staged(spark, node, stamping, staging)
+    else:
+        frame = _positions_frame(spark, node, stamping, partitions, rows_per_trigger)
+    return _with_watermark(frame) if node.time is not None else frame
+
+
+def is_stream(node: SourceNode) -> bool:
+    """Whether it is a streaming DataFrame, which never ends."""
+    return bool(getattr(getattr(node.source, "dataframe", None), "isStreaming", False))
+
+
+def is_staged(node: SourceNode) -> bool:
+    """Whether its rows must be written out before another process can read them."""
+    given = getattr(node.source, "dataframe", None)
+    return not is_stream(node) and (given is not None or node.source.on_driver)
+
+
+def _with_watermark(frame: DataFrame) -> DataFrame:
+    # Filters of the user could move below the watermark and drop the end row before it is seen, but not past a filter
+    # that is not deterministic, as one that asks for the partition is.
+    without_end = f"({_WATERMARK} < {_AFTER_ALL} OR {_WATERMARK} IS NULL) AND spark_partition_id() >= 0"
+    return frame.withWatermark(_WATERMARK, "0 seconds").filter(without_end).drop(_WATERMARK)
+
+
+def _stamped_frame(frame: DataFrame, node: SourceNode) -> DataFrame:
+    if node.stamp is not None:
+        frame = frame.withColumn(node.stamp, F.current_timestamp())
+    return frame.select(*(F.col(quoted(name)) for name in node.schema.names))
+
+
+def _in_memory(spark: SparkSession, batches: list[pa.RecordBatch], schema: pa.Schema) -> DataFrame:
+    table = pa.Table.from_batches([conform(batch, wire_schema(schema)) for batch in batches], wire_schema(schema))
+    return spark.createDataFrame(table, schema=spark_schema(schema))
+
+
+def _staged(spark: SparkSession, node: SourceNode, stamping: _Stamping, directory: str) -> DataFrame:
+    given = getattr(node.source, "dataframe", None)
+    if given is not None:
+        frame = _stamped_frame(given, node)
+        if node.time is not None:
+            frame = frame.withColumn(_WATERMARK, stamping.mark())
+        # In its own session; the files carry it into the query's.
+        frame.write.parquet(directory)
+    else:
+        batches = [stamping.stream_rows(batch, promise) for batch, promise in _read_all(node.source.reader(0, 1))]
+        _in_memory(spark, batches, stamping.streamed).write.parquet(directory)
+    if node.time is not None:
+        _in_memory(spark, [stamping.end_row()], stamping.streamed).write.mode("append").parquet(directory)
+    return spark.readStream.schema(spark_schema(stamping.streamed)).parquet(directory)
+
+
+def _times(values_us: Any) -> pa.Array:
+    return pa.array(values_us.astype(np.int64)).cast(_TIMESTAMP)
+
+
+# Reading
+
+
+def _read_all(reader: SourceReader) -> Iterator[tuple[pa.RecordBatch, int | None]]:
+    try:
+        yield from _read_until(reader, None)
+    finally:
+        reader.close()
+
+
+def _read_until(reader: SourceReader, end: int | None) -> Iterator[tuple[pa.RecordBatch, int | None]]:
+    """Batches up to a position, or to the end, with the watermark after each. Waits are skipped: the clock jumps."""
+    now_ns, idle = time.time_ns(), 0
+    while end is None or reader.position < end:
+        before = reader.position
+        reading = reader.read(now_ns, ROWS_PER_READ if end is None else min(ROWS_PER_READ, end - before))
+        if reading.batch is not None and reading.batch.num_rows:
+            yield reading.batch, reading.watermark_us
+        if reading.done:
+            return
+        now_ns = max(now_ns + 1, reading.next_ns or 0)
+        idle = idle + 1 if reader.position == before and reading.next_ns is None else 0
+        if idle:
+            _wait_a_little(idle, reader)
+
+
+def _wait_a_little(idle: int, reader: SourceReader) -> None:
+    if idle > IDLE_READS_MAX:
+        raise SourceError(
+            "a source stands still", f"{type(reader).__name__} at position {reader.position} gives no row and no end"
+        )
+    time.sleep(_IDLE_S)
+
+
+# The source as a Python Data Source
+
+
+def _positions_frame(
+    spark: SparkSession, node: SourceNode, stamping: _Stamping, partitions: int, rows_per_trigger: int
+) -> DataFrame:
+    node_name, source, format_name = node.name, node.source, f"stretto-{uuid.uuid4().hex}"
+
+    class Positions(DataSource):
+        """Made anew for each source, because a data source's options can only be text."""
+
+        @classmethod
+        def name(cls) -> str:
+            return format_name
+
+        def schema(self) -> StructType:
+            return spark_schema(stamping.streamed)
+
+        def streamReader(self, schema: StructType) -> PositionsReader:
+            return PositionsReader(node_name, source, stamping, partitions, rows_per_trigger)
+
+    spark.dataSource.register(Positions)
+    return spark.readStream.format(format_name).load()
+
+
+@dataclass
+class _Stretch(InputPartition):
+    """Positions [start, end) of the source, or its end row."""
+
+    start: int
+    end: int
+    is_end_row: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__(self.start)
+
+
+class PositionsReader(DataSourceStreamReader):
+    """Offsets name the source, the position, whether it is the end, and how many end rows came before it.
+
+    One copy plans in a process beside the driver, others read in tasks."""
+
+    def __init__(self, name: str, source: Source, stamping: _Stamping, partitions: int, rows_per_trigger: int) -> None:
+        self._name = name
+        self._source = source
+        self._stamping = stamping
+        self._partitions = partitions
+        self._rows_per_trigger = rows_per_trigger
+        self._planner: SourceReader | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._offset(0, False)
+
+    def _offset(self, position: int, ended: bool) -> dict[str, Any]:
+        end_rows = 1 if ended and self._stamping.time is not None else 0
+        return {"source": self._name, "position": position, "ended": ended, "end_rows": end_rows}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._rows_per_trigger)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if start["ended"]:
+            return start
+        rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else self._rows_per_trigger
+        return self._offset(*self._ahead(start["position"], rows_max))
+
+    def _ahead(self, start: int, rows_max: int) -> tuple[int, bool]:
+        """How far the source can be read now, and whether it ends there."""
+        now_ns = time.time_ns()
+        reader = self._at(start)
+        available = reader.available(now_ns)
+        if available is None or available <= start:
+            # Only a read can tell: there may be rows, a wait, or the end.
+            return self._probed(reader, now_ns, rows_max)
+        end = min(available, start + rows_max)
+        length = self._source.length(0, 1)
+        if length is None or end < length:
+            return end, False
+        reading = self._at(end).read(now_ns, 1)
+        return end, reading.done and not _has_rows(reading)
+
+    def _probed(self, reader: SourceReader, now_ns: int, rows_max: int) -> tuple[int, bool]:
+        stop = reader.position + rows_max
+        while reader.position < stop:
+            before = reader.position
+            reading = reader.read(now_ns, stop - before)
+            if reading.done:
+                return reader.position, True
+            if reader.position == before:
+                break
+        return reader.position, False
+
+    def _at(self, position: int) -> SourceReader:
+        if self._planner is None:
+            self._planner = self._source.reader(0, 1)
+        if self._planner.position != position:
+            self._planner.seek(position)
+        return self._planner
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        first, last = start["position"], end["position"]
+        tasks = max(1, min(self._partitions, (last - first) // ROWS_PER_TASK_MIN))
+        cuts = [first + (last - first) * number // tasks for number in range(tasks + 1)]
+        stretches = [_Stretch(one, other) for one, other in pairwise(cuts) if one < other]
+        if end["end_rows"] > start["end_rows"]:
+            stretches.append(_Stretch(last, last, is_end_row=True))
+        return stretches
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Stretch)
+        wire = wire_schema(self._stamping.streamed)
+        if partition.is_end_row:
+            yield conform(self._stamping.end_row(), wire)
+            return
+        reader = self._source.reader(0, 1)
+        try:
+            if partition.start:
+                reader.seek(partition.start)
+            for batch, promise in _read_until(reader, partition.end):
+                yield conform(self._stamping.stream_rows(batch, promise), wire)
+            if reader.position < partition.end:
+                raise SourceError(
+                    "a source is shorter than it was", f"it ends at {reader.position}, not {partition.end}"
+                )
+        finally:
+            reader.close()
+
+    def stop(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+
+
+def _has_rows(reading: Reading) -> bool:
+    return reading.batch is not None and reading.batch.num_rows > 0
+
+
+def refuse_stream(node: SourceNode) -> None:
+    """Raise for a source that has neither an end nor a form that other processes can read."""
+    if node.source.on_driver and getattr(node.source, "dataframe", None) is None and node.source.length(0, 1) is None:
+        raise EngineError(
+            f"source '{node.name}' can be read in the driver only, and does not say where it ends",
+            node.source.describe(),
+            'Run it with engine="actors".',
+        )

@@ -1,0 +1,139 @@
+"""Drives a worker machine with a transport and a clock: polls, runs, carries out effects, until it is told to exit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from stretto.actors.deployment import Deployment
+from stretto.actors.instance import Errand, Instance
+from stretto.errors import StrettoError
+from stretto.operators.ends import SinkFunction
+from stretto.runtime.failures import failure_of
+from stretto.runtime.transport import Transport
+from stretto.worker import (
+    Close,
+    CodeFailed,
+    CodeLoaded,
+    Connect,
+    Effect,
+    Event,
+    Exit,
+    FrameArrived,
+    LoadCode,
+    Ran,
+    Refuse,
+    Run,
+    RunFailed,
+    Send,
+    Ticked,
+    Worker,
+)
+
+log = logging.getLogger("stretto.worker")
+
+QUANTUM_NS = 1_000_000
+"""How long runs may follow each other before the network is looked at."""
+IDLE_WAIT_MS = 200.0
+
+
+class WorkerLoop:
+    """`run` returns when the machine exits. `load_code` turns a job's digest into its deployment."""
+
+    def __init__(
+        self,
+        machine: Worker,
+        transport: Transport,
+        load_code: Callable[[str, str], Deployment],
+        on_sink_opened: Callable[[Instance], None] | None = None,
+    ) -> None:
+        self._machine = machine
+        self._transport = transport
+        self._load_code = load_code
+        self._on_sink_opened = on_sink_opened
+        self._pending: Run | None = None
+        self._exiting: str | None = None
+
+    def run(self) -> str:
+        """Go on until the machine exits; the reason is returned."""
+        polled_ns = 0
+        while self._exiting is None:
+            now_ns = time.time_ns()
+            run = self._pending
+            if run is None:
+                arrivals = self._transport.poll(self._wait_ms(now_ns))
+                polled_ns = now_ns = time.time_ns()
+                for sender, frame in arrivals:
+                    self._tell(FrameArrived(sender, frame), now_ns)
+                if not arrivals:
+                    self._tell(Ticked(), now_ns)
+                continue
+            if now_ns - polled_ns > QUANTUM_NS:
+                polled_ns = now_ns
+                for sender, frame in self._transport.poll(0):
+                    self._tell(FrameArrived(sender, frame), now_ns)
+            self._pending = None
+            self._execute(run)
+        return self._exiting
+
+    def _wait_ms(self, now_ns: int) -> float:
+        deadline_ns = self._machine.next_deadline_ns()
+        if deadline_ns is None:
+            return IDLE_WAIT_MS
+        # A wait is cut to whole milliseconds by the poller, so the last fraction is waited for in full.
+        return min(IDLE_WAIT_MS, max(0.0, -(-(deadline_ns - now_ns) // 1_000_000)))
+
+    def _execute(self, run: Run) -> None:
+        started_ns = time.time_ns()
+        event: Event
+        try:
+            outcome = run.instance.apply(run.work, started_ns)
+        except Exception as error:
+            event = RunFailed(run.instance, run.work, failure_of(error, run.instance, run.work))
+            now_ns = time.time_ns()
+        else:
+            now_ns = time.time_ns()
+            event = Ran(run.instance, run.work, outcome, now_ns - started_ns)
+            if run.work is Errand.OPEN and self._on_sink_opened is not None:
+                if isinstance(run.instance.function, SinkFunction):
+                    self._on_sink_opened(run.instance)
+        self._tell(event, now_ns)
+
+    def _tell(self, event: Event, now_ns: int) -> None:
+        for effect in self._machine.handle(event, now_ns):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Run():
+                self._pending = effect
+            case Send(to=to, frame=frame):
+                self._transport.send(to, frame)
+            case LoadCode(job=job, digest=digest):
+                self._load(job, digest)
+            case Close(instances=instances):
+                self._close(instances)
+            case Connect(members=members):
+                self._transport.set_members(members)
+            case Refuse(reason=reason):
+                self._transport.refusals.add(reason)
+            case Exit(reason=reason):
+                self._exiting = reason
+
+    def _load(self, job: str, digest: str) -> None:
+        event: Event
+        try:
+            event = CodeLoaded(job, self._load_code(job, digest))
+        except Exception as error:
+            event = CodeFailed(job, failure_of(error, None, None))
+        self._tell(event, time.time_ns())
+
+    def _close(self, instances: list[Instance]) -> None:
+        for instance in instances:
+            try:
+                instance.close()
+            except StrettoError as error:
+                log.warning("closing %s: %s", instance.address, error)
+            except Exception:
+                log.warning("closing %s failed", instance.address, exc_info=True)

@@ -1,0 +1,107 @@
+"""A worker inside a Spark task: what the closure carries, the loop, and the pulse that notices when the driver is gone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import zmq
+
+from stretto.protocol import COORDINATOR, Heartbeat, Join, Member
+from stretto.runtime import code_store
+from stretto.runtime.codec import encode
+from stretto.runtime.keys import KeyPair
+from stretto.runtime.transport import PULSE, Transport, dealer, routing_id
+from stretto.runtime.worker_loop import WorkerLoop
+from stretto.worker import Worker
+
+log = logging.getLogger("stretto.worker")
+
+PULSE_EVERY_S = 0.5
+DRIVER_LOST_AFTER_S = 10.0
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """All that a worker needs to join its cluster; it travels inside Spark's closure."""
+
+    cluster: str
+    member: str
+    keys: KeyPair
+    coordinator_endpoint: str
+    coordinator_key: str
+    code_directory: str
+    on_driver: bool = False
+
+
+def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[str]:
+    """The body of a worker's Spark task: returns when the worker leaves its cluster."""
+    for _ in rows:
+        pass  # A task that leaves its input undrained loses its Python process for reuse.
+    stop_pulse = threading.Event()
+    pulse = threading.Thread(target=_pulse, args=(settings, stop_pulse, os.getppid()), daemon=True, name="stretto-pulse")
+    pulse.start()
+    try:
+        yield run_worker(settings)
+    finally:
+        stop_pulse.set()
+        pulse.join()
+
+
+def run_worker(settings: WorkerSettings) -> str:
+    """Join the cluster and work until told to leave; the reason is returned."""
+    host = own_address(settings.coordinator_endpoint)
+    transport = Transport(settings.cluster, settings.member, settings.keys, host)
+    try:
+        transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
+        loop = WorkerLoop(
+            Worker(settings.member),
+            transport,
+            lambda job, digest: code_store.load(settings.code_directory, digest),
+        )
+        transport.send(COORDINATOR, Join(membership(settings, transport, host)))
+        return loop.run()
+    finally:
+        transport.close()
+
+
+def membership(settings: WorkerSettings, transport: Transport, host: str) -> Member:
+    return Member(settings.member, transport.endpoint, settings.keys.public, host, os.getpid(), settings.on_driver)
+
+
+def own_address(coordinator_endpoint: str) -> str:
+    """The address of this machine that faces the coordinator: loopback in local mode, never all interfaces."""
+    host, port = coordinator_endpoint.removeprefix("tcp://").rsplit(":", 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, int(port)))  # A datagram socket sends nothing here; it only picks the route.
+        return str(probe.getsockname()[0])
+
+
+def _pulse(settings: WorkerSettings, stop: threading.Event, parent: int) -> None:
+    """Tell the coordinator that this process lives, and end the process when the driver has gone.
+
+    It is a thread of its own because a user's function may keep the loop busy for longer than a driver stays silent.
+    """
+    context = zmq.Context()
+    identity = routing_id(settings.cluster, settings.member, PULSE)
+    link = dealer(context, settings.coordinator_endpoint, settings.coordinator_key, settings.keys, identity)
+    heard = time.monotonic()
+    beat = encode(Heartbeat())
+    while not stop.is_set():
+        link.send_multipart(beat)
+        if link.poll(int(PULSE_EVERY_S * 1000)):
+            while link.poll(0):
+                link.recv_multipart()
+            heard = time.monotonic()
+            stop.wait(PULSE_EVERY_S)
+        silent_s = time.monotonic() - heard
+        if silent_s > DRIVER_LOST_AFTER_S or os.getppid() != parent:
+            log.error("%s leaves: the driver has been gone for %.0f s", settings.member, silent_s)
+            os._exit(1)
+    link.close(linger=0)
+    context.term()

@@ -1,0 +1,49 @@
+"""The sinks a user can name: where the rows of a stream go.
+
+from stretto import sinks
+
+stream.sink(sinks.parquet("/data/out"))
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Literal
+
+from stretto.api.memory import CollectSink, NullSink
+from stretto.runtime.connectors.sinks import ROWS_PER_FILE, CallbackSink, ConsoleSink, ParquetSink
+
+
+def collect() -> CollectSink:
+    """Keep the rows in the driver's memory; the job's results give them as a table."""
+    return CollectSink()
+
+
+def parquet(
+    directory: str | os.PathLike[str],
+    mode: Literal["error", "append", "overwrite"] = "error",
+    rows_per_file: int = ROWS_PER_FILE,
+) -> ParquetSink:
+    """Write the rows to Parquet files in a directory; a file is seen only when it is whole.
+
+    A file is closed after `rows_per_file` rows and at the end of the input. A directory with files in it is refused
+    unless `mode` says to append to them or to overwrite them.
+    """
+    return ParquetSink(directory, mode, rows_per_file)
+
+
+def console(limit: int = 20) -> ConsoleSink:
+    """Print each batch as a table in the driver's terminal, at most `limit` rows of each."""
+    return ConsoleSink(limit)
+
+
+def null() -> NullSink:
+    """Count the rows and let them go, on the workers: what a benchmark writes to."""
+    return NullSink()
+
+
+def callback(function: Callable[[Any], object], per: Literal["batch", "row"] = "batch") -> CallbackSink:
+    """Call `function` in the driver with each pyarrow RecordBatch, or with each row as a dict. What it raises fails the
+    job."""
+    return CallbackSink(function, per)

@@ -1,0 +1,83 @@
+"""The sources a user can name: where the rows of a stream come from.
+
+from stretto import sources
+
+bids = app.source("bids", sources.parquet("/data/bids", time="dateTime", speed=10))
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from stretto.api.memory import Item, MemorySource
+from stretto.runtime.connectors.dataframe import DataFrameSource
+from stretto.runtime.connectors.files import FileSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def memory(
+    rows: pa.Table | pa.RecordBatch | Sequence[Mapping[str, Any] | Item],
+    schema: pa.Schema | str | None = None,
+    batch_rows: int | None = None,
+) -> MemorySource:
+    """Rows that are already in memory: a table, record batches, or dicts. For tests, `MemorySource.Pause(ms)` and
+    `MemorySource.Fail(message)` may stand between them. A schema may be Arrow's or DDL ('id long, name string')."""
+    return MemorySource(rows, schema, batch_rows)
+
+
+def files(
+    path: str | os.PathLike[str],
+    format: Literal["parquet", "jsonl", "arrow"] | None = None,
+    schema: pa.Schema | str | None = None,
+    time: str | None = None,
+    speed: float | None = None,
+) -> FileSource:
+    """Replay a file, or all files of a directory in the order of their names. Without `format` the suffix tells it.
+
+    With `speed`, rows come at the pace of the timestamp column `time`: 1.0 is as fast as they once came, 10 is ten
+    times faster. Without it they come as fast as they can be read.
+    """
+    return FileSource(path, format, schema, time, speed)
+
+
+def parquet(
+    path: str | os.PathLike[str],
+    schema: pa.Schema | str | None = None,
+    time: str | None = None,
+    speed: float | None = None,
+) -> FileSource:
+    """Replay Parquet files (see `files`). One large file is shared among partitions by its row groups."""
+    return FileSource(path, "parquet", schema, time, speed)
+
+
+def jsonl(
+    path: str | os.PathLike[str],
+    schema: pa.Schema | str | None = None,
+    time: str | None = None,
+    speed: float | None = None,
+) -> FileSource:
+    """Replay files of JSON objects, one on each line (see `files`). Without a schema, the first lines tell it. Fields
+    that are not in the schema are passed over."""
+    return FileSource(path, "jsonl", schema, time, speed)
+
+
+def arrow(
+    path: str | os.PathLike[str],
+    schema: pa.Schema | str | None = None,
+    time: str | None = None,
+    speed: float | None = None,
+) -> FileSource:
+    """Replay Arrow IPC files or streams (see `files`)."""
+    return FileSource(path, "arrow", schema, time, speed)
+
+
+def dataframe(df: DataFrame) -> DataFrameSource:
+    """The rows of a Spark DataFrame, batch or streaming, read through the driver. It needs a Spark slot beside those of
+    the workers."""
+    return DataFrameSource(df)

@@ -1,0 +1,16 @@
+"""What all tests share: how Hypothesis searches.
+
+In continuous integration (the variable CI is set) the same examples are drawn each time, so that a red run stays red
+when it is repeated. Elsewhere each run searches anew and remembers what it found in `.hypothesis/`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+# No deadline in either: on a busy machine a slow example is no bug; pytest-timeout catches what hangs.
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("local", deadline=None, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")

@@ -1,0 +1,272 @@
+"""Joins against a nested loop over all rows, for any batches, any order of sides, and any watermarks.
+
+The model is given each row with the watermark at its arrival; it knows nothing of buffers, hashes or cleaning.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stretto.actors.context import Context
+from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
+from stretto.operators import join_base, row_buffer
+from stretto.operators.joins import IntervalJoin, Join, UnboundedJoin, WindowJoin
+from stretto.operators.windows import EventTime, Hopping, Tumbling
+
+TIME = pa.timestamp("us")
+SCHEMAS = {
+    "left": pa.schema([("id", pa.int64()), ("n", pa.int32()), ("s", pa.string()), ("t", TIME), ("reach", pa.int64())]),
+    "right": pa.schema([("id", pa.int64()), ("n", pa.int64()), ("s", pa.large_string()), ("t", TIME)]),
+}
+OUTPUT = pa.schema(
+    [(f"l_{field.name}", field.type) for field in SCHEMAS["left"]]
+    + [(f"r_{field.name}", field.type) for field in SCHEMAS["right"]]
+)
+WINDOWED = pa.schema([*OUTPUT, ("window_start", TIME), ("window_end", TIME)])
+KEYS = [("n",), ("s",), ("n", "s")]
+
+
+@dataclass(frozen=True)
+class Row:
+    id: int
+    n: int | None
+    s: str | None
+    t: int | None
+    reach: int
+    watermark: int = EVENT_TIME_MIN_US
+    """The watermark when the row arrived."""
+
+    def __add__(self, shift: int) -> int:
+        assert self.t is not None
+        return self.t + shift
+
+
+Step = tuple[str, Any]
+rows = st.builds(
+    Row,
+    id=st.just(0),
+    n=st.none() | st.integers(0, 3),
+    s=st.none() | st.sampled_from(["", "a", "a rather long key"]),
+    t=st.integers(-5, 40) | st.integers(-5, 40) | st.none(),
+    reach=st.integers(-2, 12),
+)
+steps = st.lists(
+    st.tuples(st.sampled_from(["left", "right"]), st.lists(rows, max_size=6))
+    | st.tuples(st.just("watermark"), st.integers(0, 8))
+    | st.tuples(st.just("snapshot"), st.none()),
+    max_size=25,
+)
+
+
+@pytest.fixture(params=["sizes as they are", "tiny sizes"], autouse=True, scope="module")
+def _sizes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With tiny sizes, a few rows already make several runs, several batches of pairs, and cleaning."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "tiny sizes":
+            patch.setattr(join_base, "PAIRS_MAX", 3)
+            patch.setattr(row_buffer, "SMALL_ENTRIES", 2)
+            patch.setattr(row_buffer, "EXPIRY_SAMPLES", 2)
+            patch.setattr(row_buffer, "RUN_ENTRIES_MAX", 12)
+        yield
+
+
+class Reach:
+    """The column `t` plus the column `reach`, so that each left row has an upper bound of its own."""
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        return pc.add(batch.column("t").cast(pa.int64()), batch.column("reach")).cast(TIME)
+
+
+class Plus:
+    def __init__(self, shift_us: int) -> None:
+        self.shift_us = shift_us
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        return pc.add(batch.column("t").cast(pa.int64()), self.shift_us).cast(TIME)
+
+
+class SameParity:
+    """A residual predicate over both sides."""
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        odd = [pc.bit_wise_and(batch.column(name), 1) for name in ("l_id", "r_id")]
+        return batch.filter(pc.equal(*odd))
+
+
+@dataclass
+class Played:
+    left: list[Row]
+    right: list[Row]
+    sent: Counter[tuple[int, ...]]
+    late_rows: int
+    join: Join
+
+
+def play(make: Callable[[], Join], script: list[Step]) -> Played:
+    """Run a script; a snapshot step goes on with a new join that was given the exported states."""
+    ctx = Context("job", "join", 0, 1, ("out",))
+    played = Played([], [], Counter(), 0, make())
+    played.join.bind_states()
+    watermark, next_id = EVENT_TIME_MIN_US, 0
+    for kind, what in script:
+        if kind == "watermark":
+            watermark = max(watermark, 0) + what
+            ctx.watermark_us = watermark
+            played.join.on_watermark(watermark, ctx)
+        elif kind == "snapshot":
+            restored = copy.deepcopy(make())
+            for name, state in played.join.states().items():
+                restored.states()[name].restore(state.export())
+            played.join = restored
+        else:
+            batch = [Row(next_id + i, r.n, r.s, r.t, r.reach, watermark) for i, r in enumerate(what)]
+            next_id += len(batch)
+            (played.left if kind == "left" else played.right).extend(batch)
+            ctx.input = kind
+            played.join.process(to_arrow(batch, SCHEMAS[kind]), ctx)
+    for out in batches_of(ctx):
+        assert 0 < out.num_rows <= join_base.PAIRS_MAX
+        out.validate(full=True)
+        names = [name for name in ("l_id", "r_id", "window_start") if name in out.schema.names]
+        played.sent.update(zip(*(out.column(name).cast(pa.int64()).to_pylist() for name in names), strict=True))
+    played.late_rows = ctx.counts.get("late_rows", 0)
+    return played
+
+
+def batches_of(ctx: Context) -> list[Any]:
+    """What was sent; a join sends nothing but batches."""
+    return [sent for _, sent in ctx.sent]
+
+
+def to_arrow(batch: list[Row], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.array([getattr(row, field.name) for row in batch], type=field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def keys_valid(row: Row, keys: tuple[str, ...]) -> bool:
+    return all(getattr(row, key) is not None for key in keys)
+
+
+def keys_equal(left: Row, right: Row, keys: tuple[str, ...]) -> bool:
+    return keys_valid(left, keys) and all(getattr(left, key) == getattr(right, key) for key in keys)
+
+
+def pairs_of(keys: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, key) for key in keys)
+
+
+@given(steps, st.sampled_from(KEYS), st.booleans())
+def test_an_unbounded_join_is_a_nested_loop(script: list[Step], keys: tuple[str, ...], residual: bool) -> None:
+    predicate = SameParity() if residual else None
+    played = play(lambda: UnboundedJoin(SCHEMAS["left"], SCHEMAS["right"], pairs_of(keys), OUTPUT, predicate), script)
+    assert played.sent == Counter(
+        (left.id, right.id)
+        for left in played.left
+        for right in played.right
+        if keys_equal(left, right, keys) and (not residual or left.id % 2 == right.id % 2)
+    )
+    assert played.join.left.num_rows == sum(keys_valid(row, keys) for row in played.left)
+
+
+@given(steps, st.sampled_from(KEYS), st.integers(-6, 6), st.booleans(), st.booleans())
+def test_an_interval_join_is_a_nested_loop_over_rows_in_time(
+    script: list[Step], keys: tuple[str, ...], low: int, inclusive: bool, known: bool
+) -> None:
+    def make() -> Join:
+        schemas = SCHEMAS["left"], SCHEMAS["right"]
+        times = EventTime("t"), EventTime("t")
+        bounds = Plus(low), Reach()
+        return IntervalJoin(*schemas, pairs_of(keys), OUTPUT, *times, *bounds, inclusive, low if known else None)
+
+    played = play(make, script)
+    timely = [
+        [row for row in side if row.t is not None and row.t >= row.watermark] for side in (played.left, played.right)
+    ]
+    assert played.sent == Counter(
+        (left.id, right.id)
+        for left in timely[0]
+        for right in timely[1]
+        if keys_equal(left, right, keys) and left + low <= right + 0 < left + left.reach + inclusive
+    )
+    assert played.late_rows == sum(
+        keys_valid(row, keys) and row.t is not None and row.t < row.watermark for row in played.left + played.right
+    )
+    assert_emptied(played)
+
+
+@given(
+    steps,
+    st.sampled_from(KEYS),
+    st.integers(1, 12).flatmap(lambda size: st.tuples(st.just(size), st.integers(1, size))),
+    st.integers(-3, 3),
+    st.integers(0, 2),
+)
+def test_a_window_join_is_a_nested_loop_over_open_windows(
+    script: list[Step], keys: tuple[str, ...], shape: tuple[int, int], origin: int, offset: int
+) -> None:
+    size, slide = shape
+    window = Tumbling(size, origin) if slide == size else Hopping(size, slide, origin)
+
+    def make() -> Join:
+        times = EventTime("t", offset), EventTime("t")
+        return WindowJoin(SCHEMAS["left"], SCHEMAS["right"], pairs_of(keys), WINDOWED, window, *times)
+
+    def open_windows(row: Row, shift: int) -> set[int]:
+        if row.t is None:
+            return set()
+        time = row.t - shift
+        starts = (start for start in range(time - size + 1, time + 1) if (start - origin) % slide == 0)
+        return {start for start in starts if start + size > row.watermark}
+
+    played = play(make, script)
+    lefts = [(row, open_windows(row, offset)) for row in played.left]
+    rights = [(row, open_windows(row, 0)) for row in played.right]
+    assert played.sent == Counter(
+        (left.id, right.id, start)
+        for left, left_windows in lefts
+        for right, right_windows in rights
+        if keys_equal(left, right, keys)
+        for start in left_windows & right_windows
+    )
+    assert played.late_rows == sum(
+        keys_valid(row, keys) and row.t is not None and not windows for row, windows in lefts + rights
+    )
+    assert_emptied(played)
+
+
+def assert_emptied(played: Played) -> None:
+    ctx = Context("job", "join", 0, 1, ("out",))
+    played.join.on_watermark(EVENT_TIME_MAX_US, ctx)
+    assert (played.join.left.num_rows, played.join.right.num_rows) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["interval", "tumbling", "hopping"])
+def test_the_state_stays_bounded_as_the_watermark_advances(kind: str) -> None:
+    schemas, on, times = (SCHEMAS["left"], SCHEMAS["right"]), pairs_of(("n",)), (EventTime("t"), EventTime("t"))
+    make: dict[str, Callable[[], Join]] = {
+        "interval": lambda: IntervalJoin(*schemas, on, OUTPUT, *times, Plus(-1_000), Plus(1_000), True, -1_000),
+        "tumbling": lambda: WindowJoin(*schemas, on, WINDOWED, Tumbling(2_000), *times),
+        "hopping": lambda: WindowJoin(*schemas, on, WINDOWED, Hopping(2_000, 500), *times),
+    }
+    join = make[kind]()
+    ctx = Context("job", "join", 0, 1, ("out",))
+    for now in range(0, 40_000, 200):
+        for side in ("left", "right"):
+            ctx.input = side
+            batch = [Row(i, now + i, "", now + i, 0) for i in range(200)]
+            join.process(to_arrow(batch, SCHEMAS[side]), ctx)
+        ctx.watermark_us = now
+        join.on_watermark(now, ctx)
+        # At most 2,200 rows of a side can be alive; the rest is what is not worth cleaning yet.
+        assert max(join.left.num_rows, join.right.num_rows) < 2_200 * 4 / 3 + 4 * 1_024 + 200
+    assert sum(batch.num_rows for batch in batches_of(ctx)) >= 40_000

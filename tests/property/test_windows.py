@@ -1,0 +1,339 @@
+"""Windowed and running aggregates against a model that holds all rows in Python lists and loops over them.
+
+The state's thresholds are set to a handful of rows, so that buffers flush, runs merge and output splits all the time.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stretto.actors.context import Context
+from stretto.actors.function import EVENT_TIME_MAX_US
+from stretto.expressions import parse_aggregate
+from stretto.operators.running import RunningAggregate
+from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.windowed import WindowAggregate
+from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
+
+SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("x", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
+CALLS = (
+    *(
+        parse_aggregate(text, SCHEMA)
+        for text in (
+            "count(*) AS n",
+            "count(x) AS n_x",
+            "sum(x) AS total",
+            "min(x) AS low",
+            "max(x) AS high",
+            "avg(x) AS mean",
+            "max(s) AS last_name",
+            "count(distinct s) AS names",
+            "top_k(x, 2) AS best",
+            "quantile(x, 0.3) AS q",
+            "collect(x) AS everything",
+            "max_by(s, x) AS top_name",
+        )
+    ),
+    UserAggregate(
+        init=list,
+        add=lambda acc, rows: [*acc, *rows.column("x").to_pylist()],
+        combine=lambda mine, theirs: mine.extend(theirs) or mine,
+        finish=lambda acc: sum(value or 0 for value in acc),
+        type=pa.int64(),
+        columns=("x",),
+        name="mine",
+    ),
+)
+Row = dict[str, Any]
+
+
+def quantile(values: list[int], q: float) -> float | None:
+    if not values:
+        return None
+    ordered = sorted(values)
+    position = q * (len(ordered) - 1)
+    low, high = math.floor(position), math.ceil(position)
+    if low == high:
+        return float(ordered[low])
+    return (high - position) * ordered[low] + (position - low) * ordered[high]
+
+
+def aggregate(rows: list[Row]) -> Row:
+    xs = [row["x"] for row in rows if row["x"] is not None]
+    names = [row["s"] for row in rows if row["s"] is not None]
+    ranked = [(row["x"], row["s"] is not None, row["s"] or "") for row in rows if row["x"] is not None]
+    return {
+        "n": len(rows),
+        "n_x": len(xs),
+        "total": sum(xs) if xs else None,
+        "low": min(xs, default=None),
+        "high": max(xs, default=None),
+        "mean": sum(xs) / len(xs) if xs else None,
+        "last_name": max(names, default=None),
+        "names": len(set(names)),
+        "best": sorted(xs, reverse=True)[:2],
+        "q": pytest.approx(quantile(xs, 0.3)),
+        "everything": sorted(xs),
+        "top_name": (max(ranked)[2] if max(ranked)[1] else None) if ranked else None,
+        "mine": sum(xs),
+    }
+
+
+def batch_of(rows: list[Row], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def micros(value: Any) -> int:
+    return int(value.value) if isinstance(value, pa.TimestampScalar) else value
+
+
+def emitted(ctx: Context) -> list[Row]:
+    rows: list[Row] = []
+    for _, batch in ctx.sent:
+        columns = {
+            name: [value.value for value in column] if pa.types.is_timestamp(column.type) else column.to_pylist()
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        rows.extend(dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+    return rows
+
+
+@contextmanager
+def tiny_thresholds(buffer: int) -> Iterator[None]:
+    with (
+        patch("stretto.operators.panes.BUFFER_ROWS_MAX", buffer),
+        patch("stretto.operators.panes.SMALL_RUN_ROWS_MAX", 4),
+        patch("stretto.operators.windowed.EMIT_ROWS_MAX", 5),
+        patch("stretto.operators.sessions.BUFFER_ROWS_MAX", buffer),
+        patch("stretto.operators.sessions.PARTS_ROWS_MIN", 4),
+    ):
+        yield
+
+
+def context() -> Context:
+    return Context("job", "fn", 0, 1, ("out",))
+
+
+def windows_of(t: int, window: Tumbling | Hopping) -> list[tuple[int, int]]:
+    start = (t - window.origin_us) // window.slide_us * window.slide_us + window.origin_us
+    found = []
+    while start + window.size_us > t:
+        found.append((start, start + window.size_us))
+        start -= window.slide_us
+    return found
+
+
+rows_strategy = st.fixed_dictionaries(
+    {
+        "k": st.sampled_from([None, -3, 0, 7, 2**40]),
+        "s": st.sampled_from([None, "", "a", "b", "é"]),
+        "x": st.one_of(st.none(), st.integers(-9, 9)),
+        "t": st.integers(-60, 60),
+    }
+)
+window_strategy = st.one_of(
+    st.builds(Tumbling, st.integers(1, 25), st.integers(-9, 9)),
+    st.sampled_from([Hopping(10, 5), Hopping(10, 4, 3), Hopping(9, 6, -2), Hopping(7, 7), Hopping(12, 1)]),
+)
+# Batches, and by how much the watermark trails the greatest time seen when the batch has been processed.
+schedule_strategy = st.lists(st.tuples(st.lists(rows_strategy, max_size=12), st.integers(0, 40)), max_size=8)
+keys_strategy = st.sampled_from([(), ("k",), ("s",), ("k", "s")])
+
+
+def key_of(row: Row, keys: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in keys)
+
+
+class Model:
+    """Every window with all its rows; a row goes into a window unless the window has been forgotten."""
+
+    def __init__(self, keys: tuple[str, ...], lateness: int) -> None:
+        self.keys, self.lateness = keys, lateness
+        self.windows: dict[tuple[Any, ...], list[Row]] = {}
+        self.late = 0
+
+    def add(self, row: Row, spans: list[tuple[int, int]], watermark: int) -> None:
+        open_spans = [span for span in spans if span[1] + self.lateness > watermark]
+        self.late += not open_spans
+        for span in open_spans:
+            self.windows.setdefault((*key_of(row, self.keys), *span), []).append(row)
+
+    def results(self) -> dict[tuple[Any, ...], Row]:
+        return {key: aggregate(rows) for key, rows in self.windows.items()}
+
+
+def by_window(rows: list[Row], keys: tuple[str, ...]) -> dict[tuple[Any, ...], Row]:
+    """The last row of each key and window, without these columns."""
+    found = {}
+    for row in rows:
+        values = dict(row)
+        found[(*(values.pop(key) for key in keys), values.pop("window_start"), values.pop("window_end"))] = values
+    return found
+
+
+@given(schedule_strategy, window_strategy, keys_strategy, st.sampled_from([0, 0, 1, 15]), st.sampled_from([1, 7, 1000]))
+def test_windows_hold_the_rows_of_the_model(
+    schedule: list[tuple[list[Row], int]],
+    window: Tumbling | Hopping,
+    keys: tuple[str, ...],
+    lateness: int,
+    buffer: int,
+) -> None:
+    function = WindowAggregate(SCHEMA, keys, EventTime("t"), window, CALLS, lateness)
+    function = copy.deepcopy(function)
+    function.bind_states()
+    model, ctx, seen = Model(keys, lateness), context(), -1000
+    with tiny_thresholds(buffer):
+        for rows, delay in schedule:
+            function.process(batch_of(rows), ctx)
+            for row in rows:
+                model.add(row, windows_of(row["t"], window), ctx.watermark_us)
+                seen = max(seen, row["t"])
+            ctx.watermark_us = max(ctx.watermark_us, seen - delay)
+            function.on_watermark(ctx.watermark_us, ctx)
+        ctx.watermark_us = EVENT_TIME_MAX_US
+        function.on_watermark(EVENT_TIME_MAX_US, ctx)
+    rows_out = emitted(ctx)
+    assert by_window(rows_out, keys) == model.results()
+    assert ctx.counts.get("late_rows", 0) == model.late
+    assert function.panes.rows == 0
+    if not lateness:
+        assert len(rows_out) == len(model.windows)
+        ends = [row["window_end"] for row in rows_out]
+        assert ends == sorted(ends)
+
+
+@given(schedule_strategy, window_strategy, keys_strategy, st.integers(1, 4))
+def test_partial_states_of_three_instances_merge_to_the_state_of_one(
+    schedule: list[tuple[list[Row], int]], window: Tumbling | Hopping, keys: tuple[str, ...], barrier_every: int
+) -> None:
+    """Batches go round three instances; at a barrier the lessees' states are shipped to the first, which emits."""
+    prototype = WindowAggregate(SCHEMA, keys, EventTime("t"), window, CALLS)
+    instances = [copy.deepcopy(prototype) for _ in range(3)]
+    for instance in instances:
+        instance.bind_states()
+    model, ctx, seen = Model(keys, 0), context(), -1000
+    with tiny_thresholds(7):
+        for number, (rows, delay) in enumerate([*schedule, ([], 0)]):
+            instances[number % 3].process(batch_of(rows), ctx)
+            for row in rows:
+                model.add(row, windows_of(row["t"], window), ctx.watermark_us)
+                seen = max(seen, row["t"])
+            last = number == len(schedule)
+            if number % barrier_every and not last:
+                continue
+            for lessee in instances[1:]:
+                if number % 2:  # in the same process, or as plain data over the wire
+                    instances[0].panes.merge(lessee.panes)
+                else:
+                    arrived = prototype.panes.fresh()
+                    arrived.restore(lessee.panes.export())
+                    instances[0].panes.merge(arrived)
+                lessee.panes = lessee.panes.fresh()
+            ctx.watermark_us = EVENT_TIME_MAX_US if last else max(ctx.watermark_us, seen - delay)
+            instances[0].on_watermark(ctx.watermark_us, ctx)
+    assert by_window(emitted(ctx), keys) == model.results()
+    assert len(emitted(ctx)) == len(model.windows)
+
+
+@given(schedule_strategy, st.integers(0, 8), window_strategy)
+def test_a_restored_state_goes_on_where_the_exported_one_was(
+    schedule: list[tuple[list[Row], int]], cut: int, window: Tumbling | Hopping
+) -> None:
+    straight = WindowAggregate(SCHEMA, ("k",), EventTime("t"), window, CALLS, lateness_us=5)
+    moved = copy.deepcopy(straight)
+    outputs = []
+    with tiny_thresholds(7):
+        for function in (straight, moved):
+            function.bind_states()
+            ctx, seen = context(), -1000
+            for number, (rows, delay) in enumerate(schedule):
+                if function is moved and number == cut:
+                    content = function.panes.export()
+                    function.panes = function.panes.fresh()
+                    function.panes.restore(content)
+                function.process(batch_of(rows), ctx)
+                seen = max([seen, *(row["t"] for row in rows)])
+                ctx.watermark_us = max(ctx.watermark_us, seen - delay)
+                function.on_watermark(ctx.watermark_us, ctx)
+            function.on_watermark(EVENT_TIME_MAX_US, ctx)
+            outputs.append(emitted(ctx))
+    assert by_window(outputs[0], ("k",)) == by_window(outputs[1], ("k",))
+    assert len(outputs[0]) == len(outputs[1])
+
+
+SPANNED = pa.schema([*SCHEMA, ("from", pa.timestamp("us", "UTC")), ("to", pa.timestamp("us", "UTC"))])
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.tuples(rows_strategy, st.integers(1, 9)), max_size=9), st.integers(0, 40)), max_size=8
+    )
+)
+def test_spans_are_windows_that_rows_bring_along(schedule: list[tuple[list[tuple[Row, int]], int]]) -> None:
+    calls = CALLS[:3]
+    function = WindowAggregate(SPANNED, ("k",), None, Span("from", "to"), calls)
+    model, ctx, seen = Model(("k",), 0), context(), -1000
+    with tiny_thresholds(5):
+        for pairs, delay in schedule:
+            rows = [{**row, "from": row["t"], "to": row["t"] + length} for row, length in pairs]
+            function.process(batch_of(rows, SPANNED), ctx)
+            for row in rows:
+                model.add(row, [(row["from"], row["to"])], ctx.watermark_us)
+                seen = max(seen, row["t"])
+            ctx.watermark_us = max(ctx.watermark_us, seen - delay)
+            function.on_watermark(ctx.watermark_us, ctx)
+        function.on_watermark(EVENT_TIME_MAX_US, ctx)
+    expected = {key: {name: result[name] for name in ("n", "n_x", "total")} for key, result in model.results().items()}
+    assert by_window(emitted(ctx), ("k",)) == expected
+    assert ctx.counts.get("late_rows", 0) == model.late
+
+
+@given(st.lists(st.lists(rows_strategy, max_size=9), max_size=8), keys_strategy, st.integers(0, 8))
+def test_running_aggregates_follow_every_batch(batches: list[list[Row]], keys: tuple[str, ...], cut: int) -> None:
+    function = RunningAggregate(SCHEMA, keys, CALLS)
+    function.bind_states()
+    held: dict[tuple[Any, ...], list[Row]] = {}
+    for number, rows in enumerate(batches):
+        if number == cut:
+            content = function.totals.export()
+            function.totals = function.totals.fresh()
+            function.totals.restore(content)
+        ctx = context()
+        function.process(batch_of(rows), ctx)
+        for row in rows:
+            held.setdefault(key_of(row, keys), []).append(row)
+        touched = {key_of(row, keys) for row in rows}
+        rows_out = emitted(ctx)
+        assert len(rows_out) == len(touched)
+        for row in rows_out:
+            key = tuple(row.pop(name) for name in keys)
+            assert row == aggregate(held[key])
+    assert len(function.totals) == len(held)
+
+
+@given(st.lists(st.lists(rows_strategy, max_size=9), max_size=8), keys_strategy)
+def test_running_totals_of_two_instances_merge(batches: list[list[Row]], keys: tuple[str, ...]) -> None:
+    one, two = (RunningAggregate(SCHEMA, keys, CALLS) for _ in range(2))
+    ctx = context()
+    for number, rows in enumerate(batches):
+        (one, two)[number % 2].process(batch_of(rows), ctx)
+    one.totals.merge(two.totals)
+    everything = [row for rows in batches for row in rows]
+    for probe in everything[:3]:
+        ctx = context()
+        one.process(batch_of([probe]), ctx)
+        everything.append(probe)
+        (row,) = emitted(ctx)
+        key = tuple(row.pop(name) for name in keys)
+        assert row == aggregate([other for other in everything if key_of(other, keys) == key])

@@ -1,0 +1,169 @@
+"""Every refusal names the expression and what is wrong with it."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from stretto.errors import ExpressionError
+from stretto.expressions import compile_predicate, compile_projection, compile_scalar, parse_aggregate, parse_schema
+
+
+def _compile_and_run(text: str, schema: pa.Schema) -> None:
+    """A constant that cannot be read, such as a bad timestamp, is refused when a row reaches it."""
+    rows = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
+    compile_scalar(text, schema).evaluate(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "needles"),
+    [
+        ("prise > 3", ["unknown column 'prise'", "prise > 3", "price", "did you mean 'price'?"]),
+        ("price >", ["cannot parse", "price >", "position 7"]),
+        ("price + + )", ["cannot parse", "position 11", "')'"]),
+        ("'open", ["'open"]),
+        ("", ["empty"]),
+        ("price; name", ["not one expression"]),
+        ("price = name", ["price = name", "bigint", "string"]),
+        ("name = 1", ["name = 1", "string", "int"]),
+        ("price = '1'", ["price = '1'", "bigint", "string"]),
+        ("price + name", ["price + name", "bigint", "string"]),
+        ("price in ('a')", ["bigint", "string"]),
+        ("if(true, price, name)", ["bigint", "string"]),
+        ("concat(name, price)", ["bigint", "string"]),
+        ("price and true", ["not a boolean", "'price' is bigint"]),
+        ("not price", ["not a boolean"]),
+        ("soundex(name)", ["unknown function soundex", "map() with a Python function covers the rest"]),
+        ("uper(name)", ["unknown function uper", "did you mean upper?"]),
+        ("sum(price)", ["unknown function sum"]),
+        ("length(name, 2)", ["length takes 1 argument(s), not 2"]),
+        ("st.z", ["no field 'z'", "a, B"]),
+        ("price.z", ["bigint", "struct"]),
+        ("tags = tags", ["cannot compare array<string>"]),
+        ("t > 'foo'", ["'foo'", "timestamp"]),
+        ("name like price", ["constant string"]),
+        ("cast(tags as int)", ["cannot cast array<string> to int"]),
+        ("cast(price as nonsense)", ["nonsense"]),
+        ("try_cast(name as int)", ["TRY_CAST"]),
+        ("price in (select 1)", ["unsupported IN"]),
+        ("sum(price) over (partition by name)", ["unsupported form"]),
+        ("date_trunc('eon', t)", ["eon", "hour"]),
+        ("t + interval 5 eons", ["interval"]),
+        ("name + interval 5 seconds", ["string"]),
+        ("split_part(name, ',', 0)", ["index 0"]),
+        ("name rlike '(?=x)'", ["regular expression"]),
+        ("*", ["Star"]),
+        ("dup", ["ambiguous", "dup, DUP"]),
+        ("400Y", ["tinyint"]),
+    ],
+)
+def test_refused_when_compiled(text: str, needles: list[str]) -> None:
+    schema = pa.schema(
+        [
+            *parse_schema("price bigint, name string, tags array<string>, t timestamp, st struct<a:int,B:string>"),
+            pa.field("dup", pa.int64()),
+            pa.field("DUP", pa.int64()),
+        ]
+    )
+    with pytest.raises(ExpressionError) as caught:
+        _compile_and_run(text, schema)
+    for needle in needles:
+        assert needle in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "needle"),
+    [
+        ("n + 1", "bigint overflow in 'n + 1'"),
+        ("n * n", "bigint overflow in 'n * n'"),
+        ("-(n + z - n - m)", "overflow"),
+        ("y + 1Y", "tinyint overflow in 'y + 1Y'"),
+        ("1 / z", "division by zero in '1 / z'"),
+        ("1 % z", "remainder by zero in '1 % z'"),
+        ("n div z", "division by zero"),
+        ("2.5 / z", "division by zero"),
+        ("x / z", "division by zero"),
+        ("cast(n as int)", "cast overflow to int"),
+        ("cast(s as int)", "cannot cast 'abc' to int"),
+        ("cast(s as timestamp)", "cannot cast 'abc' to timestamp"),
+        ("cast(d as decimal(3,1))", "decimal overflow"),
+        ("abs(m)", "bigint overflow"),
+        ("1 div 0", "division by zero"),
+    ],
+)
+def test_refused_when_run(text: str, needle: str) -> None:
+    rows = pa.record_batch(
+        {
+            "n": pa.array([2**63 - 1]),
+            "m": pa.array([-(2**63)]),
+            "y": pa.array([127], pa.int8()),
+            "z": pa.array([0]),
+            "x": pa.array([1.5]),
+            "s": pa.array(["abc"]),
+            "d": pa.array([12345]).cast(pa.decimal128(19, 0)),
+        }
+    )
+    scalar = compile_scalar(text, rows.schema)
+    if scalar.columns:
+        assert scalar.evaluate(rows.slice(0, 0)).to_pylist() == []
+    with pytest.raises(ExpressionError) as caught:
+        scalar.evaluate(rows)
+    assert needle in str(caught.value)
+    assert "the expression" in str(caught.value)
+
+
+def test_a_batch_of_another_schema_is_refused() -> None:
+    scalar = compile_scalar("n + 1", pa.schema({"n": pa.int64()}))
+    with pytest.raises(ExpressionError, match="int32"):
+        scalar.evaluate(pa.record_batch({"n": pa.array([1], pa.int32())}))
+    with pytest.raises(ExpressionError, match="no column"):
+        scalar.evaluate(pa.record_batch({"m": pa.array([1])}))
+
+
+def test_predicates_must_be_boolean() -> None:
+    with pytest.raises(ExpressionError, match="is not a boolean"):
+        compile_predicate("n + 1", pa.schema({"n": pa.int64()}))
+
+
+def test_projections_need_distinct_names() -> None:
+    schema = pa.schema({"n": pa.int64()})
+    with pytest.raises(ExpressionError, match="two columns are named"):
+        compile_projection(["*", "n + 1 AS N"], schema)
+    with pytest.raises(ExpressionError, match="a projection is a list"):
+        compile_projection("n", schema)  # type: ignore[arg-type]
+    with pytest.raises(ExpressionError, match="no columns"):
+        compile_projection([], schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "needle"),
+    [
+        ("summ(n)", "did you mean sum?"),
+        ("stddev(n)", "known aggregates: count, count(distinct), sum"),
+        ("n + 1", "is not an aggregate"),
+        ("sum(n) + 1", "is not an aggregate"),
+        ("sum(s)", "sum needs numbers"),
+        ("sum(n, n)", "takes 1 argument(s), not 2"),
+        ("sum(distinct n)", "DISTINCT"),
+        ("top_k(n, 0)", "whole number"),
+        ("top_k(n, n)", "whole number"),
+        ("quantile(n, 1.5)", "from 0 to 1"),
+        ("max(zz)", "unknown column 'zz'"),
+        ("count(distinct n, s)", "takes 1 argument(s), not 2"),
+    ],
+)
+def test_aggregates_refused(text: str, needle: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse_aggregate(text, pa.schema({"n": pa.int64(), "s": pa.string()}))
+    assert needle in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "ddl", ["", "id", "id bigint, name", "id nonsense", "id bigint id2 int", "id decimal(50,2)", "a int, A int"]
+)
+def test_schemas_refused(ddl: str) -> None:
+    with pytest.raises(ExpressionError):
+        parse_schema(ddl)

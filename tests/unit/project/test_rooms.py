@@ -1,0 +1,184 @@
+"""The rooms keep their promises where imports cannot show it (`.importlinter` guards the imports).
+
+A pure room has no clock, no files, no output and no randomness of its own: what it needs is handed to it.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[3] / "src" / "stretto"
+
+PURE_ROOMS = ("actors", "api", "coordinator", "errors", "expressions", "operators", "scheduling", "state", "worker")
+
+BANNED_MODULES = {
+    "asyncio",
+    "concurrent",
+    "multiprocessing",
+    "os",
+    "py4j",
+    "pyspark",
+    "secrets",
+    "select",
+    "selectors",
+    "shutil",
+    "signal",
+    "socket",
+    "ssl",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "time",
+    "zmq",
+}
+
+BANNED_CALLS = {
+    "breakpoint",
+    "input",
+    "open",
+    "print",
+    "datetime.date.today",
+    "datetime.datetime.now",
+    "datetime.datetime.today",
+    "datetime.datetime.utcnow",
+    "io.open",
+    "uuid.uuid1",
+    "uuid.uuid4",
+}
+
+# Modules whose functions draw from a hidden global source, and the names in them that do not.
+SEEDED_NAMES = {
+    "random": {"Random"},
+    "numpy.random": {"BitGenerator", "Generator", "PCG64", "Philox", "SeedSequence", "default_rng"},
+}
+
+# Generators that are random when they are made without a seed.
+NEED_A_SEED = {"random.Random", "numpy.random.default_rng", "numpy.random.PCG64", "numpy.random.SeedSequence"}
+
+# Methods that touch files, whatever they are called on.
+BANNED_METHODS = {"read_bytes", "read_text", "write_bytes", "write_text"}
+
+
+def impurities(source: str) -> list[str]:
+    """What a pure module must not contain, one line for each find."""
+    tree = ast.parse(source)
+    names = _imported_names(tree)
+    found: list[str] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                modules = [alias.name for alias in aliases]
+                found += [f"line {node.lineno}: imports {m}" for m in modules if m.split(".")[0] in BANNED_MODULES]
+            case ast.ImportFrom(module=str(module), level=0):
+                if module.split(".")[0] in BANNED_MODULES:
+                    found.append(f"line {node.lineno}: imports {module}")
+            case ast.Call(func=func):
+                name = _dotted(func, names)
+                if _is_impure_call(name, func, seeded=bool(node.args or node.keywords)):
+                    found.append(f"line {node.lineno}: calls {name or ast.unparse(func)}")
+    return found
+
+
+def _imported_names(tree: ast.Module) -> dict[str, str]:
+    """The full name behind each imported one: np -> numpy, datetime -> datetime.datetime."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                for alias in aliases:
+                    top = alias.name.split(".")[0]
+                    names[alias.asname or top] = alias.name if alias.asname else top
+            case ast.ImportFrom(module=str(module), names=aliases):
+                for alias in aliases:
+                    names[alias.asname or alias.name] = f"{module}.{alias.name}"
+    return names
+
+
+def _dotted(func: ast.expr, names: dict[str, str]) -> str | None:
+    match func:
+        case ast.Name(id=name):
+            return names.get(name, name)
+        case ast.Attribute(value=value, attr=attr):
+            owner = _dotted(value, names)
+            return f"{owner}.{attr}" if owner else None
+    return None
+
+
+def _is_impure_call(name: str | None, func: ast.expr, *, seeded: bool) -> bool:
+    if isinstance(func, ast.Attribute) and func.attr in BANNED_METHODS:
+        return True
+    if name is None:
+        return False
+    if name in BANNED_CALLS or (name in NEED_A_SEED and not seeded):
+        return True
+    module, _, function = name.rpartition(".")
+    return module in SEEDED_NAMES and function not in SEEDED_NAMES[module]
+
+
+def _modules_of(room: str) -> list[Path]:
+    module = PACKAGE / f"{room}.py"
+    return [module] if module.exists() else sorted((PACKAGE / room).rglob("*.py"))
+
+
+PURE_MODULES = [path for room in PURE_ROOMS for path in _modules_of(room)]
+ROOM_FILES = sorted([*PACKAGE.rglob("__init__.py"), *PACKAGE.glob("*.py")])
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@pytest.mark.parametrize("path", PURE_MODULES, ids=_name)
+def test_pure_rooms_have_no_clock_no_files_and_no_randomness_of_their_own(path: Path) -> None:
+    assert impurities(path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("path", ROOM_FILES, ids=_name)
+def test_each_room_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
+
+
+def test_no_room_for_leftovers() -> None:
+    leftovers = [path for path in PACKAGE.rglob("*") if path.stem in {"utils", "common", "helpers", "misc"}]
+    assert leftovers == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time",
+        "def f():\n    import os.path",
+        "from threading import Lock",
+        "from pyspark.sql import SparkSession",
+        "open('file')",
+        "from pathlib import Path\nPath('file').read_text()",
+        "from datetime import datetime\ndatetime.now()",
+        "import datetime as dt\ndt.datetime.now(dt.timezone.utc)",
+        "import random\nrandom.random()",
+        "import random\nrandom.Random()",
+        "from random import shuffle\nshuffle([])",
+        "import numpy as np\nnp.random.default_rng()",
+        "import numpy as np\nnp.random.rand(3)",
+        "import uuid\nuuid.uuid4()",
+        "print('hello')",
+    ],
+)
+def test_the_guard_finds_what_is_impure(source: str) -> None:
+    assert len(impurities(source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import random\ndef f(rng: random.Random) -> float:\n    return rng.random()",
+        "import random\nrandom.Random(7)",
+        "import numpy as np\nnp.random.default_rng(7).integers(3)",
+        "from datetime import datetime\ndatetime.fromtimestamp(0)",
+        "class Gate:\n    def open(self): ...\nGate().open()",
+    ],
+)
+def test_the_guard_lets_pure_code_be(source: str) -> None:
+    assert impurities(source) == []

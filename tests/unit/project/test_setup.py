@@ -1,0 +1,146 @@
+"""A newcomer's first minutes: the Makefile explains itself, the lock files pin everything, the scripts can run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[3]
+LOCK_FILES = [ROOT / "requirements.lock", ROOT / "requirements-build.lock"]
+SCRIPTS = [ROOT / ".ci" / "run", *sorted((ROOT / "scripts").iterdir())]
+TARGETS = ["check", "clean", "demo", "format", "help", "install", "lint", "lock", "rooms", "test", "types"]
+
+# An address of any kind: a scheme, a host name, or an absolute path.
+ADDRESS = re.compile(
+    r"\w+://|\b[\w-]+\.(?:com|org|net|io|dev|local|internal)\b|(?<![\w.])/\w+|--(?:index|find|trusted)"
+)
+
+
+def _pyproject() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def _pins(path: Path) -> dict[str, tuple[Version, int]]:
+    """The version of each package in a lock file, and how many hashes it has."""
+    pins = {}
+    for entry in re.split(r"^(?=[a-zA-Z0-9])", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+        name, _, version = entry.split(maxsplit=1)[0].partition("==")
+        pins[canonicalize_name(name)] = Version(version), len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", entry))
+    return pins
+
+
+@pytest.mark.parametrize("arguments", [[], ["help"]], ids=["make", "make-help"])
+def test_make_lists_its_targets(arguments: list[str]) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    output = subprocess.run(
+        ["make", "--no-print-directory", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    listed = dict(re.findall(r"^  (\w+) +(\S.*)$", output, flags=re.MULTILINE))
+    assert sorted(listed) == TARGETS
+
+
+def test_the_lock_pins_what_the_project_asks_for() -> None:
+    project = _pyproject()["project"]
+    pins = _pins(LOCK_FILES[0])
+    for wanted in map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["dev"]]):
+        name = canonicalize_name(wanted.name)
+        assert name in pins, f"{name} is not in requirements.lock: run make lock"
+        assert pins[name][0] in wanted.specifier, (
+            f"{name} in requirements.lock is not {wanted.specifier}: run make lock"
+        )
+
+
+def test_the_lock_pins_the_tools_that_build() -> None:
+    pins = _pins(LOCK_FILES[1])
+    backend = {canonicalize_name(Requirement(line).name) for line in _pyproject()["build-system"]["requires"]}
+    assert backend | {"editables", "setuptools", "wheel"} <= pins.keys()
+
+
+def test_the_two_locks_agree() -> None:
+    run, build = map(_pins, LOCK_FILES)
+    assert {name: run[name] for name in run.keys() & build.keys()} == {
+        name: build[name] for name in run.keys() & build.keys()
+    }
+
+
+@pytest.mark.parametrize("path", LOCK_FILES, ids=lambda path: path.name)
+def test_every_pin_has_hashes(path: Path) -> None:
+    pins = _pins(path)
+    assert pins
+    assert [name for name, (_, hashes) in pins.items() if hashes == 0] == []
+
+
+@pytest.mark.parametrize("path", LOCK_FILES, ids=lambda path: path.name)
+def test_a_lock_holds_no_address(path: Path) -> None:
+    assert ADDRESS.findall(path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url https://packages.example/simple",
+        "--find-links wheels",
+        "--trusted-host packages",
+        "# via -r /home/someone/requirements.in",
+        "# from packages.example.org",
+    ],
+)
+def test_an_address_is_seen(line: str) -> None:
+    assert ADDRESS.search(line)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_can_be_run(path: Path) -> None:
+    assert os.access(path, os.X_OK)
+    assert path.read_text("utf-8").startswith("#!/usr/bin/env bash\n")
+    assert "set -euo pipefail" in path.read_text("utf-8")
+
+
+def _ensure_java(path: Path, java_home: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs scripts/ensure_java where `path` comes first on the PATH, as somebody who may not install anything."""
+    (path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (path / "id").chmod(0o755)
+    environment = {"PATH": f"{path}:{os.environ['PATH']}"} | ({"JAVA_HOME": str(java_home)} if java_home else {})
+    return subprocess.run(
+        [ROOT / "scripts" / "ensure_java"], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def _fake_java(directory: Path, version: str) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    java = directory / "java"
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
+    java.chmod(0o755)
+
+
+@pytest.mark.parametrize("version", ["17", "17.0.15", "21.0.1", "25-ea"])
+def test_java_that_is_new_enough_is_taken_in_silence(tmp_path: Path, version: str) -> None:
+    _fake_java(tmp_path, version)
+    done = _ensure_java(tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("version", ["1.8.0_402", "11.0.22", "16.0.2"])
+def test_java_that_is_too_old_gets_one_line(tmp_path: Path, version: str) -> None:
+    _fake_java(tmp_path, version)
+    done = _ensure_java(tmp_path)
+    assert done.returncode == 1
+    assert re.fullmatch(r"Spark needs Java 17 or later: install .*\n", done.stderr)
+
+
+def test_java_home_comes_first_as_it_does_for_spark(tmp_path: Path) -> None:
+    _fake_java(tmp_path, "17.0.15")
+    _fake_java(tmp_path / "old" / "bin", "11.0.22")
+    done = _ensure_java(tmp_path, java_home=tmp_path / "old")
+    assert done.returncode == 1
+    assert re.fullmatch(r"JAVA_HOME .* holds no Java 17 or later.*\n", done.stderr)
