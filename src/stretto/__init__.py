@@ -1,1 +1,57 @@
-"""stretto: many stateful streaming jobs on one Spark cluster."""
+"""stretto: many stateful streaming jobs on one Spark cluster, each with a service-level objective.
+
+    from stretto import App, Cluster, objective, sinks, sources, tumbling
+
+    app = App("highest", slo=objective(latency="200 ms"))
+    bids = app.source("bids", sources.parquet("bids/"), time="dateTime", delay="2 seconds")
+    bids.key_by("auction").window(tumbling("10 seconds")).aggregate(high="max(price)").sink(sinks.collect())
+
+    with Cluster.on_spark(spark, workers=2) as cluster:
+        print(cluster.submit(app).wait().result())
+"""
+
+from stretto import sinks, sources
+from stretto.actors.context import Clock, Context
+from stretto.actors.function import Function
+from stretto.actors.sink import Sink, SinkWriter
+from stretto.actors.source import Reading, Source, SourceReader
+from stretto.api.app import App
+from stretto.api.slo import SLO, objective
+from stretto.api.stream import KeyedStream, Stream, WindowedStream
+from stretto.errors import StrettoError, UserError
+from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.windows import hopping, session, span, tumbling
+from stretto.runtime.cluster import Cluster
+from stretto.runtime.job import Job
+from stretto.state import ListState, MapState, ValueState
+
+__all__ = [
+    "SLO",
+    "App",
+    "Clock",
+    "Cluster",
+    "Context",
+    "Function",
+    "Job",
+    "KeyedStream",
+    "ListState",
+    "MapState",
+    "Reading",
+    "Sink",
+    "SinkWriter",
+    "Source",
+    "SourceReader",
+    "Stream",
+    "StrettoError",
+    "UserAggregate",
+    "UserError",
+    "ValueState",
+    "WindowedStream",
+    "hopping",
+    "objective",
+    "session",
+    "sinks",
+    "sources",
+    "span",
+    "tumbling",
+]

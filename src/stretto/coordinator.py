@@ -216,6 +216,8 @@ class Coordinator:
         if isinstance(event.frame, Join):
             self._on_join(event.sender, event.frame, now_ns)
             return
+        if event.sender in self._expected and isinstance(event.frame, Heartbeat):
+            return  # Its pulse may overtake its request to join.
         if event.sender not in self.members:
             self._effects.append(Refuse(f"a frame of {event.sender}, which is not a member in epoch {self.epoch}"))
             return

@@ -350,6 +350,9 @@ class Worker:
             self._offer(receiver)
             return
         assert channel.peer is not None
+        if channel.seq == 1:
+            # Announced here and not at the start of the job: a worker that started sooner may have fed us already.
+            self._effects.append(Send(channel.peer, _opening(sender.address, channel)))
         frame: Frame
         if isinstance(payload, pa.RecordBatch):
             frame = Data(channel.number, channel.seq, arrived_ns, payload)
@@ -540,9 +543,6 @@ class Worker:
             return
         job.phase = JobPhase.RUNNING
         for instance in job.instances.values():
-            for channel in instance.outs:
-                if channel.peer is not None:
-                    self._effects.append(Send(channel.peer, _opening(instance.address, channel)))
             if instance.is_source:
                 instance.poll_due = True
                 self._offer(instance)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from stretto.actors.source import SourceReader
 from stretto.errors import SourceError
-from stretto.runtime.connectors.dataframe import DataFrameSource
+from stretto.runtime.connectors.dataframe import DataFrameSource, StreamingReader
 
 TIMEOUT_S = 60
 
@@ -128,6 +128,14 @@ def test_a_full_queue_holds_the_query_back_and_closing_frees_it(
     stream = spark.readStream.format("rate").option("rowsPerSecond", 5000).load()
     reader = DataFrameSource(stream).reader(0, 1)
     assert len(read(reader, rows=10)) >= 10
+    [query] = spark.streams.active
+    assert isinstance(reader, StreamingReader)
+    while not reader.held_back():
+        time.sleep(0.01)
+    done = len(query.recentProgress)
+    time.sleep(1.5)
+    assert reader.held_back()
+    assert len(query.recentProgress) <= done + 1
     reader.close()
     assert spark.streams.active == []
 

@@ -1,4 +1,4 @@
-"""Plans as batch DataFrames: the answers are those of plain Python, and what Spark cannot express is refused by name."""
+"""Plans as batch DataFrames: answers are those of plain Python, and what Spark cannot express is refused by name."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from stretto.actors.context import Context
 from stretto.actors.function import Function
 from stretto.api.app import App
 from stretto.api.memory import CollectSink, MemorySource
+from stretto.api.relational import unsupported
 from stretto.errors import EngineError, FunctionError
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import hopping, session, tumbling
-from stretto.runtime.relational import python_error, to_dataframes, unsupported
+from stretto.runtime.relational import python_error, to_dataframes
 from stretto.runtime.spark_sources import batch_frame
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
 SECOND = 1_000_000
 BIDS = [(i * 700_000, i * i % 5, i * 37 % 11 * 10) for i in range(1, 61)]
@@ -43,7 +46,10 @@ def spark() -> Iterator[SparkSession]:
 
 
 def bids() -> MemorySource:
-    columns = [pa.array(values, pa.int64()).cast(field.type) for values, field in zip(zip(*BIDS), SCHEMA, strict=True)]
+    columns = [
+        pa.array(values, pa.int64()).cast(field.type)
+        for values, field in zip(zip(*BIDS, strict=True), SCHEMA, strict=True)
+    ]
     return MemorySource(pa.table(columns, schema=SCHEMA), batch_rows=7)
 
 

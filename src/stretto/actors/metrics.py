@@ -54,7 +54,8 @@ class LatencySketch:
 
     def quantile(self, q: float) -> float | None:
         value = self._sketch.get_quantile_value(q)
-        return None if value is None else float(value)
+        # A bin's middle may lie beyond the greatest value that is in it, which is known exactly.
+        return None if value is None else min(float(value), float(self._sketch._max))
 
     @property
     def max_ms(self) -> float | None:

@@ -24,6 +24,9 @@ class Sink:
     on_driver: bool = False
     """Whether it writes in the driver's process, as collecting and calling back do."""
 
+    collects: bool = False
+    """Whether its writer keeps the rows for the job's handle to read (`writer.table()`)."""
+
     def check(self, schema: pa.Schema) -> None:
         """Raise a UserError for what can be seen to be wrong before anything runs."""
 

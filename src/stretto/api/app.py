@@ -56,7 +56,7 @@ class App:
         parallelism: int | None = None,
     ) -> Stream:
         """A stream of a source's rows. `time` names its event-time column; the watermark trails the greatest time seen by
-        `delay`. `stamp` adds a timestamp column with each row's ingestion time; `time=stamp` makes it the event time."""
+        `delay`, unless the source promises one itself. `stamp` adds a timestamp column with each row's ingestion time; `time=stamp` makes it the event time."""
         if not isinstance(source, Source):
             raise PlanError(
                 f"source '{name}' is not a source",

@@ -160,6 +160,7 @@ class CollectSink(Sink):
     """Keeps every row in the driver's memory, for results that fit there."""
 
     on_driver = True
+    collects = True
 
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> CollectWriter:
         return CollectWriter(schema)

@@ -17,6 +17,7 @@ from stretto.expressions.arithmetic import arithmetic, negate
 from stretto.expressions.casts import cast
 from stretto.expressions.ddl import type_from_ast
 from stretto.expressions.nodes import Node, Site, constant, constant_argument, null
+from stretto.expressions.parse import too_deep
 from stretto.expressions.vectors import Value
 
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
@@ -26,7 +27,10 @@ _SUFFIXES = {"L": types.BIGINT, "S": types.SMALLINT, "Y": types.TINYINT}
 
 def bind(tree: exp.Expression, schema: pa.Schema, whole: str) -> Node:
     """The typed node for a tree over a schema; `whole` is the text that errors quote."""
-    return _Binder(schema, whole).bind(tree)
+    try:
+        return _Binder(schema, whole).bind(tree)
+    except RecursionError:
+        raise too_deep(whole) from None
 
 
 def resolve(name: str, schema: pa.Schema, whole: str) -> str:

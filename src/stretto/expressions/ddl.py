@@ -33,7 +33,7 @@ _KNOWN = (
     "array<...>, struct<...>"
 )
 _COLUMN = re.compile(
-    r"\s*(?P<name>`(?:[^`]|``)+`|\w+)(?:\s*:\s*|\s+)(?P<type>.+?)"
+    r"\s*(?P<name>`(?:[^`]|``)+`|\w+)(?:\s*:\s*|\s+)(?P<type>\w+(?:\s*[<(].*[>)])?)"
     r"(?P<required>\s+NOT\s+NULL)?(?:\s+COMMENT\s+(?:'[^']*'|\"[^\"]*\"))?\s*",
     re.IGNORECASE | re.DOTALL,
 )

@@ -153,7 +153,3 @@ def _to_whole(node: Node, apply: Callable[..., Any], up: bool, site: Site) -> No
 
 def sign(site: Site, node: Node) -> Node:
     return elementwise(types.DOUBLE, np.sign, site, (cast(number(node, site), types.DOUBLE, site),))
-
-
-def power(a: Any, b: Any) -> Any:
-    return np.power(a, b)

@@ -59,7 +59,7 @@ def parse(text: str) -> Parsed:
     except ParseError as error:
         raise _unparsable(text, error) from None
     except RecursionError:
-        raise ExpressionError("the expression nests too deep", f"in {text[:80]!r}...", "split it in two") from None
+        raise too_deep(text) from None
     tree = trees[0] if len(trees) == 1 else None
     if tree is None:
         raise ExpressionError("not one expression", f"in {text!r}", "give each expression a string of its own")
@@ -69,6 +69,10 @@ def parse(text: str) -> Parsed:
     if body_tokens[-1].token_type == TokenType.ALIAS:
         body_tokens = body_tokens[:-1]
     return Parsed(tree.this, _cut(text, body_tokens), tree.alias)
+
+
+def too_deep(text: str) -> ExpressionError:
+    return ExpressionError("the expression nests too deep", f"in {text[:80]!r}...", "split it in two, or use IN")
 
 
 def split_call(body: str) -> Call | None:

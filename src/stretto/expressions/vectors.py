@@ -86,7 +86,6 @@ def _read_kept(array: pa.Array) -> Value:
 
 def _plain_reader(dtype: Any) -> Callable[[pa.Array], Value]:
     size = dtype.itemsize
-    direct = dtype.kind == "f" or dtype.kind == "i"
     frombuffer = np.frombuffer
 
     def read(array: pa.Array) -> Value:
@@ -96,7 +95,6 @@ def _plain_reader(dtype: Any) -> Callable[[pa.Array], Value]:
         values = frombuffer(array.buffers()[1], dtype, count, array.offset * size)
         return values, (None if array.null_count == 0 else validity(array))
 
-    assert direct
     return read
 
 

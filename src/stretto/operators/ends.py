@@ -80,7 +80,7 @@ class SourceFunction(Function):
             # Rows are stamped with the time of their read, so nothing before this moment can follow.
             self._advance(now_ns // 1000)
         elif reading.watermark_us is not None:
-            self._advance(reading.watermark_us - self.delay_us)
+            self._advance(reading.watermark_us)
         elif reading.batch is not None and reading.batch.num_rows:
             latest = pc.max(reading.batch.column(self.time.column)).cast(pa.timestamp("us", tz="UTC")).value
             if latest is not None:

@@ -41,6 +41,9 @@ from stretto.state import State
 Slots = npt.NDArray[np.intp]
 _SLOTS_MIN = 64
 _KEY_CHUNKS_MAX = 64
+# Integer keys are looked up in a table as long as their range, up to this many times the number of keys.
+_RANGE_FACTOR = 16
+_RANGE_MIN = 1 << 18
 
 
 class _Numbered(dict[Any, int]):
@@ -49,6 +52,73 @@ class _Numbered(dict[Any, int]):
     def __missing__(self, key: Any) -> int:
         self[key] = number = len(self)
         return number
+
+
+class _Directory:
+    """Finds the slot of each key: in a table over the range of integer keys while that is small, else by hashing."""
+
+    def __init__(self, kinds: Sequence[pa.DataType]) -> None:
+        dtype = physical_dtype(kinds[0]) if len(kinds) == 1 else None
+        self._dtype = dtype if dtype is not None and dtype.kind == "i" else None
+        self._base = 0
+        self._table: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        self._numbered = _Numbered()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def slots(self, keys: Sequence[Column], rows: int) -> Slots:
+        """The slots of keys that differ from each other; a new key gets the next slot."""
+        if self._dtype is not None:
+            found = self._from_table(keys[0], self._dtype)
+            if found is not None:
+                return found
+        result = np.fromiter(map(self._numbered.__getitem__, _hashable_rows(keys, rows)), np.intp, rows)
+        self._count = len(self._numbered)
+        return result
+
+    def _from_table(self, key: Column, dtype: np.dtype[Any]) -> Slots | None:
+        if not len(key):
+            return np.empty(0, np.intp)
+        values = fixed_values(key, dtype)
+        low, high = int(values.min()), int(values.max())
+        if key.null_count or not self._cover(low, high, len(key)):
+            self._hash_from_now_on()
+            return None
+        places = values.astype(np.int64) - self._base
+        slots = self._table[places].astype(np.intp)
+        new = np.flatnonzero(slots < 0)
+        slots[new] = np.arange(self._count, self._count + len(new))
+        self._table[places[new]] = slots[new]
+        self._count += len(new)
+        return slots
+
+    def _cover(self, low: int, high: int, more: int) -> bool:
+        """Make the table cover the range, if that is not too wide for the number of keys."""
+        size = len(self._table)
+        if size and low >= self._base and high < self._base + size:
+            return True
+        least, greatest = (min(low, self._base), max(high, self._base + size - 1)) if size else (low, high)
+        width = greatest - least + 1
+        limit = max(_RANGE_MIN, _RANGE_FACTOR * (self._count + more))
+        if width > limit:
+            return False
+        # Room on the side that it grew to, so that keys that count up or down extend the table rarely.
+        spare = min(limit - width, width)
+        base = least - spare if size and low < self._base else least
+        table = np.full(width + spare, -1, np.int32)
+        table[self._base - base : self._base - base + size] = self._table
+        self._base, self._table = base, table
+        return True
+
+    def _hash_from_now_on(self) -> None:
+        self._dtype = None
+        used = np.flatnonzero(self._table >= 0)
+        slots = self._table[used]
+        for place in np.argsort(slots).tolist():
+            self._numbered[int(used[place]) + self._base] = int(slots[place])
+        self._table = np.empty(0, np.int32)
 
 
 class _Slotted:
@@ -155,7 +225,7 @@ class RunningState(State):
 
     def __init__(self, aggregation: Aggregation) -> None:
         self._aggregation = aggregation
-        self._slots = _Numbered()
+        self._slots = _Directory([field.type for field in aggregation.key_fields])
         self._keys: list[list[Column]] = []
         self._partials = [_partials_of(acc) for acc in aggregation.accumulators]
 
@@ -171,7 +241,7 @@ class RunningState(State):
         keys = table[: aggregation.keys]
         rows = len(table[0]) if table else 0
         before = len(self._slots)
-        slots = np.fromiter(map(self._slots.__getitem__, _hashable_rows(keys, rows)), np.intp, rows)
+        slots = self._slots.slots(keys, rows)
         known = np.flatnonzero(slots < before)
         if len(known) < rows:
             self._remember(keys, slots, before)

@@ -14,9 +14,18 @@ import pyarrow as pa
 from stretto.actors.context import Context
 from stretto.actors.function import Function
 from stretto.errors import PlanError
-from stretto.operators.accumulators import Scalar
+from stretto.operators.accumulators import Scalar, extremes
 from stretto.operators.aggregation import column_index, decoded
-from stretto.operators.grouping import Column, Int64s, group, order_codes, order_within, plain_type, take_columns
+from stretto.operators.grouping import (
+    Column,
+    Groups,
+    Int64s,
+    group,
+    order_codes,
+    order_within,
+    plain_type,
+    take_columns,
+)
 from stretto.operators.panes import WINDOW_TYPE, PaneState, Raw, Run, shape_of, timestamps
 from stretto.operators.windowed import accepted, closing, forget
 from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
@@ -48,15 +57,26 @@ class Best:
         codes = order_codes(columns[-1])
         if self._descending:
             codes = ~codes
+        rows = self._ranked(groups, codes)
         if self._ties:
-            order = order_within(groups, codes)
-            last = groups.starts[:-1] + np.minimum(groups.sizes, self._k) - 1
-            ordered = codes[order]
-            return order[ordered <= np.repeat(ordered[last], groups.sizes)]
-        breakers = [order_codes(column) for column in reversed(columns[:-1])]
-        order = np.lexsort((*breakers, codes, groups.index))
-        place = np.arange(count) - np.repeat(groups.starts[:-1], groups.sizes)
-        return order[place < self._k]
+            return rows
+        # Ties are few as a rule, so it is among the rows that are left that all columns are compared.
+        left = [order_codes(column.take(pa.array(rows))) for column in reversed(columns[:-1])]
+        order = np.lexsort((*left, codes[rows], groups.index[rows]))
+        sizes = np.bincount(groups.index[rows], minlength=groups.count)
+        place = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return rows[order[place < self._k]]
+
+    def _ranked(self, groups: Groups, codes: Int64s) -> npt.NDArray[np.intp]:
+        """The rows whose rank is at most k, by group and rank."""
+        if self._k == 1:
+            best, _ = extremes(groups, codes, None, largest=False)
+            rows = np.flatnonzero(codes == best[groups.index])
+            return rows[np.argsort(groups.index[rows], kind="stable")]
+        order = order_within(groups, codes)
+        last = groups.starts[:-1] + np.minimum(groups.sizes, self._k) - 1
+        ordered = codes[order]
+        return order[ordered <= np.repeat(ordered[last], groups.sizes)]
 
 
 class WindowTop(Function):

@@ -35,7 +35,7 @@ from stretto.protocol import COORDINATOR, Join, Member
 from stretto.runtime.code_store import CodeStore, local_modules
 from stretto.runtime.coordinator_loop import CoordinatorLoop
 from stretto.runtime.failures import error_of
-from stretto.runtime.hosting import WorkerHost, check_slots, slots_of
+from stretto.runtime.hosting import WorkerHost, check_slots, slots_of, use_own_python
 from stretto.runtime.job import ActorExecution, Job
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
@@ -61,6 +61,7 @@ class Cluster:
 
     def __init__(self, spark: SparkSession, workers: int, code_dir: str | None, start_timeout_s: float) -> None:
         check_slots(spark, workers)
+        use_own_python(spark)
         self.spark = spark
         self.id = secrets.token_hex(4)
         self._workers_wanted = workers

@@ -24,6 +24,9 @@ from stretto.protocol import (
 FRAME_BYTES_MAX = 256 * 1024 * 1024
 """The longest part that is sent or accepted."""
 
+ALIGNMENT_BYTES = 16
+"""Of the widest Arrow value, a decimal."""
+
 _CONTROL, _CHANNEL, _DATA = b"c", b"h", b"d"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -70,7 +73,7 @@ class Decoder:
         kind = bytes(parts[0])
         if kind == _DATA:
             number, seq, arrived_ns = _decode_data(parts[1])
-            batch = pa.ipc.read_record_batch(pa.py_buffer(parts[2]), self._schemas[sender, number])
+            batch = pa.ipc.read_record_batch(_aligned(parts[2]), self._schemas[sender, number])
             return Data(number, seq, arrived_ns, batch)
         if kind == _CHANNEL:
             return _decode_channel(parts[1])
@@ -80,3 +83,13 @@ class Decoder:
                 self._schemas[sender, frame.number] = pa.ipc.read_schema(pa.py_buffer(frame.schema))
             return frame
         raise ValueError(f"unknown kind {kind[:8]!r}")
+
+
+def _aligned(part: Any) -> pa.Buffer:
+    """The part as a buffer at an address that Arrow's kernels can work on; a socket puts it anywhere."""
+    buffer = pa.py_buffer(part)
+    if buffer.address % ALIGNMENT_BYTES == 0:
+        return buffer
+    copy = pa.allocate_buffer(buffer.size)
+    memoryview(copy).cast("B")[:] = memoryview(part).cast("B")
+    return copy

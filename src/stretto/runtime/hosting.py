@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -46,6 +48,15 @@ def check_slots(spark: SparkSession, workers: int) -> None:
             f"master {spark.sparkContext.master}",
             f"Use workers={slots} or fewer, or start Spark with more slots, such as local[{workers + 1}].",
         )
+
+
+def use_own_python(spark: SparkSession) -> None:
+    """On the driver's own machine, let Spark's tasks run under the driver's interpreter, where stretto is installed.
+
+    Spark would take the first `python3` of the path, which is another one when a virtual environment is not activated."""
+    context = spark.sparkContext
+    if context.master.startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
+        context.pythonExec = sys.executable
 
 
 class WorkerHost:

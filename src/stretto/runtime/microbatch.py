@@ -13,7 +13,7 @@ import tempfile
 import time
 import traceback
 from dataclasses import replace
-from enum import Enum
+from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -23,10 +23,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
+from stretto.actors.metrics import FunctionMetrics, LatencySketch
 from stretto.actors.sink import SinkWriter
 from stretto.api.memory import conform
 from stretto.api.plan import AggregateNode, JoinNode, Plan, SinkNode, SourceNode, WindowAggregateNode
+from stretto.coordinator import JobStatus
 from stretto.errors import EngineError, FunctionError, StrettoError
+from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.relational import session_settings, spark_error, to_dataframes
 from stretto.runtime.spark_sources import ROWS_PER_TRIGGER, is_staged, is_stream, refuse_stream, stream_frame
 
@@ -44,17 +47,6 @@ STREAM_SETTINGS = {
 }
 
 POLL_S = 0.05
-STOP_S_MAX = 30.0
-
-
-class Status(Enum):
-    """Where a query is in its life. The first two can still change."""
-
-    CREATED = "created"
-    RUNNING = "running"
-    FINISHED = "finished"
-    FAILED = "failed"
-    STOPPED = "stopped"
 
 
 class MicrobatchQuery:
@@ -62,6 +54,7 @@ class MicrobatchQuery:
 
     def __init__(
         self,
+        name: str,
         plan: Plan,
         spark: SparkSession,
         *,
@@ -71,10 +64,11 @@ class MicrobatchQuery:
     ) -> None:
         """`parallelism` is how many tasks read a source and how many partitions the state has; by default as many as
         Spark has cores. `directory` is where temporary files go; executors must see it (default: the local one)."""
+        self.name = name
         self.plan = plan
         self.writers: dict[str, SinkWriter] = {}
         self.error: StrettoError | None = None
-        self.status = Status.CREATED
+        self.status = JobStatus.DEPLOYING
         self._spark = spark
         self._parallelism = parallelism
         self._rows_per_trigger = rows_per_trigger
@@ -83,6 +77,7 @@ class MicrobatchQuery:
         self._watches: list[_Watch] = []
         self._supervisor: Thread | None = None
         self._stopping = Event()
+        self._began = self._ended = time.monotonic()
 
     def start(self) -> None:
         """Start all queries, or none: what is wrong with the plan is raised here."""
@@ -99,39 +94,68 @@ class MicrobatchQuery:
         except BaseException:
             self._clean_up()
             raise
-        self.status = Status.RUNNING
-        self._supervisor = Thread(target=self._supervise, name=f"stretto-microbatch-{self.plan.app}", daemon=True)
+        self.status = JobStatus.RUNNING
+        self._began = time.monotonic()
+        self._supervisor = Thread(target=self._supervise, name=f"stretto-microbatch-{self.name}", daemon=True)
         self._supervisor.start()
 
-    def wait(self, timeout: float | None = None) -> Status:
-        """Wait until the query has ended, or for so many seconds, and tell how it stands."""
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the query has ended, or for so many seconds, and tell whether it has."""
         if self._supervisor is not None:
-            self._supervisor.join(timeout)
-        return self.status
+            self._supervisor.join(timeout_s)
+        return self.status.ended
 
-    def stop(self) -> None:
-        """End the query where it is. Rows that came out already stay with the writers."""
+    def stop(self, drain: bool = False) -> None:
+        """End the query where it is, or let the sources end there and see their rows through to the last window.
+
+        Returns at once; `wait` for the end. A streaming DataFrame cannot be drained: its query stops."""
+        if self.status.ended:
+            return
+        if drain and not any(is_stream(source) for source in self.plan.sources):
+            assert self._directory is not None
+            self._drain_file.touch()
+            return
+        self.status = JobStatus.STOPPING
         self._stopping.set()
-        self.wait(STOP_S_MAX)
 
-    def metrics(self) -> dict[str, Any]:
-        """Totals since the start, and rates of the latest micro-batch. A source that several sinks read counts once."""
-        watches = list(self._watches)
-        by_source: dict[str, int] = {}
-        for watch in watches:
+    def metrics(self) -> JobMetrics:
+        """Totals since the start. A source that several sinks read counts once.
+
+        A row's latency is taken from the start of the latest micro-batch that read anything to the end of the one that
+        wrote it: the wait for a trigger is not seen."""
+        ended = self._ended if self.status.ended else time.monotonic()
+        return report(self._measured(), list(self.plan.nodes), ended - self._began, self.plan.slo)
+
+    def _measured(self) -> dict[str, dict[int, FunctionMetrics]]:
+        functions: dict[str, dict[int, FunctionMetrics]] = {}
+        for watch in self._watches:
+            rows_read = sum(list(watch.input_rows.values()))
             for source, rows in list(watch.input_rows.items()):
-                by_source[source] = max(by_source.get(source, 0), rows)
-        durations = [duration for watch in watches for duration in watch.trigger_ms]
-        return {
-            "status": self.status.value,
-            "input_rows": sum(by_source.values()),
-            "output_rows": sum(watch.output_rows for watch in watches),
-            "input_rows_per_s": max((watch.input_rate for watch in watches), default=0.0),
-            "processed_rows_per_s": max((watch.processed_rate for watch in watches), default=0.0),
-            "triggers": len(durations),
-            "trigger_ms": durations,
-            "sinks": {watch.sink: watch.output_rows for watch in watches},
-        }
+                counted = functions.setdefault(source, {0: FunctionMetrics()})[0]
+                counted.rows_in = counted.rows_out = max(counted.rows_in, rows)
+                counted.sent_to[watch.sink] = rows
+            functions[watch.sink] = {
+                0: FunctionMetrics(
+                    rows_in=watch.output_rows,
+                    messages_in=max(1, len(watch.trigger_ms)),
+                    busy_ns=round(sum(watch.trigger_ms) * 1e6),
+                    # All that was read was processed: a micro-batch leaves nothing behind.
+                    executed_from=dict(watch.input_rows) if rows_read else {},
+                    counts={"triggers": len(watch.trigger_ms)},
+                    latency=watch.latency.export(),
+                )
+            }
+        return functions
+
+    @property
+    def trigger_ms(self) -> dict[str, list[float]]:
+        """The durations of all micro-batches so far, by sink."""
+        return {watch.sink: list(watch.trigger_ms) for watch in self._watches}
+
+    @property
+    def _drain_file(self) -> Path:
+        assert self._directory is not None
+        return self._directory / "drain"
 
     def _session(self) -> tuple[SparkSession, dict[str, str]]:
         """The session to build in, and the settings for the time of starting; a query keeps those it started with."""
@@ -153,7 +177,13 @@ class MicrobatchQuery:
             for source in part.sources:
                 staging = str(self._directory / f"{sink.name}-{source.name}".replace("/", "_"))
                 frames[source.name] = stream_frame(
-                    session, _with_lateness(source, part), tasks, staging, self._rows_per_trigger, _earliest_us(part)
+                    session,
+                    _with_lateness(source, part),
+                    tasks,
+                    staging,
+                    self._rows_per_trigger,
+                    _earliest_us(part),
+                    str(self._drain_file),
                 )
             frame = to_dataframes(part, session, frames, streaming=True)[sink.name]
             self.writers[sink.name] = sink.sink.writer(sink.schema, 0, 1)
@@ -163,7 +193,7 @@ class MicrobatchQuery:
         watch = _Watch(sink, self.writers[sink.name], part)
         running = any(isinstance(node, AggregateNode) for node in part.nodes.values())
         watch.query = (
-            frame.writeStream.queryName(f"{self.plan.app}.{sink.name}.{id(self):x}")
+            frame.writeStream.queryName(f"{self.name}.{sink.name}.{id(self):x}")
             .outputMode("update" if running else "append")
             .option("checkpointLocation", str(self._directory) + f"/checkpoint-{len(self._watches)}")
             .foreachBatch(watch.write)
@@ -175,27 +205,28 @@ class MicrobatchQuery:
         try:
             status = self._run_to_the_end()
             self._stop_queries()
-            if status is Status.FINISHED:
+            if status is JobStatus.FINISHED:
                 for writer in self.writers.values():
                     writer.finish()
         except BaseException as error:
             broken = next((watch.error for watch in self._watches if watch.error is not None), error)
             self.error = spark_error(self.plan.app, broken)
-            status = Status.FAILED
+            status = JobStatus.FAILED
         finally:
+            self._ended = time.monotonic()
             self._clean_up()
         self.status = status
 
-    def _run_to_the_end(self) -> Status:
+    def _run_to_the_end(self) -> JobStatus:
         active = list(self._watches)
         while active:
             if self._stopping.is_set():
-                return Status.STOPPED
+                return JobStatus.STOPPED
             for watch in active:
                 watch.poll()
             active = [watch for watch in active if not watch.has_ended()]
-            time.sleep(POLL_S)
-        return Status.FINISHED
+            self._stopping.wait(POLL_S)
+        return JobStatus.FINISHED
 
     def _stop_queries(self) -> None:
         for watch in self._watches:
@@ -223,13 +254,14 @@ class _Watch:
         self.output_rows = 0
         self.input_rows: dict[str, int] = {}
         self.trigger_ms: list[float] = []
-        self.input_rate = 0.0
-        self.processed_rate = 0.0
+        self.latency = LatencySketch()
+        self._read_from_ms = 0.0
+        self._wrote: dict[int, int] = {}
         self.error: BaseException | None = None
         self._batch = -1
         self._is_bounded = not any(is_stream(source) for source in plan.sources)
         # What was staged is all there from the start; other sources say in their offsets when they have ended.
-        self._ended = all(is_staged(source) for source in plan.sources)
+        self._at_end = all(is_staged(source) for source in plan.sources)
 
     def write(self, frame: DataFrame, batch: int) -> None:
         """Called by Spark with the rows of a micro-batch."""
@@ -242,6 +274,7 @@ class _Watch:
             # Spark would give it back as text.
             self.error = error if isinstance(error, StrettoError) else self._sink_error(error)
             raise
+        self._wrote[batch] = table.num_rows
         self.output_rows += table.num_rows
 
     def _sink_error(self, error: BaseException) -> FunctionError:
@@ -272,14 +305,22 @@ class _Watch:
             rows[name] = max(rows.get(name, 0), given)
         for name, number in rows.items():
             self.input_rows[name] = self.input_rows.get(name, 0) + number
-        self._ended = self._is_bounded and all(ends)
-        self.trigger_ms.append(float(progress.durationMs.get("triggerExecution", 0)))
-        self.input_rate = _finite(progress.inputRowsPerSecond)
-        self.processed_rate = _finite(progress.processedRowsPerSecond)
+        self._at_end = self._is_bounded and all(ends)
+        self._time(progress)
+
+    def _time(self, progress: StreamingQueryProgress) -> None:
+        took_ms = float(progress.durationMs.get("triggerExecution", 0))
+        self.trigger_ms.append(took_ms)
+        start_ms = datetime.fromisoformat(progress.timestamp).timestamp() * 1000
+        if progress.numInputRows:
+            self._read_from_ms = start_ms
+        wrote = self._wrote.pop(progress.batchId, 0)
+        if wrote and self._read_from_ms:
+            self.latency.add(round((start_ms + took_ms - self._read_from_ms) * 1e6), wrote)
 
     def has_ended(self) -> bool:
         """Whether all sources have ended and all windows are closed."""
-        if not self._ended:
+        if not self._at_end:
             return not self.query.isActive
         # Returns when there is neither data nor a window to close.
         self.query.processAllAvailable()
@@ -328,7 +369,3 @@ def _offset(text: str | None) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _finite(rate: float) -> float:
-    return rate if rate == rate and rate not in (float("inf"), float("-inf")) else 0.0

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -33,12 +34,10 @@ from stretto import errors
 from stretto.api.memory import canonical_schema, conform
 from stretto.api.plan import (
     AggregateNode,
-    ApplyNode,
     FilterNode,
     JoinNode,
     MapNode,
     Node,
-    OutputNode,
     Plan,
     SelectNode,
     SinkNode,
@@ -47,12 +46,14 @@ from stretto.api.plan import (
     UnionNode,
     WindowAggregateNode,
 )
+from stretto.api.relational import unsupported
 from stretto.errors import EngineError, FunctionError, InvariantError, StrettoError
 from stretto.expressions import AggregateCall
 from stretto.expressions.scalar import quoted
 from stretto.operators.stateless import PythonStep
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime, Hopping, Session, Span, Tumbling, Window
+from stretto.runtime.code_store import local_modules
 
 _TIME = "__stretto_time"
 _WINDOW = "__stretto_window"
@@ -84,80 +85,10 @@ def to_dataframes(
         engine = "micro-batches" if streaming else "a batch DataFrame"
         raise EngineError(f"app '{plan.app}' cannot run as {engine}", reason, _ACTORS_INSTEAD)
     lowering = _Lowering(plan, frames, streaming)
-    with session_settings(spark, _SETTINGS):
+    with session_settings(spark, _SETTINGS), shipped_by_value(*_functions(plan)):
         for node in plan.nodes.values():
             lowering.add(node)
     return {node.name: lowering.frames[node.name] for node in plan.sinks}
-
-
-def unsupported(plan: Plan, streaming: bool) -> str | None:
-    """Why the plan has no such form, by the name of the node at fault; None when it has one. Spark is not asked."""
-    for node in plan.nodes.values():
-        reason = _unsupported_shape(node, plan, streaming)
-        if reason is None and streaming:
-            reason = _unsupported_in_stream(node, plan)
-        if reason is not None:
-            return reason
-    return None
-
-
-def _unsupported_shape(node: Node, plan: Plan, streaming: bool) -> str | None:
-    match node:
-        case ApplyNode() | OutputNode():
-            return f"'{node.name}' is a user's Function, which only actors can run"
-        case JoinNode(window=Session() | Span()):
-            return f"join '{node.name}' is over windows that are neither tumbling nor hopping"
-        case SourceNode() if not streaming and getattr(getattr(node.source, "dataframe", None), "isStreaming", False):
-            return f"source '{node.name}' is a streaming DataFrame, which has no end"
-    return None
-
-
-def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
-    """What Spark's append and update modes leave out: an update-mode query has one stateful operator."""
-    above = list(_upstream(node, plan))
-    running = next((other for other in above if isinstance(other, AggregateNode)), None)
-    match node:
-        case AggregateNode():
-            stateful = next((other for other in above if _is_stateful(other)), None)
-            if stateful is not None:
-                return f"running aggregate '{node.name}' comes after '{stateful.name}', which keeps state too"
-            user = next((call for call in node.calls if isinstance(call, UserAggregate)), None)
-            if user is not None:
-                return f"running aggregate '{node.name}' uses the Python aggregate '{user.name}'"
-        case UnionNode() if running is not None:
-            return f"union '{node.name}' comes after the running aggregate '{running.name}', whose rows change"
-        case FilterNode() if running is not None:
-            keys = plan.nodes[node.inputs[0]].changes_by or ()
-            if not node.predicate.columns <= set(keys):
-                return f"filter '{node.name}' would keep rows that the running aggregate '{running.name}' has replaced"
-        case WindowAggregateNode(keys=(), window=Session()) | TopNode(keys=(), window=Session()):
-            return f"'{node.name}' has session windows without a key"
-    if _is_stateful(node):
-        if running is not None:
-            return f"'{node.name}' comes after the running aggregate '{running.name}', whose rows change"
-        unbounded = next((other for other in above if isinstance(other, JoinNode) and _is_unbounded(other)), None)
-        if unbounded is not None and not (isinstance(node, JoinNode) and _is_unbounded(node)):
-            return f"'{node.name}' needs event time, and the rows of join '{unbounded.name}' can be late by any amount"
-    return None
-
-
-def _is_stateful(node: Node) -> bool:
-    return isinstance(node, AggregateNode | WindowAggregateNode | TopNode | JoinNode)
-
-
-def _is_unbounded(node: JoinNode) -> bool:
-    return not node.windowed and node.window is None and node.lower is None and node.upper is None
-
-
-def _upstream(node: Node, plan: Plan) -> Iterator[Node]:
-    """Everything that a node's rows went through, nearest first."""
-    waiting, seen = list(node.inputs), set[str]()
-    while waiting:
-        name = waiting.pop(0)
-        if name not in seen:
-            seen.add(name)
-            waiting.extend(plan.nodes[name].inputs)
-            yield plan.nodes[name]
 
 
 @contextmanager
@@ -174,6 +105,33 @@ def session_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, earlier)
+
+
+@contextmanager
+def shipped_by_value(*things: Any) -> Iterator[None]:
+    """For the length of a block, pickle the modules that define these functions, or objects' classes, where a Python
+    process of Spark's may not be able to import them."""
+    names = {getattr(thing, "__module__", None) for thing in things}
+    known = cloudpickle.list_registry_pickle_by_value()
+    modules = [module for module in local_modules({n for n in names if n}) if module.__name__ not in known]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _functions(plan: Plan) -> Iterator[Any]:
+    for node in plan.nodes.values():
+        match node:
+            case MapNode():
+                yield node.function
+            case WindowAggregateNode() | AggregateNode():
+                for call in node.calls:
+                    if isinstance(call, UserAggregate):
+                        yield from (call.init, call.add, call.combine, call.finish)
 
 
 class _Lowering:

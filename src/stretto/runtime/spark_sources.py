@@ -11,6 +11,7 @@ The row is taken out again just after the watermark is read, by a filter that th
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ from stretto.api.memory import canonical_schema, conform
 from stretto.api.plan import SourceNode
 from stretto.errors import EngineError, SourceError
 from stretto.expressions.scalar import quoted
-from stretto.runtime.relational import spark_schema, wire_schema
+from stretto.runtime.relational import shipped_by_value, spark_schema, wire_schema
 
 ROWS_PER_TRIGGER = 100_000
 """Positions that one micro-batch takes of a source at most."""
@@ -139,7 +140,8 @@ def batch_frame(spark: SparkSession, node: SourceNode) -> DataFrame:
                 for rows, _ in _read_all(source.reader(number, partitions)):
                     yield conform(stamping.rows(rows), wire)
 
-    return spark.range(0, partitions, 1, partitions).mapInArrow(read, spark_schema(stamping.schema))
+    with shipped_by_value(type(source)):
+        return spark.range(0, partitions, 1, partitions).mapInArrow(read, spark_schema(stamping.schema))
 
 
 def stream_frame(
@@ -149,8 +151,10 @@ def stream_frame(
     staging: str,
     rows_per_trigger: int = ROWS_PER_TRIGGER,
     earliest_us: int = 0,
+    drain: str | None = None,
 ) -> DataFrame:
-    """The source as a stream with its watermark. Each micro-batch reads it in at most `partitions` tasks.
+    """The source as a stream with its watermark. Each micro-batch reads it in at most `partitions` tasks. When the file
+    `drain` appears, the source ends where it is.
 
     A source that can be read in the driver only, or is a static DataFrame, is first written to the directory `staging`,
     which Spark's executors must be able to read, and comes as one micro-batch. Rows with an event time before
@@ -164,7 +168,7 @@ def stream_frame(
     elif is_staged(node):
         frame = _staged(spark, node, stamping, staging)
     else:
-        frame = _positions_frame(spark, node, stamping, partitions, rows_per_trigger)
+        frame = _positions_frame(spark, node, stamping, partitions, rows_per_trigger, drain)
     return _with_watermark(frame) if node.time is not None else frame
 
 
@@ -255,7 +259,12 @@ def _wait_a_little(idle: int, reader: SourceReader) -> None:
 
 
 def _positions_frame(
-    spark: SparkSession, node: SourceNode, stamping: _Stamping, partitions: int, rows_per_trigger: int
+    spark: SparkSession,
+    node: SourceNode,
+    stamping: _Stamping,
+    partitions: int,
+    rows_per_trigger: int,
+    drain: str | None,
 ) -> DataFrame:
     node_name, source, format_name = node.name, node.source, f"stretto-{uuid.uuid4().hex}"
 
@@ -270,9 +279,10 @@ def _positions_frame(
             return spark_schema(stamping.streamed)
 
         def streamReader(self, schema: StructType) -> PositionsReader:
-            return PositionsReader(node_name, source, stamping, partitions, rows_per_trigger)
+            return PositionsReader(node_name, source, stamping, partitions, rows_per_trigger, drain)
 
-    spark.dataSource.register(Positions)
+    with shipped_by_value(type(source)):
+        spark.dataSource.register(Positions)
     return spark.readStream.format(format_name).load()
 
 
@@ -299,6 +309,7 @@ class PositionsReader(DataSourceStreamReader):
         self._stamping = stamping
         self._partitions = partitions
         self._rows_per_trigger = rows_per_trigger
+        self._drain = drain
         self._planner: SourceReader | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -319,6 +330,8 @@ class PositionsReader(DataSourceStreamReader):
 
     def _ahead(self, start: int, rows_max: int) -> tuple[int, bool]:
         """How far the source can be read now, and whether it ends there."""
+        if self._drain is not None and os.path.exists(self._drain):
+            return start, True
         now_ns = time.time_ns()
         reader = self._at(start)
         available = reader.available(now_ns)

@@ -123,6 +123,12 @@ def test_a_batch_of_another_schema_is_refused() -> None:
         scalar.evaluate(pa.record_batch({"m": pa.array([1])}))
 
 
+@pytest.mark.parametrize("text", ["n = 1 or " * 3000 + "n = 2", "(" * 3000 + "n" + ")" * 3000])
+def test_nesting_has_a_limit(text: str) -> None:
+    with pytest.raises(ExpressionError, match="nests too deep"):
+        compile_scalar(text, pa.schema({"n": pa.int64()}))
+
+
 def test_predicates_must_be_boolean() -> None:
     with pytest.raises(ExpressionError, match="is not a boolean"):
         compile_predicate("n + 1", pa.schema({"n": pa.int64()}))

@@ -86,7 +86,8 @@ D = Decimal
         ("i::string", "string", ["7", "-7", None, "0"]),
         ("cast(d as string)", "string", ["12.34", "-0.05", None, "2.50"]),
         ("cast(x as string)", "string", ["2.5", "-1.5", None, "NaN"]),
-        ("cast(t as string)", "string", ["2024-02-29 12:34:56.789", "1969-12-31 23:59:59", None, "2000-01-31 00:00:00"]),
+        ("cast(t as string)", "string",
+         ["2024-02-29 12:34:56.789", "1969-12-31 23:59:59", None, "2000-01-31 00:00:00"]),
         # constants take the length of the batch
         ("1 + 1", "int", [2, 2, 2, 2]),
         ("concat('a', 'b')", "string", ["ab"] * 4),

@@ -144,6 +144,10 @@ class StreamingReader(SourceReader):
         waited_ns = time.monotonic_ns() - self._waited_since_ns
         return Reading(batch, now_ns - waited_ns)
 
+    def held_back(self) -> bool:
+        """Whether the query is being held back because nobody reads."""
+        return self._queue.full()
+
     def seek(self, position: int) -> None:
         if position != self.position:
             raise SourceError(

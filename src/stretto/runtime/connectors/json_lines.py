@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json
 import pyarrow.types as pat
@@ -19,31 +19,29 @@ from stretto.api.memory import canonical_schema, conform
 from stretto.errors import SourceError
 from stretto.runtime.connectors.formats import Format, Skip, unreadable
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 512 << 10
 LINE_BYTES_MAX = 64 << 20
 SHOWN_CHARACTERS = 60
 
-_BLANK = re.compile(rb"(?:^|\n)[ \t\r]*(?:\n|$)")
+_NEWLINE, _SPACE = ord("\n"), ord(" ")
 _CHANGED = re.compile(r"Column\(/(.*)\) changed from (\w+) to (\w+) in row (\d+)")
 
 
-@dataclass(slots=True)
 class Block:
     """Whole lines; the numbers of its first line and of its first row in the file count from 1."""
 
-    data: bytes
-    first_line: int
-    first_row: int
+    __slots__ = ("data", "first_line", "first_row", "lines", "rows")
 
-    @property
-    def lines(self) -> int:
-        return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
-
-    @property
-    def rows(self) -> int:
-        if not _BLANK.search(self.data, 0, len(self.data) - self.data.endswith(b"\n")):
-            return self.lines
-        return sum(1 for _ in self.each_row())
+    def __init__(self, data: bytes, first_line: int, first_row: int) -> None:
+        self.data = data
+        self.first_line = first_line
+        self.first_row = first_row
+        text = np.frombuffer(data, np.uint8)
+        starts = np.concatenate(([0], np.flatnonzero(text == _NEWLINE) + 1))
+        starts = starts[starts < len(data)]
+        self.lines = len(starts)
+        # Only when a line begins with white space can it be blank: then lines are looked at one by one.
+        self.rows = self.lines if text[starts].min() > _SPACE else sum(1 for _ in self.each_row())
 
     def each_row(self) -> Iterator[tuple[str, bytes]]:
         """Where each row is, and its text."""

@@ -1,0 +1,190 @@
+"""The NEXMark queries, each written once with the public API (NEXMARK.md says which variant each one follows).
+
+`build(query, workload)` gives an app whose sink is called "out". Query 12 has a second sink, "ingested", that records
+the ingestion time of every bid, so that the oracle can compute the same windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from stretto.actors.sink import Sink
+from stretto.api.app import App
+from stretto.api.memory import CollectSink
+from stretto.api.slo import SLO
+from stretto.api.stream import Stream
+from stretto.bench.nexmark.events import NexmarkConfig
+from stretto.bench.nexmark.source import NexmarkSource
+from stretto.errors import UserError
+from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.windows import hopping, session, span, tumbling
+
+LAST_AUCTIONS = 10
+"""Query 6 averages over so many closed auctions of each seller."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a query runs on: the events, the pace, and how it is spread."""
+
+    config: NexmarkConfig = field(default_factory=lambda: NexmarkConfig(events=200_000))
+    rate: float | None = None
+    parallelism: int | None = None
+    batch: int = 4096
+    sink: Callable[[], Sink] = CollectSink
+    slo: SLO | None = None
+    engine: str = "actors"
+
+
+class Streams:
+    """The sources of one app, made on demand."""
+
+    def __init__(self, name: str, workload: Workload) -> None:
+        self.workload = workload
+        self.app = App(
+            name,
+            slo=workload.slo,
+            engine=workload.engine,
+            parallelism=workload.parallelism,
+            batch_rows=workload.batch,
+        )
+
+    def of(self, kind: str, columns: Sequence[str] | None = None, **options: Any) -> Stream:
+        # The source promises its watermark itself; the delay is for micro-batches, which only know the greatest time.
+        config = self.workload.config
+        source = NexmarkSource(kind, config, self.workload.rate, columns)
+        return self.app.source(kind, source, **{"time": "dateTime", "delay": config.disorder_s, **options})
+
+    def end(self, stream: Stream, name: str = "out") -> None:
+        stream.sink(self.workload.sink(), name=name)
+
+
+def q0(streams: Streams) -> None:
+    """Pass bids through."""
+    streams.end(streams.of("bid", ["auction", "bidder", "price", "dateTime", "extra"]))
+
+
+def q1(streams: Streams) -> None:
+    """Bids with their price in euros."""
+    bids = streams.of("bid", ["auction", "bidder", "price", "dateTime", "extra"])
+    streams.end(bids.select("auction", "bidder", "0.908 * price AS price", "dateTime", "extra"))
+
+
+def q2(streams: Streams) -> None:
+    """Bids on some auctions."""
+    bids = streams.of("bid", ["auction", "price", "dateTime"])
+    streams.end(bids.filter("auction % 123 = 0").select("auction", "price"))
+
+
+def q3(streams: Streams) -> None:
+    """Auctions of category 10 with their seller in Oregon, Idaho or California."""
+    people = streams.of("person", ["id", "name", "city", "state", "dateTime"])
+    auctions = streams.of("auction", ["id", "seller", "category", "dateTime"])
+    sellers = people.filter("state IN ('OR', 'ID', 'CA')").select("id AS person", "name", "city", "state")
+    offers = auctions.filter("category = 10").select("id", "seller")
+    streams.end(offers.join(sellers, on="seller = person").select("name", "city", "state", "id"))
+
+
+def winning_prices(streams: Streams) -> Stream:
+    """The highest price that met the reserve while the auction was open, once it has closed."""
+    auctions = streams.of("auction", ["id", "seller", "category", "reserve", "dateTime", "expires"])
+    bids = streams.of("bid", ["auction", "price", "dateTime"])
+    offers = auctions.interval_join(
+        bids.select("auction", "price", "dateTime AS bidTime"),
+        on="id = auction",
+        lower="dateTime",
+        upper="expires",
+        upper_inclusive=False,
+    )
+    return (
+        offers.filter("price >= reserve")
+        .key_by("id", "seller", "category")
+        .window(span("dateTime", "expires"))
+        .aggregate(final="max(price)", name="winners")
+    )
+
+
+def q4(streams: Streams) -> None:
+    """Average winning price of each category."""
+    streams.end(winning_prices(streams).key_by("category").aggregate(avg_price="avg(final)"))
+
+
+def q5(streams: Streams) -> None:
+    """The auctions with most bids in the last ten seconds, every two seconds."""
+    bids = streams.of("bid", ["auction", "dateTime"])
+    counts = bids.key_by("auction").window(hopping("10 seconds", "2 seconds")).aggregate(num="count(*)", name="counts")
+    streams.end(counts.top(1, by="num").select("window_start", "window_end", "auction", "num"))
+
+
+def q6(streams: Streams) -> None:
+    """Mean winning price of each seller's last ten closed auctions."""
+    winners = winning_prices(streams).select("seller", "id", "window_end AS closed", "final")
+    streams.end(winners.key_by("seller").aggregate(avg_price=mean_of_last(LAST_AUCTIONS)))
+
+
+def mean_of_last(count: int) -> UserAggregate:
+    """The mean of `final` over the latest rows by closing time, then id: an aggregate that SQL has no name for."""
+
+    def add(latest: list[tuple[Any, ...]], rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
+        arrived = zip(*(rows.column(name).to_pylist() for name in ("closed", "id", "final")), strict=True)
+        return sorted([*latest, *arrived])[-count:]
+
+    def combine(one: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return sorted([*one, *other])[-count:]
+
+    def finish(latest: list[tuple[Any, ...]]) -> float:
+        return sum(final for _, _, final in latest) / len(latest)
+
+    return UserAggregate(list, add, combine, finish, pa.float64(), ("closed", "id", "final"), "avg_price")
+
+
+def q7(streams: Streams) -> None:
+    """The bids of highest price in each ten seconds."""
+    bids = streams.of("bid", ["auction", "bidder", "price", "dateTime"])
+    highest = bids.window(tumbling("10 seconds")).top(1, by="price")
+    streams.end(highest.select("window_start", "window_end", "auction", "bidder", "price", "dateTime"))
+
+
+def q8(streams: Streams) -> None:
+    """Persons who opened an auction in the ten seconds in which they registered."""
+    ten_seconds = tumbling("10 seconds")
+    people = streams.of("person", ["id", "name", "dateTime"])
+    auctions = streams.of("auction", ["seller", "dateTime"])
+    newcomers = people.key_by("id", "name").window(ten_seconds).aggregate(name="newcomers")
+    sellers = auctions.key_by("seller").window(ten_seconds).aggregate(name="sellers")
+    joined = newcomers.window_join(sellers, on="id = seller")
+    streams.end(joined.select("id", "name", "window_start", "window_end"))
+
+
+def q11(streams: Streams) -> None:
+    """Bids of each bidder per session of activity."""
+    bids = streams.of("bid", ["bidder", "dateTime"])
+    counted = bids.key_by("bidder").window(session("10 seconds")).aggregate(bids="count(*)")
+    streams.end(counted.select("bidder", "window_start", "window_end", "bids"))
+
+
+def q12(streams: Streams) -> None:
+    """Bids of each bidder per ten seconds of processing time."""
+    bids = streams.of("bid", ["auction", "bidder", "price", "dateTime"], time="ingestTime", stamp="ingestTime")
+    streams.end(bids, "ingested")
+    counted = bids.key_by("bidder").window(tumbling("10 seconds")).aggregate(bids="count(*)")
+    streams.end(counted.select("bidder", "window_start", "window_end", "bids"))
+
+
+QUERIES: dict[str, Callable[[Streams], None]] = {
+    function.__name__: function for function in (q0, q1, q2, q3, q4, q5, q6, q7, q8, q11, q12)
+}
+
+
+def build(query: str, workload: Workload) -> App:
+    """The app of a query."""
+    make = QUERIES.get(query)
+    if make is None:
+        raise UserError(f"there is no NEXMark query '{query}'", None, f"Choose one of {', '.join(QUERIES)}.")
+    streams = Streams(query, workload)
+    make(streams)
+    return streams.app
