@@ -1,13 +1,13 @@
 """stretto: many stateful streaming jobs on one Spark cluster, each with a service-level objective.
 
-    from stretto import App, Cluster, objective, sinks, sources, tumbling
+from stretto import App, Cluster, objective, sinks, sources, tumbling
 
-    app = App("highest", slo=objective(latency="200 ms"))
-    bids = app.source("bids", sources.parquet("bids/"), time="dateTime", delay="2 seconds")
-    bids.key_by("auction").window(tumbling("10 seconds")).aggregate(high="max(price)").sink(sinks.collect())
+app = App("highest", slo=objective(latency="200 ms"))
+bids = app.source("bids", sources.parquet("bids/"), time="dateTime", delay="2 seconds")
+bids.key_by("auction").window(tumbling("10 seconds")).aggregate(high="max(price)").sink(sinks.collect())
 
-    with Cluster.on_spark(spark, workers=2) as cluster:
-        print(cluster.submit(app).wait().result())
+with Cluster.on_spark(spark, workers=2) as cluster:
+    print(cluster.submit(app).wait().result())
 """
 
 from stretto import sinks, sources

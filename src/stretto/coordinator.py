@@ -199,7 +199,8 @@ class Coordinator:
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Take one event in; the effects are to be carried out in order."""
-        self._effects = effects = []
+        effects: list[Effect] = []
+        self._effects = effects
         self._handlers[type(event)](event, now_ns)
         return effects
 
@@ -313,7 +314,7 @@ class Coordinator:
         functions of one partition, start at the least loaded worker."""
         workers = self.workers()
         driver = sorted(name for name, member in self.members.items() if member.on_driver)
-        load = {worker: 0 for worker in workers}
+        load = dict.fromkeys(workers, 0)
         for job in self.jobs.values():
             if not job.status.ended:
                 for members in job.placement.values():

@@ -160,7 +160,20 @@ class Data:
 
 
 Control = (
-    Join | Heartbeat | Members | Deploy | Ready | Start | Drain | Stop | Stopped | Finished | Failed | Report | Leave | Left
+    Join
+    | Heartbeat
+    | Members
+    | Deploy
+    | Ready
+    | Start
+    | Drain
+    | Stop
+    | Stopped
+    | Finished
+    | Failed
+    | Report
+    | Leave
+    | Left
 )
 Peer = OpenChannel | Data | CriticalSent | Grant
 Frame = Any

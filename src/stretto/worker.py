@@ -216,7 +216,8 @@ class Worker:
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Take one event in; the effects are to be carried out in order."""
-        self._effects = effects = []
+        effects: list[Effect] = []
+        self._effects = effects
         self._handlers[type(event)](event, now_ns)
         self._wake_due(now_ns)
         if now_ns >= self._report_due_ns and self._unreported:
@@ -484,7 +485,8 @@ class Worker:
             self._effects.append(Send(COORDINATOR, Ready(job.job)))
 
     def _make_instances(self, job: LocalJob, deployment: Deployment) -> None:
-        fed = {edge.target for spec in deployment.functions.values() for stage in spec.outputs.values() for edge in edges_of(stage)}
+        stages = [stage for spec in deployment.functions.values() for stage in spec.outputs.values()]
+        fed = {edge.target for stage in stages for edge in edges_of(stage)}
         for name, spec in deployment.functions.items():
             for partition, member in enumerate(job.placement[name]):
                 if member == self.member:

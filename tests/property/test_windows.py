@@ -1,4 +1,4 @@
-"""Windowed and running aggregates against a model that holds all rows in Python lists and loops over them.
+"""Windows, sessions, running aggregates and best rows against models that keep all rows and loop over them.
 
 The state's thresholds are set to a handful of rows, so that buffers flush, runs merge and output splits all the time.
 """
@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 from stretto.actors.context import Context
 from stretto.actors.function import EVENT_TIME_MAX_US
-from stretto.expressions import parse_aggregate
+from stretto.expressions import compile_scalar, parse_aggregate
 from stretto.operators.running import RunningAggregate
+from stretto.operators.sessions import SessionAggregate
+from stretto.operators.top import WindowTop
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windowed import WindowAggregate
 from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
@@ -91,10 +93,6 @@ def aggregate(rows: list[Row]) -> Row:
 
 def batch_of(rows: list[Row], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schema)
-
-
-def micros(value: Any) -> int:
-    return int(value.value) if isinstance(value, pa.TimestampScalar) else value
 
 
 def emitted(ctx: Context) -> list[Row]:
@@ -337,3 +335,286 @@ def test_running_totals_of_two_instances_merge(batches: list[list[Row]], keys: t
         (row,) = emitted(ctx)
         key = tuple(row.pop(name) for name in keys)
         assert row == aggregate([other for other in everything if key_of(other, keys) == key])
+
+
+# Sessions: a model that merges intervals pair by pair, and one sort of all rows for when none is late.
+
+
+def sessions_of(rows: list[Row], keys: tuple[str, ...], gap: int) -> dict[tuple[Any, ...], Row]:
+    """The sessions of all rows at once, as Spark's batch engine makes them."""
+    groups: dict[tuple[Any, ...], list[list[Row]]] = {}
+    for row in sorted(rows, key=lambda row: row["t"]):
+        found = groups.setdefault(key_of(row, keys), [])
+        if found and row["t"] <= found[-1][-1]["t"] + gap:
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return {
+        (*key, session[0]["t"], session[-1]["t"] + gap): aggregate(session)
+        for key, found in groups.items()
+        for session in found
+    }
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> tuple[list[list[Row]], int]:
+    """Batches whose rows come out of order by no more than a delay."""
+    rows, delay = draw(st.lists(rows_strategy, max_size=40)), draw(st.integers(0, 20))
+    jitter = draw(st.lists(st.integers(0, delay), min_size=len(rows), max_size=len(rows)))
+    ordered = [row for _, row in sorted(zip(jitter, rows, strict=True), key=lambda pair: pair[0] + pair[1]["t"])]
+    size = draw(st.integers(1, 12))
+    return [ordered[start : start + size] for start in range(0, len(ordered), size)], delay
+
+
+@given(arrivals(), keys_strategy, st.integers(1, 12), st.sampled_from([1, 7, 1000]), st.sampled_from([0, 5]))
+def test_without_late_rows_sessions_are_those_of_a_batch(
+    arrived: tuple[list[list[Row]], int], keys: tuple[str, ...], gap: int, buffer: int, lateness: int
+) -> None:
+    batches, delay = arrived
+    function = SessionAggregate(SCHEMA, keys, EventTime("t"), gap, CALLS, lateness)
+    function.bind_states()
+    ctx, seen = context(), -1000
+    with tiny_thresholds(buffer):
+        for rows in batches:
+            function.process(batch_of(rows), ctx)
+            seen = max(seen, *(row["t"] for row in rows))
+            ctx.watermark_us = seen - delay
+            function.on_watermark(ctx.watermark_us, ctx)
+        function.on_watermark(EVENT_TIME_MAX_US, ctx)
+    rows_out = emitted(ctx)
+    expected = sessions_of([row for rows in batches for row in rows], keys, gap)
+    assert by_window(rows_out, keys) == expected
+    assert len(rows_out) == len(expected)
+    assert "late_rows" not in ctx.counts
+    assert function.sessions.rows == 0
+
+
+class SessionModel:
+    """Open sessions as (key, start, end, rows); touching ones are merged by trying every pair."""
+
+    def __init__(self, keys: tuple[str, ...], gap: int, lateness: int) -> None:
+        self.keys, self.gap, self.lateness = keys, gap, lateness
+        self.sessions: list[tuple[Any, int, int, list[Row]]] = []
+        self.emitted_us, self.late = -(2**63), 0
+        self.out: list[tuple[Any, ...]] = []
+
+    def _merge(self, sessions: list[tuple[Any, int, int, list[Row]]]) -> list[tuple[Any, int, int, list[Row]]]:
+        pending, done = list(sessions), []
+        while pending:
+            key, start, end, rows = pending.pop()
+            touching = [s for s in pending if s[0] == key and s[1] <= end and start <= s[2]]
+            if not touching:
+                done.append((key, start, end, rows))
+                continue
+            pending = [s for s in pending if not any(s is other for other in touching)]
+            pending.append(
+                (
+                    key,
+                    min(start, *(s[1] for s in touching)),
+                    max(end, *(s[2] for s in touching)),
+                    [*rows, *(row for s in touching for row in s[3])],
+                )
+            )
+        return done
+
+    def process(self, batch: list[Row]) -> None:
+        new = [(key_of(row, self.keys), row["t"], row["t"] + self.gap, [row]) for row in batch]
+        if not self.lateness or all(end >= self.emitted_us for _, _, end, _ in new):
+            self.sessions += new
+            return
+        fresh = {id(row) for row in batch}
+        self.sessions = self._merge(self.sessions + new)
+        for session in list(self.sessions):
+            only_new = all(id(row) in fresh for row in session[3])
+            if only_new and session[2] < self.emitted_us - self.lateness:
+                self.sessions.remove(session)
+                self.late += len(session[3])
+            elif session[2] < self.emitted_us and any(id(row) in fresh for row in session[3]):
+                self._emit(session)
+
+    def _emit(self, session: tuple[Any, int, int, list[Row]]) -> None:
+        key, start, end, rows = session
+        self.out.append((key, start, end, aggregate(rows)))
+
+    def on_watermark(self, watermark: int) -> None:
+        if watermark <= self.emitted_us:
+            return
+        self.sessions = self._merge(self.sessions)
+        for session in sorted(self.sessions, key=lambda s: s[2]):
+            if session[2] < self.emitted_us - self.lateness:
+                self.late += len(session[3])
+            elif self.emitted_us <= session[2] < watermark:
+                self._emit(session)
+        self.sessions = [s for s in self.sessions if s[2] >= watermark - self.lateness]
+        self.emitted_us = watermark
+
+
+@given(
+    schedule_strategy, keys_strategy, st.integers(1, 12), st.sampled_from([0, 0, 5, 20]), st.sampled_from([1, 7, 99])
+)
+def test_sessions_with_late_rows_follow_the_model(
+    schedule: list[tuple[list[Row], int]], keys: tuple[str, ...], gap: int, lateness: int, buffer: int
+) -> None:
+    function = SessionAggregate(SCHEMA, keys, EventTime("t"), gap, CALLS, lateness)
+    function.bind_states()
+    model, ctx, seen = SessionModel(keys, gap, lateness), context(), -1000
+    with tiny_thresholds(buffer):
+        for number, (rows, delay) in enumerate(schedule):
+            function.process(batch_of(rows), ctx)
+            model.process([dict(row) for row in rows])
+            seen = max([seen, *(row["t"] for row in rows)])
+            ctx.watermark_us = max(ctx.watermark_us, seen - delay)
+            function.on_watermark(ctx.watermark_us, ctx)
+            model.on_watermark(ctx.watermark_us)
+            if number == 2:
+                content = function.sessions.export()
+                function.sessions = function.sessions.fresh()
+                function.sessions.restore(content)
+        function.on_watermark(EVENT_TIME_MAX_US, ctx)
+        model.on_watermark(EVENT_TIME_MAX_US)
+    rows_out = emitted(ctx)
+    expected = {(*key, start, end): result for key, start, end, result in model.out}
+    assert by_window(rows_out, keys) == expected
+    assert len(rows_out) == len(model.out)
+    assert ctx.counts.get("late_rows", 0) == model.late
+
+
+@given(arrivals(), keys_strategy, st.integers(1, 12))
+def test_partial_sessions_of_three_instances_merge(
+    arrived: tuple[list[list[Row]], int], keys: tuple[str, ...], gap: int
+) -> None:
+    batches, delay = arrived
+    prototype = SessionAggregate(SCHEMA, keys, EventTime("t"), gap, CALLS)
+    states = [prototype.sessions.fresh() for _ in range(3)]
+    ctx, seen = context(), -1000
+    with tiny_thresholds(7):
+        for number, rows in enumerate(batches):
+            prototype.sessions = states[number % 3]
+            prototype.process(batch_of(rows), ctx)
+            seen = max(seen, *(row["t"] for row in rows))
+            if number % 2:
+                prototype.sessions = states[0]
+                for place in (1, 2):
+                    prototype.sessions.merge(states[place])
+                    states[place] = prototype.sessions.fresh()
+                ctx.watermark_us = seen - delay
+                prototype.on_watermark(ctx.watermark_us, ctx)
+        prototype.sessions = states[0]
+        prototype.sessions.merge(states[1])
+        arrived_state = prototype.sessions.fresh()
+        arrived_state.restore(states[2].export())
+        prototype.sessions.merge(arrived_state)
+        prototype.on_watermark(EVENT_TIME_MAX_US, ctx)
+    expected = sessions_of([row for rows in batches for row in rows], keys, gap)
+    assert by_window(emitted(ctx), keys) == expected
+    assert len(emitted(ctx)) == len(expected)
+
+
+# The best rows of a window: a model that sorts all of them.
+
+
+def comparable(value: Any) -> tuple[Any, ...]:
+    """Null is the least, as in Spark."""
+    return () if value is None else (value,)
+
+
+def best(rows: list[Row], k: int, descending: bool, ties: bool) -> list[Row]:
+    """SQL's rank() or row_number() at most k."""
+    if ties:
+        values = [comparable(row["x"]) for row in rows]
+        better = [sum(other > mine if descending else other < mine for other in values) for mine in values]
+        return [row for row, count in zip(rows, better, strict=True) if count < k]
+    ordered = sorted(rows, key=lambda row: tuple(comparable(row[name]) for name in SCHEMA.names))
+    ordered.sort(key=lambda row: comparable(row["x"]), reverse=descending)
+    return ordered[:k]
+
+
+def canonical(rows: list[Row]) -> list[Any]:
+    return sorted(sorted((name, comparable(value)) for name, value in row.items()) for row in rows)
+
+
+@given(
+    schedule_strategy,
+    window_strategy,
+    keys_strategy,
+    st.integers(1, 4),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 7, 1000]),
+    st.booleans(),
+)
+def test_the_best_rows_of_each_window(
+    schedule: list[tuple[list[Row], int]],
+    window: Tumbling | Hopping,
+    keys: tuple[str, ...],
+    k: int,
+    descending: bool,
+    ties: bool,
+    buffer: int,
+    spread: bool,
+) -> None:
+    function = WindowTop(SCHEMA, keys, EventTime("t"), window, compile_scalar("x", SCHEMA), k, descending, ties)
+    function.bind_states()
+    held: dict[tuple[Any, ...], list[Row]] = {}
+    lessees = [function.panes.fresh() for _ in range(3)]
+    ctx, seen = context(), -1000
+    with tiny_thresholds(buffer):
+        for number, (rows, delay) in enumerate(schedule):
+            if spread:
+                function.panes = lessees[number % 3]
+            function.process(batch_of(rows), ctx)
+            for row in rows:
+                for span in windows_of(row["t"], window):
+                    if span[1] > ctx.watermark_us:
+                        held.setdefault((*key_of(row, keys), *span), []).append(row)
+                seen = max(seen, row["t"])
+            if spread:
+                function.panes = lessees[0]
+                function.panes.merge(lessees[1])
+                lessees[1] = function.panes.fresh()
+                lessees[1].restore(lessees[2].export())
+                lessees[2] = function.panes.fresh()
+                function.panes.merge(lessees[1])
+                lessees[1] = function.panes.fresh()
+            ctx.watermark_us = max(ctx.watermark_us, seen - delay)
+            function.on_watermark(ctx.watermark_us, ctx)
+        function.on_watermark(EVENT_TIME_MAX_US, ctx)
+    expected = [
+        {**row, "window_start": group[-2], "window_end": group[-1]}
+        for group, rows in held.items()
+        for row in best(rows, k, descending, ties)
+    ]
+    rows_out = emitted(ctx)
+    assert canonical(rows_out) == canonical(expected)
+    ends = [row["window_end"] for row in rows_out]
+    assert ends == sorted(ends)
+    assert function.panes.rows == 0
+
+
+WINDOWED = pa.schema([*SCHEMA, ("window_start", SCHEMA.field("t").type), ("window_end", SCHEMA.field("t").type)])
+
+
+@given(schedule_strategy, st.integers(1, 3))
+def test_the_rows_of_a_window_aggregate_are_ranked_in_their_own_windows(
+    schedule: list[tuple[list[Row], int]], k: int
+) -> None:
+    function = WindowTop(WINDOWED, (), None, None, compile_scalar("x", WINDOWED), k)
+    held: dict[tuple[int, int], list[Row]] = {}
+    ctx, seen = context(), -1000
+    with tiny_thresholds(5):
+        for rows, delay in schedule:
+            windowed = [
+                {**row, "window_start": row["t"] // 8 * 8, "window_end": row["t"] // 8 * 8 + 8 + row["t"] % 2}
+                for row in rows
+            ]
+            function.process(batch_of(windowed, WINDOWED), ctx)
+            for row in windowed:
+                if row["window_end"] > ctx.watermark_us:
+                    held.setdefault((row["window_start"], row["window_end"]), []).append(row)
+                seen = max(seen, row["t"])
+            ctx.watermark_us = max(ctx.watermark_us, seen - delay)
+            function.on_watermark(ctx.watermark_us, ctx)
+        function.on_watermark(EVENT_TIME_MAX_US, ctx)
+    assert function.schema == WINDOWED
+    expected = [row for rows in held.values() for row in best(rows, k, True, True)]
+    assert canonical(emitted(ctx)) == canonical(expected)

@@ -18,11 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from stretto.errors import ExpressionError
 from stretto.expressions import compile_predicate, compile_projection, parse_aggregate, parse_schema, spark_type_name
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark.*"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-
 DDL = (
     "g int, b boolean, y tinyint, h smallint, i int, n bigint, f float, x double, d decimal(10,2), e decimal(38,10), "
     "s string, u string, dt date, t timestamp, tags array<string>, st struct<a:int,B:string>"
@@ -114,6 +109,7 @@ named_struct('k', i).k | st | tags | i | S | `n` | cast(null as int) | null | tr
 greatest(i, null)
 n + 0L - 1 | (i + 1L) * 2 | d * 1.00 + 3 | -(i + 1L) | - 5 | 7 % -3 | -7 div 2 | 5.5 div 2 | null + 1 | i + null
 null * 2.5
+cast(5 as int) * d | round(2L, 2) + d | (5) * d | floor(5L) * d
 f <=> f | x <=> double('NaN') | greatest(x, double('NaN')) | cast(x as float) | i between y and h | 1 in (1, 2, null)
 case when b then tags end | case when b then st end | if(b, s, u)
 """

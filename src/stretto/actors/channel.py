@@ -1,13 +1,14 @@
 """Channels: an upstream instance to a downstream instance, with numbered messages and credits.
 
 A sender spends a credit per message and stops running when any of its channels has none left; the receiver gives
-credits back as it consumes. So a mailbox holds at most the credits of its channels plus what one run sends at once, and
-a slow sink slows its sources. Critical messages are numbered like all others: their place in the order is their meaning.
+credits back as it consumes. So a mailbox holds at most the credits of its channels plus what one run sends at once,
+and a slow sink slows its sources. Critical messages are numbered like all others: their place in the order is their
+meaning.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 CREDITS_PER_CHANNEL = 32
 """Messages that may be under way on one channel."""
 
-Payload = pa.RecordBatch | Critical
+Payload: TypeAlias = pa.RecordBatch | Critical
 
 
 class Message:
-    """One numbered message in a mailbox: a batch of rows, or a critical message. Lean, because it is on the hot path."""
+    """One numbered message in a mailbox: a batch of rows, or a critical one. Lean, because it is on the hot path."""
 
     __slots__ = ("arrived_ns", "channel", "payload", "seq")
 
@@ -37,9 +38,22 @@ class Message:
 
 
 class InChannel:
-    """The receiving end. A local one knows the sending end (`out`); a remote one the peer and its number. `consumed` counts messages processed since credits were last given back."""
+    """The receiving end. A local one knows the sending end (`out`), a remote one the peer and the peer's number for it.
 
-    __slots__ = ("consumed", "ended", "input", "instance", "number", "out", "peer", "received", "sender", "watermark_us")
+    `consumed` counts messages processed since credits were last given back."""
+
+    __slots__ = (
+        "consumed",
+        "ended",
+        "input",
+        "instance",
+        "number",
+        "out",
+        "peer",
+        "received",
+        "sender",
+        "watermark_us",
+    )
 
     def __init__(self, sender: Address, instance: Instance, input_name: str) -> None:
         self.sender = sender

@@ -137,11 +137,7 @@ class Instance:
         return self.metrics
 
     def _poll(self, now_ns: int) -> Outcome:
-        reading: Reading
-        if self.draining:
-            reading = Reading(None, now_ns, done=True)
-        else:
-            reading = self.function.read(now_ns)
+        reading: Reading = Reading(None, now_ns, done=True) if self.draining else self.function.read(now_ns)
         outcome = Outcome(reading.arrived_ns)
         if reading.batch is not None and reading.batch.num_rows:
             outcome.rows_in = reading.batch.num_rows

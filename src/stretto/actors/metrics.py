@@ -120,7 +120,7 @@ def juice(functions: dict[str, FunctionMetrics]) -> float | None:
         return None
     total = 0.0
     for spout in spouts:
-        share = {name: 0.0 for name in functions}
+        share = dict.fromkeys(functions, 0.0)
         share[spout] = 1.0
         for name, metrics in functions.items():
             parents = [p for p in metrics.executed_from if p in functions and functions[p].sent_to.get(name)]

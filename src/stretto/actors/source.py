@@ -13,7 +13,7 @@ import pyarrow as pa
 
 @dataclass(slots=True)
 class Reading:
-    """What one read gave. `arrived_ns` is when the last event of the batch arrived, or was due when the source is paced.
+    """What one read gave. `arrived_ns` is when the last event of the batch arrived, or was due in a paced source.
 
     `watermark_us` is the source's own promise, if it makes one: no event before it will follow. `next_ns` says when to
     ask again: None means at once. `done` means that nothing follows.

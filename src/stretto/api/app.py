@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from stretto.actors.source import Source
-from stretto.api import plan
+from stretto.api import plan as plans
 from stretto.api.engines import Engine
 from stretto.api.slo import SLO
 from stretto.api.stream import TIMESTAMP, Stream
@@ -43,7 +43,7 @@ class App:
         self.engine = Engine.named(engine)
         self.parallelism = parallelism
         self.batch_rows = batch_rows
-        self._nodes: dict[str, plan.Node] = {}
+        self._nodes: dict[str, plans.Node] = {}
 
     def source(
         self,
@@ -55,8 +55,11 @@ class App:
         stamp: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """A stream of a source's rows. `time` names its event-time column; the watermark trails the greatest time seen by
-        `delay`, unless the source promises one itself. `stamp` adds a timestamp column with each row's ingestion time; `time=stamp` makes it the event time."""
+        """A stream of a source's rows.
+
+        `time` names its event-time column; the watermark trails the greatest time seen by `delay`, unless the source
+        promises one itself. `stamp` adds a timestamp column with each row's ingestion time; `time=stamp` makes that
+        the event time."""
         if not isinstance(source, Source):
             raise PlanError(
                 f"source '{name}' is not a source",
@@ -67,10 +70,14 @@ class App:
         schema = source.schema
         for field in schema:
             if pa.types.is_dictionary(field.type):
-                raise PlanError(f"source '{name}': column '{field.name}' is dictionary-encoded", None, "Decode it first.")
+                raise PlanError(
+                    f"source '{name}': column '{field.name}' is dictionary-encoded", None, "Decode it first."
+                )
         if stamp is not None:
             if stamp in schema.names:
-                raise PlanError(f"source '{name}' has a column '{stamp}' already", None, "Choose another name for stamp.")
+                raise PlanError(
+                    f"source '{name}' has a column '{stamp}' already", None, "Choose another name for stamp."
+                )
             schema = schema.append(pa.field(stamp, TIMESTAMP))
         event_time = None
         if time is not None:
@@ -87,7 +94,7 @@ class App:
             raise PlanError(f"the watermark delay of source '{name}' is negative", repr(delay))
         if parallelism is not None and parallelism < 1:
             raise PlanError(f"the parallelism of '{name}' must be at least 1", f"it is {parallelism}")
-        node = plan.SourceNode(
+        node = plans.SourceNode(
             name=name,
             schema=schema,
             time=event_time,
@@ -105,12 +112,12 @@ class App:
             raise PlanError(f"app '{self.name}' has no stream '{name}'", f"it has {', '.join(self._nodes) or 'none'}")
         return Stream(self, node)
 
-    def plan(self) -> plan.Plan:
+    def plan(self) -> plans.Plan:
         """The checked plan, or a PlanError that says what is wrong."""
-        return plan.checked(self.name, self._nodes, self.slo)
+        return plans.checked(self.name, self._nodes, self.slo)
 
     def explain(self, spark: SparkSession | None = None, workers: int | None = None) -> str:
-        """The plan, the engine and why, as text. With a Spark session the trigger time is measured, which `auto` needs."""
+        """The plan, the engine and why, as text. `auto` needs the trigger time, which a Spark session lets it measure."""
         from stretto.api.explain import explained
 
         trigger_s = None
@@ -126,12 +133,14 @@ class App:
 
         return batch_twin(self.plan(), spark)
 
-    def add_node(self, node: plan.Node) -> plan.Node:
+    def add_node(self, node: plans.Node) -> plans.Node:
         """For the verbs: take a node into the plan under its name."""
         _check_name(node.name, "a stream")
         if node.name in self._nodes:
             raise PlanError(
-                f"app '{self.name}' has two functions named '{node.name}'", None, "Names are unique: pass another name=."
+                f"app '{self.name}' has two functions named '{node.name}'",
+                None,
+                "Names are unique: pass another name=.",
             )
         self._nodes[node.name] = node
         return node

@@ -47,7 +47,9 @@ def choose(slo: SLO, unsupported: str | None, trigger_s: float | None) -> Engine
             Engine.ACTORS, "the trigger time of micro-batches is not known here (it is measured on a cluster)"
         )
     needed_ms = LAX_FACTOR * trigger_s * 1000
-    compared = f"the objective of {slo.latency_ms:g} ms is {{}} {LAX_FACTOR} x the trigger time of {trigger_s * 1000:.0f} ms"
+    compared = (
+        f"the objective of {slo.latency_ms:g} ms is {{}} {LAX_FACTOR} x the trigger time of {trigger_s * 1000:.0f} ms"
+    )
     if slo.latency_ms >= needed_ms:
         return EngineChoice(Engine.MICROBATCH, "the plan is relational and " + compared.format("at least"))
     return EngineChoice(Engine.ACTORS, compared.format("less than"))

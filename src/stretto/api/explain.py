@@ -9,6 +9,8 @@ from stretto.api import plan as nodes
 from stretto.api.engines import Engine, EngineChoice, choose
 from stretto.api.lowering import lowered
 from stretto.api.relational import unsupported
+from stretto.expressions import AggregateCall
+from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
 
 if TYPE_CHECKING:
@@ -68,7 +70,8 @@ def _described(node: nodes.Node) -> str:
         case nodes.FilterNode():
             return f"filter {node.predicate.sql}"
         case nodes.MapNode():
-            return f"{'map' if node.rows_kept else 'flat_map'} with Python {getattr(node.function, '__name__', 'function')}"
+            verb = "map" if node.rows_kept else "flat_map"
+            return f"{verb} with Python {getattr(node.function, '__name__', 'function')}"
         case nodes.WindowAggregateNode():
             late = f", lateness {node.lateness_us / 1e6:g} s" if node.lateness_us else ""
             return f"{_window(node.window)} window{late}, keys ({', '.join(node.keys)}), {_calls(node.calls)}"
@@ -92,7 +95,7 @@ def _described(node: nodes.Node) -> str:
     return type(node).__name__
 
 
-def _calls(calls: tuple[nodes.AggregateCall | nodes.UserAggregate, ...]) -> str:
+def _calls(calls: tuple[AggregateCall | UserAggregate, ...]) -> str:
     return ", ".join(f"{call.name} = {getattr(call, 'sql', 'user-defined')}" for call in calls) or "distinct keys"
 
 

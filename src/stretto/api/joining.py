@@ -15,6 +15,7 @@ from stretto.operators.windows import EventTime
 JoinOn = str | Sequence[str] | Sequence[tuple[str, str]]
 
 _EQUALITY = re.compile(r"^\s*`?(\w+)`?\s*={1,2}\s*`?(\w+)`?\s*$")
+_NAME = re.compile(r"^\s*`?\w+`?\s*$")
 _PROBES_US = (0, 10_000_000_000_000, 1_700_000_000_000_000)
 
 
@@ -39,8 +40,8 @@ def join_pairs(
 def _parsed(on: JoinOn, left: str, right: str) -> list[tuple[str, str]]:
     if isinstance(on, str):
         parts = re.split(r"\s+and\s+", on, flags=re.IGNORECASE)
-        if len(parts) == 1 and "=" not in on:
-            return [(on.strip(), on.strip())]
+        if _NAME.match(on):
+            return [(on.strip().strip("`"), on.strip().strip("`"))]
         matches = [_EQUALITY.match(part) for part in parts]
         if not all(matches):
             raise PlanError(
@@ -104,7 +105,9 @@ def lower_offset_us(lower: str, time: EventTime, schema: pa.Schema) -> int | Non
     index = schema.get_field_index(time.column)
     kind = schema.field(index).type
     columns = [
-        pa.array(_PROBES_US, pa.timestamp("us", tz="UTC")).cast(kind) if i == index else pa.nulls(len(_PROBES_US), f.type)
+        pa.array(_PROBES_US, pa.timestamp("us", tz="UTC")).cast(kind)
+        if i == index
+        else pa.nulls(len(_PROBES_US), f.type)
         for i, f in enumerate(schema)
     ]
     given = bound.evaluate(pa.RecordBatch.from_arrays(columns, schema=schema)).cast(pa.timestamp("us", tz="UTC"))

@@ -1,14 +1,26 @@
 """From a plan to actors: which nodes become functions, which are fused, how rows travel, how finely time must pass.
 
-Stateless nodes without a parallelism of their own are fused into whatever feeds them. Everything else becomes a function
-with partitions. Keyed functions get their rows by key; a forward edge keeps rows on their worker.
+Stateless nodes without a parallelism of their own are fused into whatever feeds them. Everything else becomes a
+function with partitions. Keyed functions get their rows by key; a forward edge keeps rows on their worker.
 """
 
 from __future__ import annotations
 
 from math import gcd
 
-from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Routing, Stage, Transform
+import pyarrow as pa
+
+from stretto.actors.deployment import (
+    ByKey,
+    Deployment,
+    Edge,
+    Forward,
+    FunctionSpec,
+    Rebalance,
+    Routing,
+    Stage,
+    Transform,
+)
 from stretto.actors.function import Function
 from stretto.api import plan as nodes
 from stretto.api.plan import Plan
@@ -57,7 +69,8 @@ class _Lowering:
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() if node.parallelism is None:
                 self._fuse(node, _transform(node))
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode():
-                self._add_function(node, StatelessFunction(_transform(node)), node.parallelism, [None])
+                partitions = node.parallelism or self._parallelism
+                self._add_function(node, StatelessFunction(_transform(node)), partitions, [None])
             case nodes.SinkNode():
                 self._add_sink(node)
             case nodes.ApplyNode():
@@ -71,9 +84,7 @@ class _Lowering:
     def _add_source(self, node: nodes.SourceNode) -> None:
         source = node.source
         step = _watermark_step_us(self._plan, node.name) if node.time is not None else None
-        function = SourceFunction(
-            source, node.time, node.delay_us, node.stamp, step, self._batch_rows, node.schema
-        )
+        function = SourceFunction(source, node.time, node.delay_us, node.stamp, step, self._batch_rows, node.schema)
         own = node.parallelism or source.parallelism
         partitions = 1 if source.on_driver else own or self._parallelism
         spec = self._add_spec(node, function, partitions, on_driver=source.on_driver)
@@ -103,9 +114,7 @@ class _Lowering:
         for name, input_name, key in zip(node.inputs, names, keys, strict=True):
             self._feed(name, spec, input_name, key)
 
-    def _add_spec(
-        self, node: nodes.Node, function: Function, partitions: int, on_driver: bool = False
-    ) -> FunctionSpec:
+    def _add_spec(self, node: nodes.Node, function: Function, partitions: int, on_driver: bool = False) -> FunctionSpec:
         spec = FunctionSpec(node.name, function, partitions, on_driver=on_driver, nodes=[node.name])
         self._functions[node.name] = spec
         return spec
@@ -158,12 +167,13 @@ def _stateful(node: nodes.Node, plan: Plan) -> tuple[Function, list[tuple[str, .
             return SessionAggregate(schema, node.keys, time, gap_us, node.calls, node.lateness_us), [node.keys]
         case nodes.WindowAggregateNode():
             assert not isinstance(node.window, Session)
-            return WindowAggregate(
-                schema, node.keys, parents[0].time, node.window, node.calls, node.lateness_us
-            ), [node.keys]
+            return WindowAggregate(schema, node.keys, parents[0].time, node.window, node.calls, node.lateness_us), [
+                node.keys
+            ]
         case nodes.AggregateNode():
             return RunningAggregate(schema, node.keys, node.calls), [node.keys]
         case nodes.TopNode():
+            assert not isinstance(node.window, Session)
             return WindowTop(
                 schema, node.keys, parents[0].time, node.window, node.order_by, node.k, node.descending, node.ties
             ), [node.keys]
@@ -173,7 +183,7 @@ def _stateful(node: nodes.Node, plan: Plan) -> tuple[Function, list[tuple[str, .
     raise InvariantError(f"node '{node.name}' of type {type(node).__name__} has no actor form")
 
 
-def _join(node: nodes.JoinNode, left: nodes.pa.Schema, right: nodes.Node) -> Function:
+def _join(node: nodes.JoinNode, left: pa.Schema, right: nodes.Node) -> Function:
     if node.lower is not None and node.upper is not None:
         assert node.left_time is not None
         assert node.right_time is not None

@@ -163,7 +163,9 @@ class Plan:
 def checked(app: str, nodes: dict[str, Node], slo: SLO) -> Plan:
     """The plan in topological order, or a PlanError that names what is wrong."""
     if not nodes:
-        raise PlanError(f"app '{app}' is empty", None, "Add a source with app.source(...) and a sink with stream.sink(...).")
+        raise PlanError(
+            f"app '{app}' is empty", None, "Add a source with app.source(...) and a sink with stream.sink(...)."
+        )
     ordered = _topological(app, nodes)
     consumed = {name for node in ordered.values() for name in node.inputs}
     for node in ordered.values():

@@ -1,11 +1,11 @@
-"""Streams and their verbs. Every verb checks what it can at once, adds one node to the app's plan, and returns a stream.
+"""Streams and their verbs. Every verb checks what it can at once, adds one node to the plan, and returns a stream.
 
 Nothing runs here. A stream's event time follows its rows: `select` must keep the time column if a window comes later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from stretto.expressions import (
     parse_schema,
 )
 from stretto.operators.user_aggregate import UserAggregate
-from stretto.operators.windows import Duration, EventTime, Span, Window, duration_us
+from stretto.operators.windows import Duration, EventTime, Session, Span, Window, duration_us
 
 if TYPE_CHECKING:
     from stretto.api.app import App
@@ -56,10 +56,12 @@ class Stream:
     def select(
         self, *expressions: str, name: str | None = None, parallelism: int | None = None, **named: str
     ) -> Stream:
-        """Columns by Spark SQL expressions: `select("auction", "price * 0.908 AS price")` or `select(p="price * 2")`."""
+        """Columns by Spark SQL expressions: `select("auction", "price * 2 AS double")` or `select(double="price * 2")`."""
         texts = [*expressions, *(f"{text} AS `{alias}`" for alias, text in named.items())]
         if not texts:
-            raise PlanError(f"select on '{self.name}' has no expressions", None, 'Name columns, or "*" for all of them.')
+            raise PlanError(
+                f"select on '{self.name}' has no expressions", None, 'Name columns, or "*" for all of them.'
+            )
         projection = compile_projection(texts, self.schema)
         kept = {source: output for output, source in projection.passthrough.items()}
         time = self.time
@@ -151,22 +153,21 @@ class Stream:
                 f"{type(error).__name__}: {error}",
                 "Pass schema='column type, ...', or let the function accept an empty batch.",
             ) from error
+        if not isinstance(result, pa.RecordBatch | pa.Table) and isinstance(result, Iterable):
+            result = next(iter(result), None)
         if not isinstance(result, pa.RecordBatch | pa.Table):
-            items = [] if result is None else list(result)
-            if not items or not isinstance(items[0], pa.RecordBatch):
-                raise PlanError(
-                    f"{verb} function '{name}' has no schema, and an empty batch did not tell it",
-                    f"it returned {type(result).__name__}",
-                    "Pass schema='column type, ...'.",
-                )
-            result = items[0]
+            raise PlanError(
+                f"{verb} function '{name}' has no schema, and an empty batch did not tell it",
+                f"it gave {type(result).__name__}",
+                "Pass schema='column type, ...'.",
+            )
         return result.schema
 
     def _time_in(self, schema: pa.Schema) -> EventTime | None:
-        if self.time is not None and self.time.column in schema.names:
-            if pa.types.is_timestamp(schema.field(self.time.column).type):
-                return self.time
-        return None
+        time = self.time
+        if time is None or time.column not in schema.names:
+            return None
+        return time if pa.types.is_timestamp(schema.field(time.column).type) else None
 
     def key_by(self, *columns: str) -> KeyedStream:
         """The same rows, with a key: rows of one key are processed in one place, in order."""
@@ -182,7 +183,7 @@ class Stream:
         return WindowedStream(self, (), window)
 
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
-        """Per window of a windowed stream, the rows ranked at most `k` by an expression; with `ties`, like SQL's rank()."""
+        """Per window of a windowed stream, the rows ranked at most `k` by an expression; `ties` as in SQL's rank()."""
         return _top(self, (), None, k, by, ties, descending, name)
 
     def union(self, *others: Stream, name: str | None = None) -> Stream:
@@ -209,7 +210,13 @@ class Stream:
         )
 
     def join(
-        self, right: Stream, on: JoinOn, *, suffix: str = "_right", name: str | None = None, parallelism: int | None = None
+        self,
+        right: Stream,
+        on: JoinOn,
+        *,
+        suffix: str = "_right",
+        name: str | None = None,
+        parallelism: int | None = None,
     ) -> Stream:
         """Every pair of rows with equal keys, however far apart in time. The state grows with both streams.
 
@@ -272,6 +279,11 @@ class Stream:
             for side in (self, right):
                 _needs_window_columns(side, "window_join")
             return self._join(right, on, suffix, name, parallelism, time=EventTime("window_end", -1), windowed=True)
+        _no_sessions(window, "window_join", self.name)
+        if isinstance(window, Span):
+            raise PlanError(
+                f"window_join of '{self.name}' cannot be over spans", None, "Use tumbling or hopping windows."
+            )
         left_time = self._event_time("window_join")
         right_time = right._event_time("window_join")
         return self._join(
@@ -305,7 +317,9 @@ class Stream:
         if details.get("window") is not None:
             for column in ("window_start", "window_end"):
                 if column in schema.names:
-                    raise PlanError(f"window_join of '{self.name}': column '{column}' exists already", None, "Rename it.")
+                    raise PlanError(
+                        f"window_join of '{self.name}': column '{column}' exists already", None, "Rename it."
+                    )
                 schema = schema.append(pa.field(column, TIMESTAMP))
         return self._add(
             plan.JoinNode,
@@ -350,7 +364,8 @@ class Stream:
         fields.setdefault("time", self.time)
         fields.setdefault("changes_by", self._node.changes_by)
         _positive_parallelism(fields.get("parallelism"), name or verb)
-        return self._app.add_node(kind(name=name or self._app.free_name(f"{self.name}.{verb}"), **fields))
+        node: plan.Node = kind(name=name or self._app.free_name(f"{self.name}.{verb}"), **fields)
+        return self._app.add_node(node)
 
     def _event_time(self, verb: str) -> EventTime:
         if self.time is None:
@@ -560,6 +575,7 @@ def _top(
         raise PlanError(f"top on '{stream.name}' must keep at least one row", f"k is {k}")
     if window is None:
         _needs_window_columns(stream, "top")
+    _no_sessions(window, "top", stream.name)
     schema = stream.schema
     for column in ("window_start", "window_end"):
         if column not in schema.names:
@@ -601,7 +617,9 @@ def _distinct(schema: pa.Schema, stream: str) -> pa.Schema:
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
         raise PlanError(
-            f"an aggregate on '{stream}' has two columns of one name", ", ".join(twice), 'Name them: total="sum(price)".'
+            f"an aggregate on '{stream}' has two columns of one name",
+            ", ".join(twice),
+            'Name them: total="sum(price)".',
         )
     return schema
 
@@ -613,6 +631,15 @@ def _needs_window_columns(stream: Stream, verb: str) -> None:
             f"{verb} needs windows, and stream '{stream.name}' has no {' and no '.join(missing)}",
             None,
             "Put .window(...) before it, or keep window_start and window_end in select.",
+        )
+
+
+def _no_sessions(window: Window | None, verb: str, stream: str) -> None:
+    if isinstance(window, Session):
+        raise PlanError(
+            f"{verb} on '{stream}' cannot be over sessions",
+            "a session has no bounds of its own before it closes",
+            "Aggregate in sessions first, or use tumbling or hopping windows.",
         )
 
 

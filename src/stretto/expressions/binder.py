@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -206,7 +207,7 @@ class _Binder:
     def _cast(self, tree: Any, site: Site) -> Node:
         if tree.args.get("safe"):
             raise site.error("TRY_CAST is not supported", None, "use CAST, or map() with a Python function")
-        return cast(self.bind(tree.this), type_from_ast(tree.args["to"]), site)
+        return replace(cast(self.bind(tree.this), type_from_ast(tree.args["to"]), site), literal=False)
 
     def _call(self, tree: exp.Anonymous, site: Site) -> Node:
         name = tree.name

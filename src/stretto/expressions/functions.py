@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow.compute as pc
@@ -135,7 +135,8 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
         raise unknown_function(name, site)
     if not function.least <= len(arguments) <= function.most:
         raise site.error(f"{name} takes {_counts(function)}, not {len(arguments)}", None, "see Spark's documentation")
-    return function.build(site, *arguments)
+    # round(2L) is 2L again, but to Spark's decimal rules no longer a literal.
+    return replace(function.build(site, *arguments), literal=False)
 
 
 def unknown_function(name: str, site: Site) -> ExpressionError:

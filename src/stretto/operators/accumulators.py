@@ -37,6 +37,8 @@ from stretto.operators.grouping import (
 )
 from stretto.operators.user_aggregate import UserAggregate
 
+_INT64 = np.dtype(np.int64)
+_LOW_32 = 0xFFFFFFFF
 _WIDE = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 
 
@@ -143,7 +145,8 @@ def _reduce(
     if groups.count == 1 and len(values):
         return np.array([ufunc.reduce(values)], values.dtype), None
     result = np.full(groups.count, identity, values.dtype)
-    ufunc.at(result, index, values)
+    with np.errstate(invalid="ignore"):  # NaN is a value like others here
+        ufunc.at(result, index, values)
     return result, None if valid is None else np.bincount(index, minlength=groups.count) > 0
 
 
@@ -193,7 +196,7 @@ class Count(Accumulator):
         return [fixed_array(counts.astype(np.int64, copy=False), pa.int64())]
 
     def merge(self, groups: Groups, partials: Sequence[Column]) -> list[Column]:
-        counts, _ = _reduce(np.add, groups, fixed_values(partials[0], np.dtype(np.int64)), None, 0)
+        counts, _ = _reduce(np.add, groups, fixed_values(partials[0], _INT64), None, 0)
         return [fixed_array(counts, pa.int64())]
 
     def finish(self, partials: Sequence[Column]) -> pa.Array:
@@ -201,19 +204,39 @@ class Count(Accumulator):
 
 
 class Sum(Accumulator):
-    """sum of integers, in 64 bits and never wrapping, or of floats, in doubles."""
+    """sum of integers, exact, or of floats, in doubles.
+
+    An integer sum is kept in 64 bits and a carry, so that only a result that does not fit raises, as in Spark's ANSI
+    mode, and not some partial sum on the way there.
+    """
 
     def __init__(self, name: str, result: pa.DataType) -> None:
-        super().__init__(name, result, [pa.float64() if pa.types.is_floating(result) else pa.int64()])
+        self._floating = pa.types.is_floating(result)
+        super().__init__(name, result, [pa.float64()] if self._floating else [pa.int64(), pa.int64()])
 
     def lift(self, groups: Groups, inputs: Sequence[Column]) -> list[Column]:
         values, valid = _numbers(inputs[0])
-        if pa.types.is_floating(self.partials[0]):
+        if self._floating:
             return [_float_sums(groups, values.astype(np.float64, copy=False), valid)]
-        sums, found = exact_sums(groups, values.astype(np.int64, copy=False), valid, self.name)
-        return [fixed_array(sums, pa.int64(), found)]
+        return _carried_sums(groups, values.astype(np.int64, copy=False), valid)
+
+    def merge(self, groups: Groups, partials: Sequence[Column]) -> list[Column]:
+        sums = self.lift(groups, partials[:1])
+        if self._floating:
+            return sums
+        carries = fixed_values(partials[1], _INT64)
+        if carries.any():
+            more, _ = _reduce(np.add, groups, carries, None, 0)
+            sums[1] = fixed_array(fixed_values(sums[1], _INT64) + more, pa.int64())
+        return sums
 
     def finish(self, partials: Sequence[Column]) -> pa.Array:
+        if not self._floating and fixed_values(partials[1], _INT64).any():
+            raise ExpressionError(
+                "a sum does not fit into a bigint",
+                f"the aggregate '{self.name}'",
+                "CAST the argument to DOUBLE or a DECIMAL.",
+            )
         return _cast(partials[0], self.result)
 
 
@@ -233,21 +256,18 @@ def _float_sums(groups: Groups, values: npt.NDArray[np.float64], valid: Bools | 
     return fixed_array(sums, pa.float64(), np.bincount(index, minlength=groups.count) > 0)
 
 
-def exact_sums(groups: Groups, values: Int64s, valid: Bools | None, name: str) -> tuple[Int64s, Bools | None]:
-    """Sums in 64 bits; raises where one does not fit, as Spark does in ANSI mode."""
-    if not len(values):
-        return np.zeros(groups.count, np.int64), None if valid is None else np.zeros(groups.count, np.bool_)
-    bound = max(-int(values.min()), int(values.max())) * len(values)
-    if bound <= INT64_MAX:
-        return _reduce(np.add, groups, values, valid, 0)
-    low, found = _reduce(np.add, groups, values & 0xFFFFFFFF, valid, 0)
-    high, _ = _reduce(np.add, groups, values >> 32, valid, 0)
-    high = high + (low >> 32)
-    if (high >= 2**31).any() or (high < -(2**31)).any():
-        raise ExpressionError(
-            "a sum does not fit into a bigint", f"the aggregate '{name}'", "CAST the argument to DOUBLE or a DECIMAL."
-        )
-    return (high << 32) | (low & 0xFFFFFFFF), found
+def _carried_sums(groups: Groups, values: Int64s, valid: Bools | None) -> list[Column]:
+    """The low 64 bits of each sum, and how often 2**64 must be added."""
+    if len(values) and max(-int(values.min()), int(values.max())) * len(values) > INT64_MAX:
+        low, found = _reduce(np.add, groups, values & _LOW_32, valid, 0)
+        high, _ = _reduce(np.add, groups, values >> 32, valid, 0)
+        high = high + (low >> 32)
+        sums = (high << 32) | (low & _LOW_32)
+        carries = (high - (sums >> 32)) >> 32
+    else:
+        sums, found = _reduce(np.add, groups, values, valid, 0)
+        carries = np.zeros(groups.count, np.int64)
+    return [fixed_array(sums, pa.int64(), found), fixed_array(carries, pa.int64())]
 
 
 class Average(Accumulator):
@@ -269,12 +289,12 @@ class Average(Accumulator):
 
     def merge(self, groups: Groups, partials: Sequence[Column]) -> list[Column]:
         sums = np.bincount(groups.index, fixed_values(partials[0], np.dtype(np.float64)), groups.count)
-        counts, _ = _reduce(np.add, groups, fixed_values(partials[1], np.dtype(np.int64)), None, 0)
+        counts, _ = _reduce(np.add, groups, fixed_values(partials[1], _INT64), None, 0)
         return [fixed_array(sums, pa.float64()), fixed_array(counts, pa.int64())]
 
     def finish(self, partials: Sequence[Column]) -> pa.Array:
         sums = fixed_values(partials[0], np.dtype(np.float64))
-        counts = fixed_values(partials[1], np.dtype(np.int64))
+        counts = fixed_values(partials[1], _INT64)
         found = counts > 0
         averages = sums / np.maximum(counts, 1)
         return _cast(fixed_array(averages, pa.float64(), None if found.all() else found), self.result)
@@ -307,8 +327,8 @@ def _decimal_sums(groups: Groups, array: pa.Array, kind: pa.DataType, name: str)
     words = fixed_values(array.cast(kind), np.dtype("<u8,<u8"))
     valid = valid_rows(array)
     low, high = words["f0"], words["f1"].view(np.int64)
-    mask = np.uint64(0xFFFFFFFF)
-    limbs = ((low & mask).astype(np.int64), (low >> np.uint64(32)).astype(np.int64), high & 0xFFFFFFFF, high >> 32)
+    mask = np.uint64(_LOW_32)
+    limbs = ((low & mask).astype(np.int64), (low >> np.uint64(32)).astype(np.int64), high & _LOW_32, high >> 32)
     found: Bools | None = None
     totals = np.zeros(groups.count, object)
     for place, limb in enumerate(limbs):
@@ -334,7 +354,7 @@ class DecimalAverage(Accumulator):
         return [sums, fixed_array(counts.astype(np.int64, copy=False), pa.int64())]
 
     def merge(self, groups: Groups, partials: Sequence[Column]) -> list[Column]:
-        counts, _ = _reduce(np.add, groups, fixed_values(partials[1], np.dtype(np.int64)), None, 0)
+        counts, _ = _reduce(np.add, groups, fixed_values(partials[1], _INT64), None, 0)
         return [_decimal_sums(groups, partials[0], self.partials[0], self.name), fixed_array(counts, pa.int64())]
 
     def finish(self, partials: Sequence[Column]) -> pa.Array:
@@ -565,4 +585,6 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """The array in the declared type; times of a finer unit than microseconds are cut off, as in Spark."""
     if array.type == kind:
         return array
-    return pc.cast(array, kind, safe=not pa.types.is_timestamp(kind))
+    if pa.types.is_timestamp(kind) and array.type.unit == "ns":
+        return fixed_array(fixed_values(array, _INT64) // 1_000, pa.timestamp("us"), valid_rows(array)).cast(kind)
+    return pc.cast(array, kind)

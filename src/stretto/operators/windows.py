@@ -29,7 +29,7 @@ def duration_us(value: Duration, what: str = "a duration") -> int:
     """Microseconds of '10 seconds', '1 minute 30 s', a timedelta, or a number of seconds."""
     if isinstance(value, timedelta):
         return round(value / timedelta(microseconds=1))
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float):
         return round(value * 1_000_000)
     total, position, text = 0.0, 0, value
     while position < len(text):
@@ -38,7 +38,9 @@ def duration_us(value: Duration, what: str = "a duration") -> int:
         factor = _UNITS_US.get(unit) or _UNITS_US.get(unit.removesuffix("s"))
         if term is None or factor is None:
             raise PlanError(
-                f"{what} cannot be read", repr(value), "Write it as '10 seconds', '500 ms', '1 minute 30 s', or a timedelta."
+                f"{what} cannot be read",
+                repr(value),
+                "Write it as '10 seconds', '500 ms', '1 minute 30 s', or a timedelta.",
             )
         total += float(term.group(1)) * factor
         position = term.end()

@@ -317,7 +317,7 @@ class Cluster:
 
 def _driver_address(spark: SparkSession) -> str:
     """Loopback in local mode; otherwise the address under which executors reach the driver."""
-    if spark.sparkContext.master.split("[")[0] == "local":
+    if (spark.sparkContext.master or "").split("[")[0] == "local":
         return "127.0.0.1"
     return socket.gethostbyname(spark.sparkContext.getConf().get("spark.driver.host", "localhost"))
 

@@ -34,9 +34,9 @@ class CodeStore:
     def put(self, deployment: Deployment, modules: list[ModuleType]) -> str:
         """Write a deployment; `modules` are pickled by value, because workers may not be able to import them."""
         for module in modules:
-            cloudpickle.register_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
         try:
-            content = cloudpickle.dumps(deployment)
+            content: bytes = cloudpickle.dumps(deployment)  # type: ignore[no-untyped-call]
         except Exception as error:
             raise UserError(
                 f"app '{deployment.job}' cannot be shipped to the workers",
@@ -45,7 +45,7 @@ class CodeStore:
             ) from error
         finally:
             for module in modules:
-                cloudpickle.unregister_pickle_by_value(module)
+                cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
         digest = hashlib.sha256(content).hexdigest()
         path = self.directory / digest
         partial = path.with_suffix(".partial")

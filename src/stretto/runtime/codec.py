@@ -39,16 +39,29 @@ def encode(frame: Frame) -> list[Any]:
     """The parts of a frame; the body of a data frame is an Arrow buffer that is not copied here."""
     if type(frame) is Data:
         body = frame.batch.serialize()
-        if body.size > FRAME_BYTES_MAX:
-            raise ProtocolError(
-                "a batch is longer than a frame may be",
-                f"{body.size} bytes of at most {FRAME_BYTES_MAX}",
-                "Use smaller batches (batch_rows of the app, or flat_map that yields several batches).",
-            )
+        _check_length("a batch", body.size)
         return [_DATA, _encode((frame.number, frame.seq, frame.arrived_ns)), body]
-    if type(frame) in (CriticalSent, Grant):
-        return [_CHANNEL, _encode(frame)]
-    return [_CONTROL, _encode(frame)]
+    kind = _CHANNEL if type(frame) in (CriticalSent, Grant) else _CONTROL
+    try:
+        header = _encode(frame)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        # Only the payload of a user's critical message can hold what has no encoding.
+        raise ProtocolError(
+            "a message cannot be sent",
+            f"{type(error).__name__}: {error}",
+            "Critical messages carry plain data: numbers, strings, bytes, lists and dicts.",
+        ) from error
+    _check_length("a message", len(header))
+    return [kind, header]
+
+
+def _check_length(what: str, length: int) -> None:
+    if length > FRAME_BYTES_MAX:
+        raise ProtocolError(
+            f"{what} is longer than a frame may be",
+            f"{length} bytes of at most {FRAME_BYTES_MAX}",
+            "Use smaller batches (batch_rows of the app, or flat_map that yields several batches).",
+        )
 
 
 class Decoder:
@@ -61,7 +74,8 @@ class Decoder:
         """The frame, or a ProtocolError that says why it is none."""
         try:
             return self._decoded(sender, parts)
-        except (msgspec.MsgspecError, pa.ArrowException, OSError, KeyError, ValueError, IndexError) as error:
+        except Exception as error:
+            # Decoders raise many types for bad bytes (a deep nesting is a RecursionError); none may end the loop.
             raise ProtocolError("a frame cannot be decoded", f"{type(error).__name__}: {error}") from error
 
     def forget(self, sender: str) -> None:
@@ -72,13 +86,18 @@ class Decoder:
     def _decoded(self, sender: str, parts: list[Any]) -> Frame:
         kind = bytes(parts[0])
         if kind == _DATA:
-            number, seq, arrived_ns = _decode_data(parts[1])
-            batch = pa.ipc.read_record_batch(_aligned(parts[2]), self._schemas[sender, number])
+            _, header, body = parts
+            number, seq, arrived_ns = _decode_data(header)
+            batch = pa.ipc.read_record_batch(_aligned(body), self._schemas[sender, number])
+            # Whether the buffers are long enough, in constant time; reading past them would end the process.
+            batch.validate()
             return Data(number, seq, arrived_ns, batch)
         if kind == _CHANNEL:
-            return _decode_channel(parts[1])
+            _, header = parts
+            return _decode_channel(header)
         if kind == _CONTROL:
-            frame = _decode_control(parts[1])
+            _, header = parts
+            frame = _decode_control(header)
             if isinstance(frame, OpenChannel):
                 self._schemas[sender, frame.number] = pa.ipc.read_schema(pa.py_buffer(frame.schema))
             return frame

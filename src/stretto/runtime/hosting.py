@@ -26,7 +26,7 @@ def slots_of(spark: SparkSession) -> int | None:
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         return None
     per_task = int(context.getConf().get("spark.task.cpus", "1"))
-    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", context.master)
+    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", context.master or "")
     if local is not None:
         if local.group(1) is None:
             return 1
@@ -55,7 +55,7 @@ def use_own_python(spark: SparkSession) -> None:
 
     Spark would take the first `python3` of the path, which is another one when a virtual environment is not activated."""
     context = spark.sparkContext
-    if context.master.startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
+    if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
         context.pythonExec = sys.executable
 
 

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from stretto.api.changes import last_by_key
 from stretto.api.engines import EngineChoice
 from stretto.api.plan import Plan, SinkNode
 from stretto.coordinator import JobStatus
@@ -172,10 +172,3 @@ class ActorExecution:
             elapsed_s = ((self._ended_ns or time.monotonic_ns()) - self._began_ns) / 1e9
         read: JobMetrics = self._cluster.read_metrics(self._job, self._order, elapsed_s, self._plan.slo)
         return read
-
-
-def last_by_key(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
-    """The last row of each key, in the order in which they came."""
-    numbered = table.select(list(keys)).append_column("__row", pa.array(range(table.num_rows), pa.int64()))
-    last = numbered.group_by(list(keys)).aggregate([("__row", "max")]).column("__row_max")
-    return table.take(last.take(pc.sort_indices(last)))

@@ -171,23 +171,22 @@ class MicrobatchQuery:
     def _start_queries(self, session: SparkSession) -> None:
         assert self._directory is not None
         tasks = self._parallelism or session.sparkContext.defaultParallelism
+        frames = {
+            source.name: stream_frame(
+                session,
+                _with_lateness(source, self.plan),
+                tasks,
+                staging=str(self._directory / f"source-{number}"),
+                rows_per_trigger=self._rows_per_trigger,
+                earliest_us=_earliest_us(self.plan),
+                drain=str(self._drain_file),
+            )
+            for number, source in enumerate(self.plan.sources)
+        }
+        found = to_dataframes(self.plan, session, frames, streaming=True)
         for sink in self.plan.sinks:
-            part = _part_for(sink, self.plan)
-            frames = {}
-            for source in part.sources:
-                staging = str(self._directory / f"{sink.name}-{source.name}".replace("/", "_"))
-                frames[source.name] = stream_frame(
-                    session,
-                    _with_lateness(source, part),
-                    tasks,
-                    staging,
-                    self._rows_per_trigger,
-                    _earliest_us(part),
-                    str(self._drain_file),
-                )
-            frame = to_dataframes(part, session, frames, streaming=True)[sink.name]
             self.writers[sink.name] = sink.sink.writer(sink.schema, 0, 1)
-            self._watches.append(self._watch(sink, part, frame))
+            self._watches.append(self._watch(sink, _part_for(sink, self.plan), found[sink.name]))
 
     def _watch(self, sink: SinkNode, part: Plan, frame: DataFrame) -> _Watch:
         watch = _Watch(sink, self.writers[sink.name], part)
@@ -265,14 +264,14 @@ class _Watch:
 
     def write(self, frame: DataFrame, batch: int) -> None:
         """Called by Spark with the rows of a micro-batch."""
-        table = frame.toArrow()
         try:
+            table = frame.toArrow()
             for rows in table.to_batches():
                 if rows.num_rows:
                     self.writer.write(conform(rows, self.schema))
         except BaseException as error:
-            # Spark would give it back as text.
-            self.error = error if isinstance(error, StrettoError) else self._sink_error(error)
+            # Spark would give it back as text, with its own around it.
+            self.error = error if isinstance(error, StrettoError | PySparkException) else self._sink_error(error)
             raise
         self._wrote[batch] = table.num_rows
         self.output_rows += table.num_rows

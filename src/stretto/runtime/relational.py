@@ -26,7 +26,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import window as W
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -112,15 +112,15 @@ def shipped_by_value(*things: Any) -> Iterator[None]:
     """For the length of a block, pickle the modules that define these functions, or objects' classes, where a Python
     process of Spark's may not be able to import them."""
     names = {getattr(thing, "__module__", None) for thing in things}
-    known = cloudpickle.list_registry_pickle_by_value()
+    known = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
     modules = [module for module in local_modules({n for n in names if n}) if module.__name__ not in known]
     for module in modules:
-        cloudpickle.register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
         for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def _functions(plan: Plan) -> Iterator[Any]:
@@ -407,11 +407,16 @@ def _over_rows(aggregate: UserAggregate, given: pa.Schema) -> Callable[[Column],
             start = end
         return pa.array(values, aggregate.type)
 
-    return arrow_udf(run, from_arrow_type(aggregate.type, False), ArrowUDFType.SCALAR)
+    # Its kind is told by the type hints; the stubs want it as an argument, which is deprecated.
+    made: Any = arrow_udf
+    udf: Callable[[Column], Column] = made(run, from_arrow_type(aggregate.type, False))
+    return udf
 
 
 _RAISED = re.compile(r"^(?:stretto\.errors\.)(\w+): ", re.MULTILINE)
-_JAVA_TRACE = re.compile(r"\n+(?:\s+at (?:org|java|scala|jdk)\.|Driver stacktrace|JVM stacktrace|Caused by:)")
+_AFTER_PYTHON = re.compile(
+    r"\n+(?:\s+at (?:org|java|scala|jdk|py4j)\.|Driver stacktrace|JVM stacktrace|Caused by:|=== Streaming Query ===)"
+)
 
 
 def python_error(error: BaseException) -> StrettoError | None:
@@ -423,7 +428,7 @@ def python_error(error: BaseException) -> StrettoError | None:
     if not found:
         return None
     kind = getattr(errors, found[-1].group(1), StrettoError)
-    return kind(_JAVA_TRACE.split(text[found[-1].end() :])[0].rstrip())
+    return kind(_AFTER_PYTHON.split(text[found[-1].end() :])[0].rstrip())
 
 
 def spark_error(app: str, error: BaseException) -> StrettoError:
@@ -431,7 +436,7 @@ def spark_error(app: str, error: BaseException) -> StrettoError:
     known = python_error(error)
     if known is not None:
         return known
-    text = _JAVA_TRACE.split(str(error))[0].strip()
+    text = _AFTER_PYTHON.split(str(error))[0].strip()
     if isinstance(error, PySparkException):
         return EngineError(f"Spark failed while it ran app '{app}'", text)
     return EngineError(f"app '{app}' failed with {type(error).__name__}", text or traceback.format_exc())

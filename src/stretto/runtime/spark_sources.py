@@ -303,7 +303,15 @@ class PositionsReader(DataSourceStreamReader):
 
     One copy plans in a process beside the driver, others read in tasks."""
 
-    def __init__(self, name: str, source: Source, stamping: _Stamping, partitions: int, rows_per_trigger: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        stamping: _Stamping,
+        partitions: int,
+        rows_per_trigger: int,
+        drain: str | None,
+    ) -> None:
         self._name = name
         self._source = source
         self._stamping = stamping

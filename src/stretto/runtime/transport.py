@@ -1,13 +1,16 @@
 """Sockets: an authenticated, encrypted mailbox per member, and connections to the others.
 
 Every member binds a ROUTER socket on its own address and connects a DEALER to each peer that it sends to. A connection
-is known by its routing id, `cluster/member/role`; each message is checked against the CURVE key that the connection
+is known by its routing id, `cluster/member/role/nonce`; each message is checked against the CURVE key that the connection
 authenticated with, so a member cannot speak in another's name, and one that left the membership is not heard any more.
+The nonce is random and known to the two ends alone: a socket hands a routing id over to whoever connects with it last,
+so a member that could guess another's would take its connection away.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +20,7 @@ import zmq.auth.thread
 from zmq.utils.monitor import recv_monitor_message
 
 from stretto.errors import ProtocolError
-from stretto.protocol import COORDINATOR, Frame, Heartbeat, Join, Member
+from stretto.protocol import COORDINATOR, CriticalSent, Data, Frame, Grant, Heartbeat, Join, Member, OpenChannel
 from stretto.runtime.codec import FRAME_BYTES_MAX, Decoder, encode
 from stretto.runtime.keys import AllowList, KeyPair
 
@@ -30,9 +33,11 @@ RECEIVE_AT_ONCE = 256
 """Messages taken from a socket before others get their turn."""
 LINGER_MS = 2_000
 
-_FAILED_HANDSHAKES = (
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-)
+_REFUSED_HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+_SETTLED_HANDSHAKES = _REFUSED_HANDSHAKES | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
+_MONITORED = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | _SETTLED_HANDSHAKES
+
+_BETWEEN_WORKERS = (Data, CriticalSent, Grant, OpenChannel)
 
 Arrival = tuple[str, Frame]
 
@@ -59,9 +64,12 @@ class Refusals:
 class Transport:
     """One member's sockets. Not thread-safe: the loop that drives the member's machine owns it."""
 
-    def __init__(self, cluster: str, member: str, keys: KeyPair, address: str) -> None:
+    def __init__(
+        self, cluster: str, member: str, keys: KeyPair, address: str, frame_bytes_max: int = FRAME_BYTES_MAX
+    ) -> None:
         self.cluster = cluster
         self.member = member
+        self.frame_bytes_max = frame_bytes_max
         self.refusals = Refusals(member)
         self.allowed = AllowList(self.refusals.add)
         self._keys = keys
@@ -74,11 +82,13 @@ class Transport:
         self._members: dict[str, Member] = {}
         self._known_keys: dict[str, str] = {}
         self._peers: dict[str, Any] = {}
+        self._routes: dict[str, bytes] = {}
+        self._handshakes = Handshakes(self.refusals)
         self._coordinator: Any = None
         self._wakers: dict[int, Callable[[], None]] = {}
         self._router = self._bind(address)
         self.endpoint: str = self._router.getsockopt_string(zmq.LAST_ENDPOINT)
-        self._monitor = self._router.get_monitor_socket(_FAILED_HANDSHAKES)
+        self._monitor = self._router.get_monitor_socket(_MONITORED)
         self._poller.register(self._monitor, zmq.POLLIN)
 
     def _bind(self, address: str) -> Any:
@@ -87,18 +97,10 @@ class Transport:
         router.curve_publickey = self._keys.public.encode()
         router.curve_secretkey = self._keys.secret.encode()
         router.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        self._settings(router)
+        _settings(router, self.frame_bytes_max)
         router.bind(f"tcp://{address}:*")
         self._poller.register(router, zmq.POLLIN)
         return router
-
-    @staticmethod
-    def _settings(socket: Any) -> None:
-        # Credits bound what is under way, so the sockets themselves must never drop or block.
-        socket.setsockopt(zmq.SNDHWM, 0)
-        socket.setsockopt(zmq.RCVHWM, 0)
-        socket.setsockopt(zmq.LINGER, LINGER_MS)
-        socket.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES_MAX)
 
     def connect_coordinator(self, endpoint: str, public_key: str) -> None:
         self._coordinator = self._connect(endpoint, public_key)
@@ -117,6 +119,7 @@ class Transport:
         current = {member.name: member for member in members}
         for name in self._members.keys() - current.keys():
             self._decoder.forget(name)
+            self._routes.pop(name, None)
             peer = self._peers.pop(name, None)
             if peer is not None:
                 peer.close(linger=0)
@@ -141,8 +144,10 @@ class Transport:
         socket.send_multipart(parts, copy=not large)
 
     def send_routed(self, to: str, frame: Frame) -> None:
-        """From the coordinator: send over the connection that the member made."""
-        self._router.send_multipart([routing_id(self.cluster, to, MAIN), *encode(frame)])
+        """From the coordinator: send over the connection by which the member asked to join."""
+        route = self._routes.get(to)
+        if route is not None:
+            self._router.send_multipart([route, *encode(frame)])
 
     def watch(self, fd: int, wake: Callable[[], None]) -> None:
         """Call `wake` when a file descriptor becomes readable."""
@@ -172,32 +177,45 @@ class Transport:
             sender = self._sender(parts[0])
             if sender is None:
                 continue
-            try:
-                frame = self._decoder.decode(sender, [part.buffer for part in parts[1:]])
-            except ProtocolError as error:
-                self.refusals.add(f"a frame of {sender}: {error}")
+            frame = self._decoded(sender, parts[1:])
+            if frame is None:
+                continue
+            if self._coordinator is not None and not isinstance(frame, _BETWEEN_WORKERS):
+                # Jobs and membership are the coordinator's to decide, and it has a connection of its own.
+                self.refusals.add(f"a frame of type {type(frame).__name__} from {sender}, which is not the coordinator")
                 continue
             if isinstance(frame, Heartbeat):
                 self._router.send_multipart([parts[0].bytes, *encode(Heartbeat())])
-            if isinstance(frame, Join) and frame.member.name != sender:
-                self.refusals.add(f"{sender} asked to join as {frame.member.name}")
-                continue
+            if isinstance(frame, Join):
+                if frame.member.name != sender:
+                    self.refusals.add(f"{sender} asked to join as {frame.member.name[:80]!r}")
+                    continue
+                self._routes.setdefault(sender, parts[0].bytes)
             arrivals.append((sender, frame))
+
+    def _decoded(self, sender: str, parts: list[Any]) -> Frame | None:
+        if max(map(len, parts), default=0) > self.frame_bytes_max:
+            self.refusals.add(f"a frame of {sender} that is longer than {self.frame_bytes_max} bytes")
+            return None
+        try:
+            return self._decoder.decode(sender, [part.buffer for part in parts])
+        except ProtocolError as error:
+            self.refusals.add(f"a frame of {sender}: {error}")
+            return None
 
     def _sender(self, identity: Any) -> str | None:
         """The member behind a routing id, if the connection's key is that member's."""
-        text = identity.bytes
-        cluster, _, rest = text.partition(b"/")
+        cluster, _, rest = identity.bytes.partition(b"/")
         member = rest.partition(b"/")[0].decode(errors="replace")
         if cluster != self.cluster.encode():
             self.refusals.add("a frame of another cluster")
             return None
         known = self._known_keys.get(member)
         if known is None:
-            self.refusals.add(f"a frame of {member[:80]}, which is not a member")
+            self.refusals.add(f"a frame of {member[:80]!r}, which is not a member")
             return None
         if identity.get("User-Id") != known:
-            self.refusals.add(f"a frame in the name of {member[:80]} with another key")
+            self.refusals.add(f"a frame in the name of {member} with another key")
             return None
         return member
 
@@ -207,12 +225,14 @@ class Transport:
                 parts = self._coordinator.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
-            arrivals.append((COORDINATOR, self._decoder.decode(COORDINATOR, [part.buffer for part in parts])))
+            frame = self._decoded(COORDINATOR, parts)
+            if frame is not None:
+                arrivals.append((COORDINATOR, frame))
 
     def _receive_monitor(self) -> None:
         while self._monitor.poll(0):
-            recv_monitor_message(self._monitor)
-            self.refusals.add("a connection that failed the handshake")
+            message = recv_monitor_message(self._monitor)
+            self._handshakes.observe(message["event"], message["value"])
 
     def close(self) -> None:
         self._router.disable_monitor()
@@ -223,8 +243,41 @@ class Transport:
         self._context.term()
 
 
+class Handshakes:
+    """Counts the connections that ended before they were anybody's, from what the socket tells of them.
+
+    Bytes that are not even a greeting are cut off without a word, so for those the end of the connection is all there is
+    to see. Which connection a handshake belonged to is not told: an end counts only if no handshake was settled since it
+    began. A wrong key is not counted here, because the allow-list counts it.
+    """
+
+    def __init__(self, refusals: Refusals) -> None:
+        self._refusals = refusals
+        self._settled = 0
+        self._settled_before: dict[int, int] = {}
+
+    def observe(self, event: int, fd: int) -> None:
+        if event == zmq.EVENT_ACCEPTED:
+            self._settled_before[fd] = self._settled
+        elif event & _SETTLED_HANDSHAKES:
+            self._settled += 1
+        if event & _REFUSED_HANDSHAKES or (
+            event == zmq.EVENT_DISCONNECTED and self._settled_before.pop(fd, None) == self._settled
+        ):
+            self._refusals.add("a connection that failed the handshake")
+
+
+def _settings(socket: Any, frame_bytes_max: int) -> None:
+    # Credits bound what is under way, so the sockets themselves must never drop or block.
+    socket.setsockopt(zmq.SNDHWM, 0)
+    socket.setsockopt(zmq.RCVHWM, 0)
+    socket.setsockopt(zmq.LINGER, LINGER_MS)
+    # Here the socket cuts the connection before it reserves memory, without a word; what is shorter is counted by us.
+    socket.setsockopt(zmq.MAXMSGSIZE, 2 * frame_bytes_max)
+
+
 def routing_id(cluster: str, member: str, role: str) -> bytes:
-    return f"{cluster}/{member}/{role}".encode()
+    return f"{cluster}/{member}/{role}/{secrets.token_hex(16)}".encode()
 
 
 def dealer(context: Any, endpoint: str, server_key: str, keys: KeyPair, identity: bytes) -> Any:
@@ -234,6 +287,6 @@ def dealer(context: Any, endpoint: str, server_key: str, keys: KeyPair, identity
     socket.curve_publickey = keys.public.encode()
     socket.curve_secretkey = keys.secret.encode()
     socket.setsockopt(zmq.ROUTING_ID, identity)
-    Transport._settings(socket)
+    _settings(socket, FRAME_BYTES_MAX)
     socket.connect(endpoint)
     return socket

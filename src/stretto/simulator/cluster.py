@@ -1,4 +1,4 @@
-"""A whole cluster in one process and in virtual time: workers, the driver's own worker, the coordinator, the network."""
+"""A whole cluster in one process and in virtual time: workers, the driver's own, the coordinator, the network."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def mean_of_last(count: int) -> UserAggregate:
         return sorted([*one, *other])[-count:]
 
     def finish(latest: list[tuple[Any, ...]]) -> float:
-        return sum(final for _, _, final in latest) / len(latest)
+        return float(sum(final for _, _, final in latest) / len(latest))
 
     return UserAggregate(list, add, combine, finish, pa.float64(), ("closed", "id", "final"), "avg_price")
 

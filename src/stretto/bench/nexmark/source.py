@@ -1,7 +1,7 @@
 """The NEXMark generator as a source: any partition produces any slice, at a given rate or as fast as it can go.
 
-A read covers a range of event numbers and gives the rows of one kind in it, so the sources of persons, auctions and bids
-advance through the same event time side by side. Blocks of `block` events are dealt to the partitions in turn.
+A read covers a range of event numbers and gives the rows of one kind in it, so the sources of persons, auctions and
+bids advance through the same event time side by side. Blocks of `block` events are dealt to the partitions in turn.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from stretto.actors.source import Reading, Source, SourceReader
-from stretto.bench.nexmark.events import SCHEMAS, NexmarkConfig, watermark_us
+from stretto.bench.nexmark.events import SCHEMAS, Kind, NexmarkConfig, watermark_us
 from stretto.bench.nexmark.generator import generate
 
 
 class NexmarkSource(Source):
-    """Events of one kind. `rate` is events per second of all kinds together, over all partitions; None: at full speed."""
+    """Events of one kind. `rate` is events per second of all kinds, over all partitions; None means at full speed."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class NexmarkSource(Source):
         columns: Sequence[str] | None = None,
         block: int = 4096,
     ) -> None:
-        whole = SCHEMAS[kind]
+        whole = SCHEMAS[Kind(kind)]
         self.kind = kind
         self.config = config
         self.rate = rate

@@ -1,0 +1,289 @@
+"""Runs NEXMark queries on a cluster and judges their answers, row by row, against Spark SQL over the same events.
+
+A `Bench` starts queries, one by one or several at once; whoever started them waits as it likes, and then has the bench
+`finish` each one. The verdict is a pure function of two tables (`verify`), so that it can be tested without Spark.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stretto.bench.nexmark import oracle
+from stretto.bench.nexmark.events import NexmarkConfig, count_events, stream_length
+from stretto.bench.nexmark.queries import QUERIES, Workload, build
+from stretto.bench.nexmark.source import NexmarkSource
+from stretto.bench.verify import Match, Verdict, compare
+from stretto.errors import EngineError, StrettoError, UserError
+from stretto.runtime.cluster import Cluster
+from stretto.runtime.job import Job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_S = 0.02
+OUT, INGESTED = "out", "ingested"
+"""The sinks of a query: its answer, and for query 12 each bid with its ingestion time."""
+
+LATENCIES = ("p50", "p95", "p99", "max")
+
+
+def chosen(names: Iterable[str]) -> list[str]:
+    """The queries asked for, each once; `all` stands for every one."""
+    found: dict[str, None] = {}
+    for name in names:
+        if name == "all":
+            found.update(dict.fromkeys(QUERIES))
+        elif name in QUERIES:
+            found[name] = None
+        else:
+            raise UserError(f"there is no NEXMark query '{name}'", None, f"Choose all, or some of {', '.join(QUERIES)}.")
+    return list(found)
+
+
+# Outcomes
+
+
+class Status(Enum):
+    """What became of a query."""
+
+    FINISHED = "finished"
+    UNSUPPORTED = "unsupported"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One query's figures. `verdicts` is by sink, or None where nothing was compared."""
+
+    query: str
+    status: Status
+    workload: Workload
+    engine: str
+    workers: int
+    spark_app_id: str
+    rows: int | None = None
+    elapsed_s: float | None = None
+    latency_ms: Mapping[str, float | None] = field(default_factory=dict)
+    verdicts: Mapping[str, Verdict] | None = None
+    error: str | None = None
+
+    @property
+    def match(self) -> bool | None:
+        """True only when every row was compared and equal; None when there was no comparison."""
+        if not self.verdicts:
+            return None
+        return all(verdict.match is Match.MATCH for verdict in self.verdicts.values())
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing is wrong: a query that the engine cannot express is no mismatch."""
+        return self.status is not Status.FAILED and self.match is not False
+
+    @property
+    def events_per_s(self) -> float | None:
+        return stream_length(self.workload.config) / self.elapsed_s if self.elapsed_s else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The line that `--json` prints."""
+        config = self.workload.config
+        line: dict[str, Any] = {
+            "query": self.query,
+            "events": stream_length(config),
+            "rows": self.rows,
+            "match": self.match,
+            "events_per_s": _rounded(self.events_per_s, 1),
+            "latency_ms": {name: _rounded(self.latency_ms.get(name), 3) for name in LATENCIES},
+            "workers": self.workers,
+            "spark_app_id": self.spark_app_id,
+            "engine": self.engine,
+            "seed": config.seed,
+            "parallelism": self.workload.parallelism or self.workers,
+            "batch": self.workload.batch,
+            "disorder_s": config.disorder_s,
+            "event_rate": config.event_rate,
+            "rate": self.workload.rate,
+            "elapsed_s": _rounded(self.elapsed_s, 3),
+        }
+        if self.error is not None:
+            line["error"] = self.error
+        return line
+
+    def complaints(self) -> list[str]:
+        """What a person should read beside the figures: failures, mismatches with witnesses, empty comparisons."""
+        said = [f"{self.query}: {self.error}"] if self.error else []
+        for sink, verdict in (self.verdicts or {}).items():
+            if verdict.match is Match.MISMATCH or not verdict.rows_expected:
+                said.append(f"{self.query}: sink '{sink}': {verdict.describe()}")
+        return said
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """0 when every query is right or was not checked, 1 when one is wrong or failed, or there was none."""
+    return 0 if outcomes and all(outcome.is_good for outcome in outcomes) else 1
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+# Judging
+
+
+class Answers(Protocol):
+    """Whoever knows the right answers."""
+
+    def answer(self, query: str, ingested: pa.Table | None = None) -> pa.Table:
+        """A query's answer; query 12 needs the bids as they were ingested."""
+
+    def bids(self, columns: Sequence[str]) -> pa.Table:
+        """The generated bids."""
+
+
+def verify(query: str, results: Mapping[str, pa.Table], answers: Answers) -> dict[str, Verdict]:
+    """Compare a query's results, by sink, with the right ones.
+
+    Query 12 depends on when bids came in, so it is judged over the bids as it recorded them, and the record must hold
+    exactly the generated bids."""
+    verdicts: dict[str, Verdict] = {}
+    ingested = results.get(INGESTED)
+    if ingested is not None:
+        columns = [name for name in ingested.column_names if name != "ingestTime"]
+        verdicts[INGESTED] = compare(ingested.select(columns), answers.bids(columns))
+    verdicts[OUT] = compare(results[OUT], answers.answer(query, ingested))
+    return verdicts
+
+
+class SparkAnswers:
+    """Spark SQL's answers. The events are written once, as Parquet, and removed when the `with` block ends."""
+
+    def __init__(self, spark: SparkSession, config: NexmarkConfig) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="stretto-nexmark-")
+        self._session = spark.newSession()
+        self._session.conf.set("spark.sql.session.timeZone", "UTC")
+        try:
+            oracle.write_events(config, self._directory.name)
+            oracle.load_views(self._session, self._directory.name)
+        except BaseException:
+            self._directory.cleanup()
+            raise
+
+    def __enter__(self) -> SparkAnswers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._directory.cleanup()
+
+    def answer(self, query: str, ingested: pa.Table | None = None) -> pa.Table:
+        if ingested is not None:
+            target = Path(self._directory.name) / "bid_ingested"
+            target.mkdir(exist_ok=True)
+            pq.write_table(ingested, target / "events.parquet")
+            oracle.load_views(self._session, self._directory.name)
+        return self._session.sql(oracle.QUERIES[query]).toArrow()
+
+    def bids(self, columns: Sequence[str]) -> pa.Table:
+        return self._session.table("bid").select(*columns).toArrow()
+
+
+# Running
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A query on its way; without a job when the engine refused it, and why."""
+
+    query: str
+    job: Job | None
+    refusal: str | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.job is None or self.job.status.ended
+
+
+class Bench:
+    """One cluster, one workload, and whoever judges the answers (or None)."""
+
+    def __init__(self, cluster: Cluster, workload: Workload, answers: Answers | None = None) -> None:
+        self.cluster = cluster
+        self.workload = workload
+        self.answers = answers
+
+    def start(self, query: str) -> Running:
+        """Submit a query. What its engine cannot express is kept as a refusal."""
+        try:
+            return Running(query, self.cluster.submit(build(query, self.workload)))
+        except EngineError as error:
+            return Running(query, None, str(error))
+
+    def finish(self, running: Running) -> Outcome:
+        """The outcome of a query that has ended, judged. One that has not ended is stopped, and has failed."""
+        job = running.job
+        if job is None:
+            return self._outcome(running, Status.UNSUPPORTED, error=running.refusal)
+        if not job.status.ended:
+            return self._outcome(running, Status.FAILED, error=_stop(job))
+        if job.error is not None:
+            return self._outcome(running, Status.FAILED, error=str(job.error))
+        results = {sink.name: job.result(sink.name) for sink in job.plan.sinks if sink.sink.collects}
+        metrics = job.metrics()
+        return self._outcome(
+            running,
+            Status.FINISHED,
+            rows=results[OUT].num_rows if OUT in results else None,
+            elapsed_s=metrics.elapsed_s,
+            latency_ms=metrics.latency_ms,
+            verdicts=None if self.answers is None else verify(running.query, results, self.answers),
+        )
+
+    def run(self, query: str, on_tick: Callable[[Running], None], timeout_s: float | None = None) -> Outcome:
+        """Start a query, wait for it and judge it."""
+        running = self.start(query)
+        wait_for([running], lambda: on_tick(running), timeout_s)
+        return self.finish(running)
+
+    def _outcome(self, running: Running, status: Status, **figures: Any) -> Outcome:
+        engine = running.job.engine.value if running.job else self.workload.engine
+        workers = len(self.cluster.workers)
+        app_id = str(self.cluster.spark.sparkContext.applicationId)
+        return Outcome(running.query, status, self.workload, engine, workers, app_id, **figures)
+
+
+def wait_for(running: Sequence[Running], on_tick: Callable[[], None], timeout_s: float | None = None) -> None:
+    """Return when all have ended, or when the time is up; `on_tick` is called some fifty times a second."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while not all(one.has_ended for one in running):
+        if deadline is not None and time.monotonic() >= deadline:
+            return
+        time.sleep(POLL_S)
+        on_tick()
+
+
+def rows_expected(running: Running) -> int | None:
+    """How many rows the sources of a query will read, to tell how far it is."""
+    if running.job is None:
+        return None
+    sources = [node.source for node in running.job.plan.sources]
+    return sum(count_events(source.config, source.kind) for source in sources if isinstance(source, NexmarkSource))
+
+
+def _stop(job: Job) -> str:
+    """Stop a job that took too long; says what to report."""
+    message = f"it was still {job.status.value} when its time was up"
+    try:
+        job.stop(timeout=10.0)
+    except StrettoError as error:
+        message += f", and {error}"
+    return message

@@ -1,0 +1,202 @@
+"""What a running job looks like: samples of its figures, drawn as a live table in a terminal or as plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.table import Table
+
+from stretto.coordinator import JobStatus
+from stretto.runtime.job import Job
+from stretto.runtime.metrics import JobMetrics
+
+RATE_WINDOW_S = 2.0
+"""A rate is taken over the last seconds, not since the start."""
+
+DRAW_EVERY_S = 0.25
+LINE_EVERY_S = 2.0
+
+STYLES = {
+    JobStatus.DEPLOYING: "yellow",
+    JobStatus.RUNNING: "cyan",
+    JobStatus.STOPPING: "yellow",
+    JobStatus.FINISHED: "green",
+    JobStatus.FAILED: "red",
+    JobStatus.STOPPED: "yellow",
+}
+
+
+class RateMeter:
+    """Rows per second over the last seconds, from totals."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def rate(self, total: int, now_s: float) -> float:
+        self._seen.append((now_s, total))
+        while len(self._seen) > 2 and self._seen[1][0] <= now_s - RATE_WINDOW_S:
+            self._seen.popleft()
+        then_s, before = self._seen[0]
+        return (total - before) / (now_s - then_s) if now_s > then_s else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A job at one moment."""
+
+    name: str
+    status: JobStatus
+    rows_in: int
+    rows_out: int
+    share: float | None
+    rate: float
+    metrics: JobMetrics
+
+
+class Watch:
+    """Looks at a job now and then. `rows_total` is how many rows its sources will read, where that is known."""
+
+    def __init__(self, name: str, job: Job, rows_total: int | None = None) -> None:
+        self._name = name
+        self._job = job
+        self._rows_total = rows_total
+        self._meter = RateMeter()
+
+    def sample(self, now_s: float) -> Sample:
+        status, metrics = self._job.status, self._job.metrics()
+        rows_in = _rows_in(metrics, [node.name for node in self._job.plan.sources])
+        rows_out = _rows_in(metrics, [node.name for node in self._job.plan.sinks])
+        share = min(1.0, rows_in / self._rows_total) if self._rows_total else None
+        rate = rows_in / metrics.elapsed_s if status.ended else self._meter.rate(rows_in, now_s)
+        return Sample(self._name, status, rows_in, rows_out, share, rate, metrics)
+
+
+def _rows_in(metrics: JobMetrics, functions: list[str]) -> int:
+    return sum(metrics.functions[name].rows_in for name in functions if name in metrics.functions)
+
+
+class Display:
+    """Draws something again and again: in place in a terminal, as lines elsewhere. `tick` as often as you like."""
+
+    def __init__(self, console: Console, table: Callable[[], RenderableType], line: Callable[[], str]) -> None:
+        self._console = console
+        self._table = table
+        self._line = line
+        self._live: Live | None = None
+        self._drawn_s = time.monotonic()
+
+    def __enter__(self) -> Display:
+        if self._console.is_terminal:
+            self._live = Live(self._table(), console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def tick(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._drawn_s < (LINE_EVERY_S if self._live is None else DRAW_EVERY_S):
+            return
+        self._drawn_s = now_s
+        if self._live is not None:
+            self._live.update(self._table(), refresh=True)
+        else:
+            self._console.print(self._line(), highlight=False, markup=False, soft_wrap=True)
+
+
+# Jobs side by side
+
+
+def jobs_table(samples: Sequence[Sample]) -> Table:
+    """A row for each job."""
+    table = Table(title=None, header_style="bold")
+    table.add_column("query")
+    table.add_column("status")
+    for heading in ("read", "rows/s", "results", "p50 ms", "p95 ms", "p99 ms"):
+        table.add_column(heading, justify="right")
+    table.add_column("objective")
+    for sample in samples:
+        latency = sample.metrics.latency_ms
+        table.add_row(
+            sample.name,
+            f"[{STYLES[sample.status]}]{sample.status.value}[/]",
+            read_text(sample),
+            f"{sample.rate:,.0f}",
+            f"{sample.rows_out:,}",
+            *(ms(latency.get(name)) for name in ("p50", "p95", "p99")),
+            met(sample.metrics.objective.latency_met),
+        )
+    return table
+
+
+def jobs_line(samples: Sequence[Sample]) -> str:
+    """A line for each job."""
+    return "\n".join(job_line(sample) for sample in samples)
+
+
+def job_line(sample: Sample) -> str:
+    latency = sample.metrics.latency_ms
+    return (
+        f"{sample.name:<6} {sample.status.value:<9} {read_text(sample):>14} rows read {sample.rate:>10,.0f}/s"
+        f" {sample.rows_out:>8,} results  latency ms p50 {ms(latency.get('p50'))} p95 {ms(latency.get('p95'))}"
+        f" p99 {ms(latency.get('p99'))}"
+    )
+
+
+def read_text(sample: Sample) -> str:
+    share = "" if sample.share is None else f" {sample.share:>4.0%}"
+    return f"{sample.rows_in:,}{share}"
+
+
+# One job, function by function
+
+
+def functions_table(sample: Sample, rates: Mapping[str, float]) -> Table:
+    """A row for each function of a job; `rates` are rows in per second."""
+    latency = sample.metrics.latency_ms
+    title = (
+        f"[bold]{sample.name}[/] [{STYLES[sample.status]}]{sample.status.value}[/] {sample.metrics.elapsed_s:.1f} s"
+        f"   latency ms p50 {ms(latency.get('p50'))}  p95 {ms(latency.get('p95'))}  p99 {ms(latency.get('p99'))}"
+    )
+    wanted = sample.metrics.objective.latency_met
+    table = Table(title=title, title_justify="left", header_style="bold")
+    if wanted is not None:
+        table.caption = f"latency objective {met(wanted)}"
+    table.add_column("function")
+    for heading in ("instances", "rows in", "rows in/s", "rows out", "queued", "busy"):
+        table.add_column(heading, justify="right")
+    for name, function in sample.metrics.functions.items():
+        table.add_row(
+            name,
+            str(function.instances),
+            f"{function.rows_in:,}",
+            f"{rates.get(name, 0.0):,.0f}",
+            f"{function.rows_out:,}",
+            f"{function.queued:,}",
+            f"{function.busy_share:.0%}",
+        )
+    return table
+
+
+def ms(value: float | None) -> str:
+    """Milliseconds, shorter the longer they are."""
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def met(value: bool | None) -> str:
+    """Whether an objective is met, in colour."""
+    if value is None:
+        return "-"
+    return "[green]met[/]" if value else "[red]missed[/]"

@@ -1,0 +1,17 @@
+"""The batch twin of a plan: the same answer as a DataFrame over the whole of its bounded sources."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from stretto.api.plan import Plan
+from stretto.runtime.hosting import use_own_python
+from stretto.runtime.relational import to_dataframes
+from stretto.runtime.spark_sources import batch_frame
+
+
+def batch_twin(plan: Plan, spark: SparkSession) -> dict[str, DataFrame]:
+    """For each sink, by name, the DataFrame of its rows. Raises an EngineError that names what Spark cannot express."""
+    use_own_python(spark)
+    frames = {node.name: batch_frame(spark, node) for node in plan.sources}
+    return to_dataframes(plan, spark, frames, streaming=False)

@@ -1,0 +1,232 @@
+"""Dataflows in virtual time: whatever the delays, the number of workers, the partitions and the batches, one answer.
+
+The reference is the same app on one worker with one partition per function; that the reference itself is right is shown
+against Spark SQL in tests/spark/test_nexmark.py. Faults are planted into the worker machine to see the checks fail.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import lru_cache
+
+import pyarrow as pa
+import pytest
+
+from stretto import worker as working
+from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, OutChannel, Payload
+from stretto.actors.context import Context
+from stretto.actors.critical import EndOfInput
+from stretto.actors.function import Function
+from stretto.api.app import App
+from stretto.api.changes import last_by_key
+from stretto.api.lowering import lowered
+from stretto.api.memory import CollectSink, MemorySource
+from stretto.bench.nexmark.events import NexmarkConfig
+from stretto.bench.nexmark.queries import QUERIES, Workload, build
+from stretto.bench.verify import Match, compare
+from stretto.coordinator import JobStatus
+from stretto.errors import InvariantError
+from stretto.protocol import OpenChannel
+from stretto.simulator.cluster import SimulatedCluster, SimulatedJob, Timing
+
+EVENTS = 20_000
+SEED = 7
+
+
+def simulate(query: str, workers: int, parallelism: int, batch: int, disorder_s: float, seed: int) -> pa.Table:
+    config = NexmarkConfig(events=EVENTS, seed=SEED, disorder_s=disorder_s)
+    app = build(query, Workload(config, batch=batch))
+    cluster = SimulatedCluster(workers, seed)
+    job = cluster.submit(lowered(app.plan(), query, parallelism, batch))
+    cluster.run()
+    assert job.status is JobStatus.FINISHED, job.failure
+    return answer(app, job)
+
+
+def answer(app: App, job: SimulatedJob) -> pa.Table:
+    table = job.writers["out"].table()
+    keys = next(node for node in app.plan().sinks if node.name == "out").changes_by
+    return table if keys is None else last_by_key(table, keys)
+
+
+@lru_cache
+def reference(query: str) -> pa.Table:
+    return simulate(query, workers=1, parallelism=1, batch=4096, disorder_s=0.0, seed=0)
+
+
+# Query 12 depends on processing time by its definition, so runs of different timing have different answers.
+TIMELESS = [query for query in QUERIES if query != "q12"]
+
+
+@pytest.mark.parametrize("query", TIMELESS)
+def test_the_answer_does_not_depend_on_the_schedule(query: str) -> None:
+    choices = random.Random(query)
+    for seed in range(1, 7):
+        workers, parallelism = choices.choice([1, 2, 3, 5, 9]), choices.choice([1, 2, 4, 7])
+        batch, disorder_s = choices.choice([50, 333, 4096]), choices.choice([0.0, 0.5, 2.0])
+        verdict = compare(simulate(query, workers, parallelism, batch, disorder_s, seed), reference(query))
+        assert verdict.match is Match.MATCH, (
+            f"{query} workers={workers} parallelism={parallelism} batch={batch} disorder={disorder_s} seed={seed}\n"
+            f"{verdict.describe()}"
+        )
+
+
+def numbers(count: int, parallelism: int = 3) -> App:
+    """An app whose answer is known: every number once, doubled, through two keyed shuffles."""
+    app = App("numbers", parallelism=parallelism)
+    keys = pa.array([i % 11 for i in range(count)], pa.int64())
+    rows = pa.table({"n": pa.array(range(count), pa.int64()), "k": keys})
+    stream = app.source("in", MemorySource(rows, batch_rows=5), parallelism=parallelism)
+    once = stream.key_by("k").apply(Pass(), stream.schema, name="once")
+    twice = once.select("n * 2 AS n", "k").key_by("n").apply(Pass(), "n bigint, k bigint", name="twice")
+    twice.sink(CollectSink(), name="out")
+    return app
+
+
+class Pass(Function):
+    """Sends on what it gets."""
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.send(batch)
+
+
+def run_numbers(count: int, seed: int, workers: int = 3, timing: Timing | None = None) -> SimulatedJob:
+    cluster = SimulatedCluster(workers, seed, timing, steps_max=200_000)
+    job = cluster.submit(lowered(numbers(count).plan(), "numbers", 3, 5))
+    cluster.run()
+    assert job.status is JobStatus.FINISHED, job.failure
+    return job
+
+
+def assert_each_number_once(job: SimulatedJob, count: int) -> None:
+    found = Counter(job.writers["out"].table().column("n").to_pylist())
+    assert found == Counter(2 * n for n in range(count))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nothing_is_lost_and_nothing_comes_twice(seed: int) -> None:
+    assert_each_number_once(run_numbers(500, seed), 500)
+
+
+def test_slow_functions_hold_their_sources_back() -> None:
+    """With costs far above the delays, no mailbox may hold more than its channels' credits and one run's surplus."""
+    longest = 0
+
+    class Watched(working.Worker):
+        def handle(self, event: working.Event, now_ns: int) -> list[working.Effect]:
+            nonlocal longest
+            effects = super().handle(event, now_ns)
+            for job in self.jobs.values():
+                for instance in job.instances.values():
+                    channels = max(1, len(instance.inputs))
+                    longest = max(longest, len(instance.mailbox) // channels)
+            return effects
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stretto.simulator.cluster.Worker", Watched)
+        job = run_numbers(5_000, 1, timing=Timing(delay_ns=(1_000, 2_000), cost_ns=(1_000_000, 5_000_000)))
+    assert_each_number_once(job, 5_000)
+    assert 0 < longest <= CREDITS_PER_CHANNEL + 3
+
+
+def test_a_failing_function_fails_its_job_and_no_other() -> None:
+    def explode(batch: pa.RecordBatch) -> pa.RecordBatch:
+        raise ValueError("seventh") if 7 in batch.column("n").to_pylist() else TypeError("other")
+
+    bad = App("bad")
+    source = MemorySource([{"n": i} for i in range(100)], batch_rows=8)
+    bad.source("in", source).map(explode, "n bigint", name="explode").sink(CollectSink(), name="out")
+    cluster = SimulatedCluster(3, 5)
+    failing = cluster.submit(lowered(bad.plan(), "bad", 2, 8))
+    good = cluster.submit(lowered(numbers(500).plan(), "numbers", 3, 5))
+    cluster.run()
+    assert failing.status is JobStatus.FAILED
+    assert failing.failure is not None
+    assert good.status is JobStatus.FINISHED
+    assert_each_number_once(good, 500)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_job_can_be_stopped_at_any_moment(seed: int) -> None:
+    cluster = SimulatedCluster(3, seed)
+    stopped = cluster.submit(lowered(numbers(5_000).plan(), "numbers", 3, 5))
+    cluster.stop("numbers", after_ns=random.Random(seed).randint(0, 50_000_000))
+    cluster.run()
+    assert stopped.status in (JobStatus.STOPPED, JobStatus.FINISHED)
+    for worker in cluster.workers.values():
+        assert not worker.jobs
+
+
+def test_draining_an_endless_source_flushes_its_windows() -> None:
+    config = NexmarkConfig(events=None, seed=SEED)
+    app = build("q5", Workload(config))
+    cluster = SimulatedCluster(2, 3)
+    job = cluster.submit(lowered(app.plan(), "q5", 2, 1000))
+    cluster.stop("q5", after_ns=300_000_000, drain=True)
+    cluster.run()
+    assert job.status is JobStatus.FINISHED
+    assert job.writers["out"].table().num_rows > 0
+
+
+# Planted faults: each breaks one rule of the worker machine, and one of the checks above must notice.
+
+
+class LosesOne(working.Worker):
+    """Forgets the fourth message of every channel."""
+
+    def _send(self, channel: OutChannel, payload: Payload, arrived_ns: int) -> None:
+        if channel.seq == 3 and isinstance(payload, pa.RecordBatch):
+            return
+        super()._send(channel, payload, arrived_ns)
+
+
+class SendsTwice(working.Worker):
+    """Repeats the fourth message of every channel."""
+
+    def _send(self, channel: OutChannel, payload: Payload, arrived_ns: int) -> None:
+        repeats = 2 if channel.seq == 3 and isinstance(payload, pa.RecordBatch) else 1
+        for _ in range(repeats):
+            super()._send(channel, payload, arrived_ns)
+
+
+class KeepsCredits(working.Worker):
+    """Never gives credits back on remote channels."""
+
+    def _give_back(self, channel: InChannel) -> None:
+        if channel.out is not None:
+            super()._give_back(channel)
+
+
+class ForgetsToOpen(working.Worker):
+    """Sends on a channel that it has not announced."""
+
+    def _on_ran(self, event: working.Ran, now_ns: int) -> None:
+        super()._on_ran(event, now_ns)
+        self._effects[:] = [
+            effect
+            for effect in self._effects
+            if not (isinstance(effect, working.Send) and isinstance(effect.frame, OpenChannel))
+        ]
+
+
+class EndsEarly(working.Worker):
+    """Overtakes waiting rows with the end of the input."""
+
+    def _receive(self, sender: str, number: int, seq: int, payload: Payload, arrived_ns: int) -> None:
+        super()._receive(sender, number, seq, payload, arrived_ns)
+        channel = self._ins.get((sender, number))
+        if channel is not None and isinstance(payload, EndOfInput):
+            channel.instance.mailbox.rotate(1)
+
+
+@pytest.mark.parametrize("fault", [LosesOne, SendsTwice, KeepsCredits, ForgetsToOpen, EndsEarly])
+def test_the_checks_notice_a_planted_fault(fault: type[working.Worker], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stretto.simulator.cluster.Worker", fault)
+
+    def sweep() -> None:
+        for seed in range(20):
+            assert_each_number_once(run_numbers(1_000, seed), 1_000)
+
+    with pytest.raises((AssertionError, InvariantError)):
+        sweep()

@@ -1,0 +1,156 @@
+"""Bad input gets a clear error, before anything runs: it names the thing, and says what to do."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stretto import App, Function, UserAggregate, hopping, objective, session, sinks, sources, span, tumbling
+from stretto.actors.context import Context
+from stretto.api import plan
+from stretto.api.plan import checked
+from stretto.errors import ExpressionError, PlanError, SourceError, StrettoError
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+SCHEMA = "auction bigint, price bigint, channel string, at timestamp"
+
+
+def bids(app: App | None = None, name: str = "bids", time: str | None = "at") -> Any:
+    rows = [{"auction": 1, "price": 2, "channel": "web", "at": NOW}]
+    return (app or App("app")).source(name, sources.memory(rows, SCHEMA), time=time)
+
+
+def said(act: Callable[[], Any], kind: type[StrettoError], *parts: str) -> None:
+    with pytest.raises(kind) as caught:
+        act()
+    for part in parts:
+        assert part in str(caught.value), f"{part!r} is not in: {caught.value}"
+
+
+@pytest.mark.parametrize(
+    ("act", "parts"),
+    [
+        (lambda: bids().select("auction", "prize"), ("prize", "price")),
+        (lambda: bids().filter("prise > 3"), ("prise", "prise > 3", "auction, price, channel, at")),
+        (lambda: bids().key_by("seller"), ("seller", "auction")),
+        (lambda: bids().window(tumbling("1 s")).aggregate("max(prize)"), ("prize",)),
+        (lambda: bids().filter("channel + 1 > 2"), ("channel + 1", "string", "int")),
+        (lambda: bids().filter("price"), ("price", "bool")),
+        (lambda: bids().filter("price >"), ("price >",)),
+        (lambda: bids().select("frobnicate(price)"), ("frobnicate",)),
+        (lambda: bids().window(tumbling("1 s")).aggregate("median_of(price)"), ("median_of", "max")),
+    ],
+)
+def test_expressions_name_what_is_wrong(act: Callable[[], Any], parts: tuple[str, ...]) -> None:
+    said(act, ExpressionError, *parts)
+
+
+class Quiet(Function):
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        pass
+
+
+def two_of_one_name() -> None:
+    app = App("app")
+    bids(app).filter("price > 1", name="cheap")
+    app.stream("bids").filter("price > 2", name="cheap")
+
+
+def other_app() -> None:
+    bids().union(bids(App("other")))
+
+
+@pytest.mark.parametrize(
+    ("act", "parts"),
+    [
+        (two_of_one_name, ("two functions named 'cheap'", "name=")),
+        (lambda: tumbling("-10 seconds"), ("tumbling", "-10 seconds", "positive")),
+        (lambda: tumbling("0 s"), ("longer than zero",)),
+        (lambda: tumbling("ten seconds"), ("ten seconds", "10 seconds")),
+        (lambda: hopping("10 s", "20 s"), ("slide", "longer than its size")),
+        (lambda: session("-1 s"), ("gap", "positive")),
+        (lambda: bids().key_by("auction").window(tumbling("1 s")).allowed_lateness("-1 s"), ("lateness", "-1 s")),
+        (lambda: bids(time=None).window(tumbling("1 s")), ("event time", "bids", "time=")),
+        (lambda: bids().select("price").window(tumbling("1 s")), ("event time", "select")),
+        (lambda: bids().top(1, by="price"), ("window_start", ".window(")),
+        (lambda: bids().window(tumbling("1 s")).top(0, by="price"), ("at least one row",)),
+        (lambda: bids().window(span("at", "price")), ("span", "price", "int64")),
+        (lambda: bids().key_by(), ("key_by", "no column")),
+        (lambda: bids().select(), ("no expressions",)),
+        (lambda: bids().map(5), ("map", "int")),
+        (lambda: bids().map(lambda b: 1 / 0), ("ZeroDivisionError", "schema=")),
+        (lambda: bids().map(lambda b: 5, name="five"), ("five", "schema=")),
+        (lambda: bids().apply(len, "n bigint"), ("stretto.Function", "map")),
+        (lambda: bids().apply(Quiet(), "n bigint").output("late"), ("no output 'late'", "none")),
+        (lambda: bids().union(bids(App("app"), "more").select("price")), ("different apps",)),
+        (other_app, ("different apps",)),
+        (lambda: bids().window(tumbling("1 s")).aggregate("count(*)", parallelism=3), ("one partition", "key_by")),
+        (lambda: bids().filter("price > 1", parallelism=0), ("parallelism", "at least 1")),
+        (lambda: App("a/b"), ("'a/b'", "without '/'")),
+        (lambda: App("a", engine="turbo"), ("turbo", "microbatch")),
+        (lambda: App("a").source("s", [1, 2]), ("not a source", "list")),  # type: ignore[arg-type]
+        (lambda: bids(time="price"), ("must be a timestamp", "price", "int64")),
+        (lambda: App("a").stream("nope"), ("no stream 'nope'",)),
+        (lambda: objective(throughput=1.5), ("juice", "1.5")),
+        (lambda: objective(latency="-5 ms"), ("latency objective", "-5 ms")),
+        (lambda: objective(percentile=0), ("percentile",)),
+        (lambda: bids().key_by("auction").window(tumbling("1 s")).aggregate("max(price) AS m", m="min(price)"), ("m",)),
+    ],
+)
+def test_plans_name_what_is_wrong(act: Callable[[], Any], parts: tuple[str, ...]) -> None:
+    said(act, PlanError, *parts)
+
+
+def test_an_unknown_time_column_is_named() -> None:
+    said(lambda: bids(time="when"), ExpressionError, "when", "at")
+
+
+def test_a_stream_that_reaches_no_sink_is_named() -> None:
+    app = App("app")
+    stream = bids(app)
+    stream.sink(sinks.collect())
+    stream.filter("price > 1", name="lost")
+    said(app.plan, PlanError, "'lost'", "reaches no sink", ".sink(")
+
+
+def test_an_empty_app_says_so() -> None:
+    said(App("empty").plan, PlanError, "empty", "source")
+
+
+def test_a_cycle_is_shown() -> None:
+    """The verbs cannot make one; a plan that was put together by hand can."""
+    schema = pa.schema([("n", pa.int64())])
+    nodes = {
+        name: plan.UnionNode(name=name, inputs=(parent,), schema=schema) for name, parent in (("a", "b"), ("b", "a"))
+    }
+    said(lambda: checked("app", dict(nodes), objective()), PlanError, "cycle", "a -> b", "b -> a")
+
+
+def test_joins_name_the_columns_that_do_not_fit() -> None:
+    app = App("app")
+    left, right = bids(app), bids(app, "right")
+    said(lambda: left.join(right, on="auction = channel"), PlanError, "auction is int64", "channel is string")
+    said(lambda: left.join(right, on="auction = seller"), ExpressionError, "seller")
+    said(lambda: left.join(right, on="auction < price"), PlanError, "cannot be read", "auction < price")
+    said(lambda: left.interval_join(right, on="auction", lower="price", upper="at"), PlanError, "price", "timestamp")
+    said(lambda: left.window_join(right, on="auction"), PlanError, "window_join", "window_start")
+    said(lambda: left.union(right.select("price")), PlanError, "columns differ")
+
+
+def test_what_changes_cannot_be_filtered_or_joined() -> None:
+    totals = bids().key_by("auction").aggregate(total="sum(price)")
+    said(lambda: totals.filter("total > 5"), PlanError, "filter cannot follow", "auction")
+    said(lambda: totals.select("total"), PlanError, "drops a key", "auction")
+
+
+def test_a_user_aggregate_names_its_missing_column() -> None:
+    aggregate = UserAggregate(int, lambda a, rows: a, lambda a, b: a, lambda a: a, pa.int64(), ("prize",))
+    said(lambda: bids().key_by("auction").aggregate(aggregate), ExpressionError, "prize")
+
+
+def test_a_missing_file_is_named() -> None:
+    said(lambda: App("a").source("s", sources.parquet("/nowhere/bids.parquet")), SourceError, "/nowhere/bids.parquet")
