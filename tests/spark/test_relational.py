@@ -99,6 +99,14 @@ def test_hopping_count_and_top_with_ties(spark: SparkSession) -> None:
     assert len({row[1] for row in rows}) < len(rows), "no tie was tried"
 
 
+def test_a_window_over_windows_takes_them_by_their_last_microsecond(spark: SparkSession) -> None:
+    app = App("a")
+    counts = app.source("bids", bids(), time="t").window(tumbling("5 s")).aggregate(n="count(*)")
+    counts.window(tumbling("20 s")).aggregate(total="sum(n)").sink(CollectSink())
+    totals = Counter(t // (20 * SECOND) * 20 * SECOND for t, _, _ in BIDS)
+    assert answer(app, spark) == sorted((start, start + 20 * SECOND, n) for start, n in totals.items())
+
+
 def test_top_k_of_rows_breaks_ties_by_the_other_columns(spark: SparkSession) -> None:
     app = App("a")
     app.source("bids", bids(), time="t").window(tumbling("10 s")).top(2, "price", ties=False).sink(CollectSink())

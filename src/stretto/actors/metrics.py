@@ -110,25 +110,23 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
 
 
 def juice(functions: dict[str, FunctionMetrics]) -> float | None:
-    """The share of the sources' input that the sinks have processed (thesis equations 3.3 and 3.4).
+    """The share of the sources' input that was processed to the end (thesis equations 3.3 and 3.4), or None before any.
 
-    Functions come in topological order. Rows still under way count as not yet processed.
+    Functions come in topological order. A function's juice is the sum over its parents of the parent's juice times the
+    rows processed of the rows that the parent sent to all its children, so a fork splits the juice and a merge adds it
+    up again. A function that has sent nothing on counts as an end: what it filtered out was processed.
     """
-    spouts = [name for name, metrics in functions.items() if not metrics.executed_from and metrics.sent_to]
-    sinks = [name for name, metrics in functions.items() if not metrics.sent_to and metrics.executed_from]
-    if not spouts or not sinks:
+    spouts = [name for name, metrics in functions.items() if not metrics.messages_in and metrics.sent_to]
+    if not spouts:
         return None
     total = 0.0
     for spout in spouts:
         share = dict.fromkeys(functions, 0.0)
         share[spout] = 1.0
         for name, metrics in functions.items():
-            parents = [p for p in metrics.executed_from if p in functions and functions[p].sent_to.get(name)]
-            reached = [p for p in parents if share[p] > 0]
-            if reached:
-                done = sum(share[p] * min(1.0, metrics.executed_from[p] / functions[p].sent_to[name]) for p in reached)
-                # A fork sends every row to each branch; a join of branches must not count the source twice.
-                share[name] = done / len(reached)
-        reached_sinks = [share[s] for s in sinks if share[s] > 0]
-        total += sum(reached_sinks) / len(reached_sinks) if reached_sinks else 0.0
-    return total / len(spouts)
+            for parent, executed in metrics.executed_from.items():
+                sent = sum(functions[parent].sent_to.values()) if parent in functions else 0
+                if sent:
+                    share[name] += share[parent] * min(1.0, executed / sent)
+        total += sum(share[name] for name, metrics in functions.items() if not metrics.sent_to)
+    return min(1.0, total / len(spouts))

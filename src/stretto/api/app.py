@@ -117,7 +117,7 @@ class App:
         return plans.checked(self.name, self._nodes, self.slo)
 
     def explain(self, spark: SparkSession | None = None, workers: int | None = None) -> str:
-        """The plan, the engine and why, as text. `auto` needs the trigger time, which a Spark session lets it measure."""
+        """The plan, the engine and why, as text. `auto` needs the trigger time, measured with a Spark session."""
         from stretto.api.explain import explained
 
         trigger_s = None

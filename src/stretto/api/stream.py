@@ -56,7 +56,7 @@ class Stream:
     def select(
         self, *expressions: str, name: str | None = None, parallelism: int | None = None, **named: str
     ) -> Stream:
-        """Columns by Spark SQL expressions: `select("auction", "price * 2 AS double")` or `select(double="price * 2")`."""
+        """Columns by Spark SQL expressions: `select("auction", "price * 2 AS twice")` or `select(twice="2 * price")`"""
         texts = [*expressions, *(f"{text} AS `{alias}`" for alias, text in named.items())]
         if not texts:
             raise PlanError(

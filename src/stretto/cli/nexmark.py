@@ -1,20 +1,29 @@
-"""`stretto nexmark`: queries one after the other on one cluster, each compared with Spark SQL when asked."""
+"""`stretto nexmark` and `stretto demo`: queries in turn, or all at once, each compared with Spark SQL when asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
+from stretto.api.slo import objective
+from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import Workload
-from stretto.bench.nexmark.run import Bench, Outcome, Running, SparkAnswers, Status, exit_code, rows_expected, wait_for
-from stretto.cli.progress import Display, Watch, job_line, jobs_table, met, ms
-from stretto.cli.reporting import complain, errors, print_json
+from stretto.bench.nexmark.run import Bench, Outcome, Running, SparkAnswers, exit_code, rows_expected, wait_for
+from stretto.cli.outcomes import summary, tell
+from stretto.cli.progress import Display, Sample, Watch, jobs_line, jobs_table
+from stretto.cli.reporting import errors
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
+
+DEMO_QUERIES = ("q1", "q4", "q5", "q7", "q8", "q11")
+DEMO_EVENTS = 200_000
+DEMO_RATE = 10_000
+"""Events per second for each query: as fast as the events' own time passes, so that the windows close in real time."""
+DEMO_LATENCY = "500 ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,77 +38,72 @@ class Request:
     timeout_s: float | None = None
 
 
-def run_nexmark(request: Request) -> int:
-    """Run the queries and print what came out; returns the exit code."""
-    import time
+def demo_request(workers: int, events: int, json: bool) -> Request:
+    """Some queries of each sort, paced, with an objective for the latency."""
+    workload = Workload(NexmarkConfig(seed=7, events=events), rate=DEMO_RATE, slo=objective(latency=DEMO_LATENCY))
+    return Request(DEMO_QUERIES, workload, workers, verify=True, json=json, timeout_s=120.0)
 
+
+def run_in_turn(request: Request) -> int:
+    """Run the queries one after the other and print each outcome; returns the exit code."""
     console = errors if request.json else Console()
     outcomes: list[Outcome] = []
-    with ExitStack() as stack:
-        say(console, f"Starting Spark with {request.workers} workers ...", request.json)
-        spark = stack.enter_context(spark_session("stretto-nexmark", local_master(request.workers)))
-        cluster = stack.enter_context(Cluster.on_spark(spark, workers=request.workers))
-        answers = None
-        if request.verify:
-            answers = stack.enter_context(SparkAnswers(spark, request.workload.config))
-        bench = Bench(cluster, request.workload, answers)
+    with _bench(request, console) as bench:
         for query in request.queries:
             running = bench.start(query)
-            watch_all([running], console, quiet=request.json, timeout_s=request.timeout_s, clock=time.monotonic)
+            _watch([running], console, request)
             outcomes.append(bench.finish(running))
             tell(outcomes[-1], console, request.json)
-    if not request.json:
-        console.print(summary(outcomes))
-    return exit_code(outcomes)
+    return _end(outcomes, console, request)
 
 
-def watch_all(
-    running: Sequence[Running], console: Console, *, quiet: bool, timeout_s: float | None, clock: Callable[[], float]
-) -> None:
-    """Wait for queries, with live progress. `quiet` leaves the lines out where there is no terminal."""
+def run_at_once(request: Request) -> int:
+    """Run all queries side by side on the same workers, then judge each; returns the exit code."""
+    console = errors if request.json else Console()
+    outcomes: list[Outcome] = []
+    with _bench(request, console) as bench:
+        running = [bench.start(query) for query in request.queries]
+        _watch(running, console, request)
+        _say("Comparing each result with Spark SQL over the same events ...", console, request)
+        for one in running:
+            outcomes.append(bench.finish(one))
+            tell(outcomes[-1], console, request.json)
+    return _end(outcomes, console, request)
+
+
+@contextmanager
+def _bench(request: Request, console: Console) -> Iterator[Bench]:
+    master = local_master(request.workers)
+    _say(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...", console, request)
+    with spark_session("stretto-nexmark", master) as spark, Cluster.on_spark(spark, request.workers) as cluster:
+        if request.verify:
+            with SparkAnswers(spark, request.workload.config) as answers:
+                yield Bench(cluster, request.workload, answers)
+        else:
+            yield Bench(cluster, request.workload)
+
+
+def _watch(running: Sequence[Running], console: Console, request: Request) -> None:
+    """Wait for the queries, with progress; beside JSON only where somebody sees it."""
+    if request.json and not console.is_terminal:
+        wait_for(running, lambda: None, request.timeout_s)
+        return
     watches = [Watch(one.query, one.job, rows_expected(one)) for one in running if one.job is not None]
 
     def samples() -> list[Sample]:
-        return [watch.sample(clock()) for watch in watches]
+        now_s = time.monotonic()
+        return [watch.sample(now_s) for watch in watches]
 
-    if quiet and not console.is_terminal:
-        wait_for(running, lambda: None, timeout_s)
-        return
-    with Display(console, lambda: jobs_table(samples()), lambda: "\n".join(map(job_line, samples()))) as display:
-        wait_for(running, display.tick, timeout_s)
+    with Display(console, lambda: jobs_table(samples()), lambda: jobs_line(samples())) as display:
+        wait_for(running, display.tick, request.timeout_s)
 
 
-def tell(outcome: Outcome, console: Console, json: bool) -> None:
-    """One query's line; what is wrong with it goes to stderr."""
-    if json:
-        print_json(outcome.as_json())
-    else:
-        console.print(outcome_line(outcome), highlight=False)
-    for complaint in outcome.complaints():
-        complain(complaint)
+def _say(text: str, console: Console, request: Request) -> None:
+    if not request.json:
+        console.print(text, highlight=False)
 
 
-def outcome_line(outcome: Outcome) -> str:
-    if outcome.status is not Status.FINISHED:
-        return f"{outcome.query:<4} {outcome.status.value}"
-    return f"{outcome.query:<4} {outcome.rows:,} rows, {outcome.events_per_s:,.0f} events/s, {match_text(outcome.match)}"
-
-
-def summary(outcomes: Sequence[Outcome]) -> Table:
-    """The table at the end."""
-    table = Table(header_style="bold", caption=_caption(outcomes))
-    table.add_column("query")
-    table.add_column("rows", justify="right")
-    table.add_column("against Spark SQL")
-    for heading in ("events/s", "p50 ms", "p95 ms", "p99 ms", "max ms"):
-        table.add_column(heading, justify="right")
-    for outcome in outcomes:
-        finished = outcome.status is Status.FINISHED
-        table.add_row(
-            outcome.query,
-            f"{outcome.rows:,}" if outcome.rows is not None else "-",
-            match_text(outcome.match) if finished else f"[yellow]{outcome.status.value}[/]",
-            f"{outcome.events_per_s:,.0f}" if outcome.events_per_s is not None else "-",
-            *(ms(outcome.latency_ms.get(name)) for name in ("p50", "p95", "p99", "max")),
-        )
-    return table
+def _end(outcomes: Sequence[Outcome], console: Console, request: Request) -> int:
+    if not request.json:
+        console.print(summary(outcomes))
+    return exit_code(outcomes)

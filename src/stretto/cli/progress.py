@@ -1,4 +1,4 @@
-"""What a running job looks like: samples of its figures, drawn as a live table in a terminal or as plain lines elsewhere."""
+"""What a running job looks like: samples of its figures, as a live table in a terminal and as plain lines elsewhere."""
 
 from __future__ import annotations
 

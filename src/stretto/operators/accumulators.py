@@ -519,7 +519,7 @@ class Quantile(_Listed):
         last = len(values) - 1
         low, high = values[np.minimum(starts + below, last)], values[np.minimum(starts + above, last)]
         with np.errstate(invalid="ignore"):
-            between = (above - position) * low + (position - below) * high
+            between = low + (high - low) * (position - below)
         quantiles = np.where((below == above) | (low == high), low, between)
         return _cast(fixed_array(quantiles, pa.float64(), None if found.all() else found), self.result)
 

@@ -24,12 +24,13 @@ from stretto.coordinator import (
     AnnounceMembers,
     CloseRequested,
     FunctionShape,
+    JobStatus,
     StopRequested,
     SubmitRequested,
     WorkerEnded,
     WorkerExpected,
 )
-from stretto.errors import ClusterError, EngineError
+from stretto.errors import ClusterError, EngineError, InvariantError
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.protocol import COORDINATOR, Join, Member
 from stretto.runtime.code_store import CodeStore, local_modules
@@ -67,6 +68,7 @@ class Cluster:
         self._workers_wanted = workers
         self._members: tuple[Member, ...] = ()
         self._members_changed = threading.Condition()
+        self._ended: dict[str, str] = {}
         self._executions: dict[str, ActorExecution] = {}
         self._deployments: dict[str, Deployment] = {}
         self._digests: dict[str, str] = {}
@@ -75,7 +77,7 @@ class Cluster:
         self._closed = False
         self._trigger_s: float | None = None
         self._code = CodeStore(code_dir)
-        self._coordinator = CoordinatorLoop(self.id, _driver_address(spark), self._on_job, self._on_members)
+        self._coordinator = CoordinatorLoop(self.id, _driver_address(spark), self._on_job, self._on_members, self._on_failed)
         self._hosts: list[WorkerHost] = []
         self._driver_thread = threading.Thread(target=self._run_driver_worker, name="stretto-driver", daemon=True)
         try:
@@ -122,8 +124,10 @@ class Cluster:
         deadline = time.monotonic() + timeout_s
         with self._members_changed:
             while len(self._members) < workers + 1:
+                for member, reason in self._ended.items():
+                    raise ClusterError(f"worker {member} ended before it joined", reason, "Look at the executors' logs.")
                 left = deadline - time.monotonic()
-                if left <= 0 or not self._members_changed.wait(min(left, 1.0)) and self._all_hosts_ended():
+                if left <= 0 or (not self._members_changed.wait(min(left, 1.0)) and self._all_hosts_ended()):
                     joined = sum(1 for member in self._members if not member.on_driver)
                     raise ClusterError(
                         f"only {joined} of {workers} workers joined within {timeout_s:g} s",
@@ -159,6 +163,9 @@ class Cluster:
         transport.send(COORDINATOR, Join(membership(settings, transport, host)))
         try:
             loop.run()
+        except Exception as error:
+            log.exception("the driver's own worker failed")
+            self._on_worker_ended(settings.member, f"{type(error).__name__}: {error}")
         finally:
             transport.close()
 
@@ -189,6 +196,15 @@ class Cluster:
         if not self._closed:
             log.warning("worker %s ended: %s", member, reason)
             self._coordinator.request(WorkerEnded(member, reason))
+            with self._members_changed:
+                self._ended[member] = reason
+                self._members_changed.notify_all()
+
+    def _on_failed(self, error: Exception) -> None:
+        """The coordinator's loop is gone, so nothing else will end the jobs: whoever waits for one is told now."""
+        failed = InvariantError("the coordinator failed", f"{type(error).__name__}: {error}")
+        for execution in list(self._executions.values()):
+            execution.announce(JobStatus.FAILED, failed)
 
     def _on_members(self, change: AnnounceMembers) -> None:
         with self._members_changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import threading
@@ -22,6 +23,8 @@ from stretto.coordinator import (
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import Transport
 
+log = logging.getLogger("stretto.coordinator")
+
 POLL_MS = 250.0
 
 
@@ -34,17 +37,21 @@ class CoordinatorLoop:
         address: str,
         on_job: Callable[[AnnounceJob], None],
         on_members: Callable[[AnnounceMembers], None],
+        on_failed: Callable[[Exception], None],
     ) -> None:
         self.keys = KeyPair.new()
         self.machine = Coordinator()
         self.lock = threading.Lock()
         self._on_job = on_job
         self._on_members = on_members
+        self._on_failed = on_failed
         self._requests: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         self._expected: set[str] = set()
         self._stopping = threading.Event()
+        self._wake_lock = threading.Lock()
+        self._closed = False
         self.transport = Transport(cluster, "coordinator", self.keys, address)
         self.endpoint = self.transport.endpoint
         self.transport.watch(self._wake_read, self._drain_wakes)
@@ -54,18 +61,26 @@ class CoordinatorLoop:
         self._thread.start()
 
     def request(self, event: Event) -> None:
-        """Hand an event to the machine from another thread."""
+        """Hand an event to the machine from another thread; nobody hears it once the loop is closed."""
         self._requests.put(event)
-        os.write(self._wake_write, b"!")
+        self._wake()
 
     def close(self) -> None:
         """Stop the loop once what was requested has been handled."""
         self._stopping.set()
-        os.write(self._wake_write, b"!")
-        self._thread.join()
+        self._wake()
+        if self._thread.ident is not None:
+            self._thread.join()
         self.transport.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self._wake_lock:
+            self._closed = True
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+
+    def _wake(self) -> None:
+        with self._wake_lock:  # A closed descriptor's number may be a file of the user's by now.
+            if not self._closed:
+                os.write(self._wake_write, b"!")
 
     def _drain_wakes(self) -> None:
         try:
@@ -75,6 +90,13 @@ class CoordinatorLoop:
             return
 
     def _run(self) -> None:
+        try:
+            self._loop()
+        except Exception as error:
+            log.exception("the coordinator failed; its jobs are lost")
+            self._on_failed(error)
+
+    def _loop(self) -> None:
         while True:
             for sender, frame in self.transport.poll(POLL_MS):
                 self._tell(FrameArrived(sender, frame))

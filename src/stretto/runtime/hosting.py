@@ -19,6 +19,8 @@ from stretto.runtime.worker_process import WorkerSettings, host_worker
 
 log = logging.getLogger("stretto.hosting")
 
+LINE_CHARS_MAX = 300
+
 
 def slots_of(spark: SparkSession) -> int | None:
     """How many tasks Spark can run at once, or None when it can grow on demand or does not tell."""
@@ -92,7 +94,7 @@ class WorkerHost:
             reasons = context.parallelize([0], 1).mapPartitions(partial(_task, self._settings)).collect()
             reason = reasons[0] if reasons else "its task returned nothing"
         except Exception as error:
-            reason = f"its Spark task failed: {_first_line(error)}"
+            reason = f"its Spark task failed: {failure_line(error)}"
             log.debug("the Spark task of %s failed", self.member, exc_info=True)
         self._on_ended(self.member, reason)
 
@@ -106,9 +108,15 @@ def _task(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[str]:
     return host_worker(settings, rows)
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+def failure_line(error: Exception) -> str:
+    """The one line that says why a Spark job failed, out of the many that come with it.
+
+    It is the last line before Java's stack: Python's own message when there is one, else that of the lost task."""
+    text = str(error)
+    told = text.partition("most recent failure: ")[2] or text.removeprefix("An error occurred while calling ")
+    lines = [line.strip() for line in told.split("\n\tat ")[0].splitlines() if line.strip()]
+    line = re.sub(r"^(Lost task .*?\): |z:.*?: |: )", "", lines[-1]) if lines else ""
+    return line[:LINE_CHARS_MAX] or type(error).__name__
 
 
 def running_threads() -> list[str]:

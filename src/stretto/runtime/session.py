@@ -47,7 +47,6 @@ def start_spark(name: str, master: str) -> SparkSession:
         .appName(name)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
         .config("spark.sql.session.timeZone", "UTC")
     )

@@ -11,6 +11,7 @@ The row is taken out again just after the watermark is read, by a filter that th
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 import uuid
@@ -44,6 +45,7 @@ ROWS_PER_TASK_MIN = 8_192
 
 IDLE_READS_MAX = 1_000
 _IDLE_S = 0.01
+_LONG_AFTER_NS = 1 << 62
 
 _WATERMARK = "__stretto_watermark"
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -77,16 +79,16 @@ class _Stamping:
     def streamed(self) -> pa.Schema:
         return self.schema.append(pa.field(_WATERMARK, _TIMESTAMP)) if self.time else self.schema
 
-    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch in the node's schema, with its ingestion time if that is asked for."""
+    def rows(self, batch: pa.RecordBatch, stamp_us: int | None = None) -> pa.RecordBatch:
+        """The batch in the node's schema, with its ingestion time, by default now, if that is asked for."""
         if self.stamp is not None:
-            now = _times(np.full(batch.num_rows, time.time_ns() // 1000))
+            now = _times(np.full(batch.num_rows, stamp_us or time.time_ns() // 1000))
             batch = pa.RecordBatch.from_arrays([*batch.columns, now], names=[*batch.schema.names, self.stamp])
         return conform(batch, self.schema)
 
-    def stream_rows(self, batch: pa.RecordBatch, promise_us: int | None) -> pa.RecordBatch:
+    def stream_rows(self, batch: pa.RecordBatch, promise_us: int | None, stamp_us: int | None = None) -> pa.RecordBatch:
         """The same with the watermark that each row brings."""
-        rows = self.rows(batch)
+        rows = self.rows(batch, stamp_us)
         if self.time is None:
             return rows
         times = rows.column(self.time).cast(pa.int64())
@@ -154,7 +156,7 @@ def stream_frame(
     drain: str | None = None,
 ) -> DataFrame:
     """The source as a stream with its watermark. Each micro-batch reads it in at most `partitions` tasks. When the file
-    `drain` appears, the source ends where it is.
+    `drain` appears, the source ends where it is. `staging` is a path that is free to use.
 
     A source that can be read in the driver only, or is a static DataFrame, is first written to the directory `staging`,
     which Spark's executors must be able to read, and comes as one micro-batch. Rows with an event time before
@@ -168,7 +170,8 @@ def stream_frame(
     elif is_staged(node):
         frame = _staged(spark, node, stamping, staging)
     else:
-        frame = _positions_frame(spark, node, stamping, partitions, rows_per_trigger, drain)
+        plan = _Planning(node.name, partitions, rows_per_trigger, drain, staging if node.stamp is not None else None)
+        frame = _positions_frame(spark, node.source, stamping, plan)
     return _with_watermark(frame) if node.time is not None else frame
 
 
@@ -232,7 +235,8 @@ def _read_all(reader: SourceReader) -> Iterator[tuple[pa.RecordBatch, int | None
 
 
 def _read_until(reader: SourceReader, end: int | None) -> Iterator[tuple[pa.RecordBatch, int | None]]:
-    """Batches up to a position, or to the end, with the watermark after each. Waits are skipped: the clock jumps."""
+    """Batches up to a position, or to the end, with the watermark after each. No pace or pause is waited for: after the
+    first read, from which a reader may count, everything is long due."""
     now_ns, idle = time.time_ns(), 0
     while end is None or reader.position < end:
         before = reader.position
@@ -241,7 +245,7 @@ def _read_until(reader: SourceReader, end: int | None) -> Iterator[tuple[pa.Reco
             yield reading.batch, reading.watermark_us
         if reading.done:
             return
-        now_ns = max(now_ns + 1, reading.next_ns or 0)
+        now_ns = max(now_ns, _LONG_AFTER_NS, reading.next_ns or 0)
         idle = idle + 1 if reader.position == before and reading.next_ns is None else 0
         if idle:
             _wait_a_little(idle, reader)
@@ -258,15 +262,19 @@ def _wait_a_little(idle: int, reader: SourceReader) -> None:
 # The source as a Python Data Source
 
 
-def _positions_frame(
-    spark: SparkSession,
-    node: SourceNode,
-    stamping: _Stamping,
-    partitions: int,
-    rows_per_trigger: int,
-    drain: str | None,
-) -> DataFrame:
-    node_name, source, format_name = node.name, node.source, f"stretto-{uuid.uuid4().hex}"
+@dataclass(frozen=True, slots=True)
+class _Planning:
+    """How a source is cut into micro-batches. `stamps` is a file in which queries agree on the times of ingestion."""
+
+    name: str
+    partitions: int
+    rows_per_trigger: int
+    drain: str | None
+    stamps: str | None
+
+
+def _positions_frame(spark: SparkSession, source: Source, stamping: _Stamping, planning: _Planning) -> DataFrame:
+    format_name = f"stretto-{uuid.uuid4().hex}"
 
     class Positions(DataSource):
         """Made anew for each source, because a data source's options can only be text."""
@@ -279,7 +287,7 @@ def _positions_frame(
             return spark_schema(stamping.streamed)
 
         def streamReader(self, schema: StructType) -> PositionsReader:
-            return PositionsReader(node_name, source, stamping, partitions, rows_per_trigger, drain)
+            return PositionsReader(source, stamping, planning)
 
     with shipped_by_value(type(source)):
         spark.dataSource.register(Positions)
@@ -292,6 +300,7 @@ class _Stretch(InputPartition):
 
     start: int
     end: int
+    stamp_us: int
     is_end_row: bool = False
 
     def __post_init__(self) -> None:
@@ -299,85 +308,84 @@ class _Stretch(InputPartition):
 
 
 class PositionsReader(DataSourceStreamReader):
-    """Offsets name the source, the position, whether it is the end, and how many end rows came before it.
+    """Offsets name the source, the position, whether it is the end, how many end rows came before it, and when it was
+    planned. One copy plans in a process beside the driver, others read in tasks."""
 
-    One copy plans in a process beside the driver, others read in tasks."""
-
-    def __init__(
-        self,
-        name: str,
-        source: Source,
-        stamping: _Stamping,
-        partitions: int,
-        rows_per_trigger: int,
-        drain: str | None,
-    ) -> None:
-        self._name = name
+    def __init__(self, source: Source, stamping: _Stamping, planning: _Planning) -> None:
         self._source = source
         self._stamping = stamping
-        self._partitions = partitions
-        self._rows_per_trigger = rows_per_trigger
-        self._drain = drain
+        self._planning = planning
         self._planner: SourceReader | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._offset(0, False)
+        return self._offset(0, False, 0)
 
-    def _offset(self, position: int, ended: bool) -> dict[str, Any]:
+    def _offset(self, position: int, ended: bool, stamp_us: int) -> dict[str, Any]:
         end_rows = 1 if ended and self._stamping.time is not None else 0
-        return {"source": self._name, "position": position, "ended": ended, "end_rows": end_rows}
+        return {
+            "source": self._planning.name,
+            "position": position,
+            "ended": ended,
+            "end_rows": end_rows,
+            "stamp_us": stamp_us,
+        }
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadMaxRows(self._rows_per_trigger)
+        return ReadMaxRows(self._planning.rows_per_trigger)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if start["ended"]:
             return start
-        rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else self._rows_per_trigger
-        return self._offset(*self._ahead(start["position"], rows_max))
+        first, stamp_us = start["position"], start["stamp_us"]
+        rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else self._planning.rows_per_trigger
+        position, ended = self._ahead(first, rows_max)
+        if self._planning.stamps is not None and position > first:
+            agreed, stamp_us = _agreed(self._planning.stamps, first, position)
+            position, ended = agreed, ended and agreed == position
+        return self._offset(position, ended, stamp_us)
 
     def _ahead(self, start: int, rows_max: int) -> tuple[int, bool]:
         """How far the source can be read now, and whether it ends there."""
-        if self._drain is not None and os.path.exists(self._drain):
+        if self._planning.drain is not None and os.path.exists(self._planning.drain):
             return start, True
         now_ns = time.time_ns()
-        reader = self._at(start)
-        available = reader.available(now_ns)
-        if available is None or available <= start:
-            # Only a read can tell: there may be rows, a wait, or the end.
-            return self._probed(reader, now_ns, rows_max)
-        end = min(available, start + rows_max)
-        length = self._source.length(0, 1)
-        if length is None or end < length:
-            return end, False
-        reading = self._at(end).read(now_ns, 1)
-        return end, reading.done and not _has_rows(reading)
-
-    def _probed(self, reader: SourceReader, now_ns: int, rows_max: int) -> tuple[int, bool]:
-        stop = reader.position + rows_max
-        while reader.position < stop:
-            before = reader.position
-            reading = reader.read(now_ns, stop - before)
-            if reading.done:
-                return reader.position, True
-            if reader.position == before:
-                break
-        return reader.position, False
-
-    def _at(self, position: int) -> SourceReader:
         if self._planner is None:
             self._planner = self._source.reader(0, 1)
-        if self._planner.position != position:
-            self._planner.seek(position)
-        return self._planner
+        available = self._planner.available(now_ns)
+        if available is None or available <= start:
+            return self._read_ahead(self._planner, start, start + rows_max, now_ns)
+        end = min(available, start + rows_max)
+        length = self._source.length(0, 1)
+        return end, length is not None and end >= length and self._ends_at(end, now_ns)
+
+    def _read_ahead(self, reader: SourceReader, start: int, stop: int, now_ns: int) -> tuple[int, bool]:
+        """Only reading can tell: there may be rows, a wait, or the end. The planner's reader is never put back, because
+        a reader that paces itself counts from where it was put."""
+        while reader.position < stop:
+            before = reader.position
+            reading = reader.read(now_ns, min(ROWS_PER_READ, stop - before))
+            if reading.done:
+                return max(start, reader.position), True
+            if reader.position == before:
+                break
+        return max(start, reader.position), False
+
+    def _ends_at(self, position: int, now_ns: int) -> bool:
+        reader = self._source.reader(0, 1)
+        try:
+            reader.seek(position)
+            reading = reader.read(now_ns, 1)
+            return reading.done and not _has_rows(reading)
+        finally:
+            reader.close()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         first, last = start["position"], end["position"]
-        tasks = max(1, min(self._partitions, (last - first) // ROWS_PER_TASK_MIN))
+        tasks = max(1, min(self._planning.partitions, (last - first) // ROWS_PER_TASK_MIN))
         cuts = [first + (last - first) * number // tasks for number in range(tasks + 1)]
-        stretches = [_Stretch(one, other) for one, other in pairwise(cuts) if one < other]
+        stretches = [_Stretch(one, other, end["stamp_us"]) for one, other in pairwise(cuts) if one < other]
         if end["end_rows"] > start["end_rows"]:
-            stretches.append(_Stretch(last, last, is_end_row=True))
+            stretches.append(_Stretch(last, last, end["stamp_us"], is_end_row=True))
         return stretches
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -391,7 +399,7 @@ class PositionsReader(DataSourceStreamReader):
             if partition.start:
                 reader.seek(partition.start)
             for batch, promise in _read_until(reader, partition.end):
-                yield conform(self._stamping.stream_rows(batch, promise), wire)
+                yield conform(self._stamping.stream_rows(batch, promise, partition.stamp_us), wire)
             if reader.position < partition.end:
                 raise SourceError(
                     "a source is shorter than it was", f"it ends at {reader.position}, not {partition.end}"
@@ -402,6 +410,23 @@ class PositionsReader(DataSourceStreamReader):
     def stop(self) -> None:
         if self._planner is not None:
             self._planner.close()
+
+
+def _agreed(path: str, start: int, end: int) -> tuple[int, int]:
+    """The end and the ingestion time of the stretch after `start`: as the first query that came there noted them.
+
+    Several sinks are several queries, each of which reads the source for itself. All see the same rows with the same
+    times because the planners of all, which run beside the driver, write and read one list of "end time" lines."""
+    with open(path, "a+", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        for line in file:
+            noted_end, noted_us = map(int, line.split())
+            if noted_end > start:
+                return noted_end, noted_us
+        now_us = time.time_ns() // 1000
+        file.write(f"{end} {now_us}\n")
+        return end, now_us
 
 
 def _has_rows(reading: Reading) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from stretto.actors.deployment import Deployment
 from stretto.actors.instance import Errand, Instance
-from stretto.errors import StrettoError
+from stretto.errors import FunctionError, ProtocolError, StrettoError
 from stretto.operators.ends import SinkFunction
+from stretto.protocol import COORDINATOR, CriticalSent, Data, Failure, Report
 from stretto.runtime.failures import failure_of
 from stretto.runtime.transport import Transport
 from stretto.worker import (
@@ -36,6 +37,8 @@ log = logging.getLogger("stretto.worker")
 QUANTUM_NS = 1_000_000
 """How long runs may follow each other before the network is looked at."""
 IDLE_WAIT_MS = 200.0
+REFUSALS_EVERY_NS = 250_000_000
+"""How often the coordinator is told of what was refused here, if anything was."""
 
 
 class WorkerLoop:
@@ -54,12 +57,16 @@ class WorkerLoop:
         self._on_sink_opened = on_sink_opened
         self._pending: Run | None = None
         self._exiting: str | None = None
+        self._refusals_told = 0
+        self._refusals_due_ns = 0
 
     def run(self) -> str:
         """Go on until the machine exits; the reason is returned."""
         polled_ns = 0
         while self._exiting is None:
             now_ns = time.time_ns()
+            if now_ns >= self._refusals_due_ns:
+                self._tell_refusals(now_ns)
             run = self._pending
             if run is None:
                 arrivals = self._transport.poll(self._wait_ms(now_ns))
@@ -76,6 +83,14 @@ class WorkerLoop:
             self._pending = None
             self._execute(run)
         return self._exiting
+
+    def _tell_refusals(self, now_ns: int) -> None:
+        """Sockets refuse what the machine never sees, also while there is no job to report of."""
+        self._refusals_due_ns = now_ns + REFUSALS_EVERY_NS
+        count = self._transport.refusals.count
+        if count != self._refusals_told and self._machine.epoch:  # A member: before that nobody listens.
+            self._refusals_told = self._machine.refused = count
+            self._transport.send(COORDINATOR, Report("", {}, count))
 
     def _wait_ms(self, now_ns: int) -> float:
         deadline_ns = self._machine.next_deadline_ns()
@@ -101,8 +116,17 @@ class WorkerLoop:
         self._tell(event, now_ns)
 
     def _tell(self, event: Event, now_ns: int) -> None:
+        unsent: ProtocolError | None = None
         for effect in self._machine.handle(event, now_ns):
-            self._carry_out(effect)
+            if unsent is not None and isinstance(effect, Send) and isinstance(effect.frame, Data | CriticalSent):
+                continue  # What follows a message that was not sent would only be out of order.
+            try:
+                self._carry_out(effect)
+            except ProtocolError as error:
+                unsent = error
+        if unsent is not None and isinstance(event, Ran):
+            # Too long, or not plain data: the fault of this job's function, and no reason for the worker to end.
+            self._tell(CodeFailed(event.instance.address.job, _unsendable(unsent, event.instance)), now_ns)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -137,3 +161,8 @@ class WorkerLoop:
                 log.warning("closing %s: %s", instance.address, error)
             except Exception:
                 log.warning("closing %s failed", instance.address, exc_info=True)
+
+
+def _unsendable(error: ProtocolError, instance: Instance) -> Failure:
+    function = instance.address.function
+    return failure_of(FunctionError(f"function '{function}': {error.fact}", error.detail, error.fix), instance, None)

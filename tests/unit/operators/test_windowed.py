@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -157,14 +158,17 @@ def test_spans_with_one_end_and_different_starts_are_different_windows() -> None
 def test_memory_is_in_proportion_to_the_groups_not_to_the_rows() -> None:
     function = WindowAggregate(SCHEMA, ("k",), TIME, Tumbling(10**9), (COUNT,))
     driver = Driver(function)
-    names = pa.array([f"user{number % 50}" for number in range(4096)])
-    batch = pa.record_batch(
-        [names, pa.array(np.arange(4096)), pa.array(np.arange(4096)).cast(SCHEMA.field("t").type)], schema=SCHEMA
-    )
-    for _ in range(300):
-        function.process(batch, driver.ctx)
-    assert function.panes.rows < 40_000
-    assert len(driver.watermark(10**9)) == 50
+    names = pa.array([f"user{number % 50}" for number in range(100)])
+    times = pa.array(np.arange(100)).cast(SCHEMA.field("t").type)
+    batch = pa.record_batch([names, pa.array(np.arange(100)), times], schema=SCHEMA)
+    with (
+        patch("stretto.operators.panes.BUFFER_ROWS_MAX", 200),
+        patch("stretto.operators.panes.SMALL_RUN_ROWS_MAX", 100),
+    ):
+        for _ in range(300):
+            function.process(batch, driver.ctx)
+            assert function.panes.rows <= 200 + 100 + 2 * 50
+    assert driver.watermark(10**9)[0] == ("user0", 0, 10**9, 600)
     assert function.panes.rows == 0
 
 

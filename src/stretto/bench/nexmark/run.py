@@ -46,7 +46,9 @@ def chosen(names: Iterable[str]) -> list[str]:
         elif name in QUERIES:
             found[name] = None
         else:
-            raise UserError(f"there is no NEXMark query '{name}'", None, f"Choose all, or some of {', '.join(QUERIES)}.")
+            raise UserError(
+                f"there is no NEXMark query '{name}'", None, f"Choose all, or some of {', '.join(QUERIES)}."
+            )
     return list(found)
 
 

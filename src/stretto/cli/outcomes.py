@@ -1,0 +1,65 @@
+"""How the outcomes of NEXMark queries are shown: a line for each as it comes, complaints, and a table at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from stretto.bench.nexmark.events import stream_length
+from stretto.bench.nexmark.run import Outcome, Status
+from stretto.cli.progress import ms
+from stretto.cli.reporting import complain, print_json
+
+
+def tell(outcome: Outcome, console: Console, json: bool) -> None:
+    """One query's outcome on stdout; what is wrong with it goes to stderr."""
+    if json:
+        print_json(outcome.as_json())
+    else:
+        console.print(outcome_line(outcome), highlight=False)
+    for complaint in outcome.complaints():
+        complain(complaint)
+
+
+def outcome_line(outcome: Outcome) -> str:
+    if outcome.status is not Status.FINISHED:
+        return f"{outcome.query:<4} {outcome.status.value}"
+    return f"{outcome.query:<4} {outcome.rows:>9,} rows   {match_text(outcome.match)}"
+
+
+def match_text(match: bool | None) -> str:
+    if match is None:
+        return "not compared"
+    return "[green]equal row by row[/]" if match else "[bold red]DIFFERENT[/]"
+
+
+def summary(outcomes: Sequence[Outcome]) -> Table:
+    """The table at the end."""
+    table = Table(header_style="bold", title=_conditions(outcomes[0]), title_justify="left", title_style="")
+    table.add_column("query")
+    table.add_column("rows", justify="right")
+    table.add_column("against Spark SQL")
+    for heading in ("events/s", "p50 ms", "p95 ms", "p99 ms", "max ms"):
+        table.add_column(heading, justify="right")
+    for outcome in outcomes:
+        finished = outcome.status is Status.FINISHED
+        table.add_row(
+            outcome.query,
+            f"{outcome.rows:,}" if outcome.rows is not None else "-",
+            match_text(outcome.match) if finished else f"[yellow]{outcome.status.value}[/]",
+            f"{outcome.events_per_s:,.0f}" if outcome.events_per_s is not None else "-",
+            *(ms(outcome.latency_ms.get(name)) for name in ("p50", "p95", "p99", "max")),
+        )
+    return table
+
+
+def _conditions(outcome: Outcome) -> str:
+    config = outcome.workload.config
+    said = f"{stream_length(config):,} events, seed {config.seed}, {outcome.workers} workers"
+    if config.disorder_s:
+        said += f", out of order by up to {config.disorder_s:g} s"
+    if outcome.workload.rate:
+        said += f", at {outcome.workload.rate:,.0f} events/s"
+    return said

@@ -1,0 +1,146 @@
+"""`stretto run` and `stretto explain`: a user's own app on a cluster, or its plan as text."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from stretto.api.app import App
+from stretto.cli.loading import Loaded, load, made, needs_spark
+from stretto.cli.progress import Display, RateMeter, Watch, functions_table, job_line
+from stretto.cli.reporting import errors, print_json
+from stretto.runtime.cluster import Cluster
+from stretto.runtime.job import Job
+from stretto.runtime.session import local_master, spark_session
+
+POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Which app to run, where, and how to tell about it."""
+
+    target: str
+    workers: int
+    engine: str | None
+    master: str | None
+    json: bool
+    timeout_s: float | None
+    rows: int
+
+
+def run_app(request: RunRequest) -> None:
+    """Run an app to its end, or until the time is up, and print what its collecting sinks hold."""
+    found = load(request.target)
+    if not needs_spark(found):
+        made(found).plan()  # What is wrong with the plan is told before Spark starts.
+    # Sinks and callbacks may print; beside JSON that goes to stderr.
+    with redirect_stdout(sys.stderr) if request.json else nullcontext():
+        job, report = _run(found, request)
+    if request.json:
+        print_json(report)
+    else:
+        _print_results(job, request.rows, Console())
+
+
+def _run(found: Loaded, request: RunRequest) -> tuple[Job, dict[str, Any]]:
+    master = request.master or local_master(request.workers)
+    errors.print(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...", highlight=False)
+    with spark_session("stretto-run", master) as spark:
+        app = made(found, spark)
+        with Cluster.on_spark(spark, workers=request.workers) as cluster:
+            job = cluster.submit(app, engine=request.engine)
+            errors.print(f"{job.name} runs on {job.engine.value}: {job.why}", highlight=False)
+            with _stopped_on_interrupt(job):
+                _watch(job, request.timeout_s)
+            job.wait(0)
+            return job, report(job, len(cluster.workers), str(spark.sparkContext.applicationId))
+
+
+@contextmanager
+def _stopped_on_interrupt(job: Job) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors.print(f"Stopping {job.name} ...", highlight=False)
+        job.stop(timeout=10.0)
+        raise
+
+
+def _watch(job: Job, timeout_s: float | None) -> None:
+    """Wait for the end with live progress; when the time is up, let the sources end where they are."""
+    watch = Watch(job.name, job)
+    meters: dict[str, RateMeter] = {}
+
+    def table() -> Table:
+        now_s = time.monotonic()
+        sample = watch.sample(now_s)
+        functions = sample.metrics.functions
+        rates = {name: meters.setdefault(name, RateMeter()).rate(f.rows_in, now_s) for name, f in functions.items()}
+        return functions_table(sample, rates)
+
+    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    with Display(errors, table, lambda: job_line(watch.sample(time.monotonic()))) as display:
+        while not job.status.ended:
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                job.stop(drain=True)
+                return
+            time.sleep(POLL_S)
+            display.tick()
+
+
+def report(job: Job, workers: int, spark_app_id: str) -> dict[str, Any]:
+    """What `--json` prints of a job."""
+    return {
+        "app": job.plan.app,
+        "status": job.status.value,
+        "engine": job.engine.value,
+        "why": job.why,
+        "workers": workers,
+        "spark_app_id": spark_app_id,
+        "rows": {node.name: job.result(node.name).num_rows for node in job.plan.sinks if node.sink.collects},
+        "metrics": job.metrics().as_dict(),
+    }
+
+
+def _print_results(job: Job, limit: int, console: Console) -> None:
+    metrics = job.metrics()
+    for node in job.plan.sinks:
+        if node.sink.collects:
+            console.print(rows_table(node.name, job.result(node.name), limit))
+    console.print(
+        f"{job.name} {job.status.value}: {metrics.rows_in:,} rows in {metrics.elapsed_s:.2f} s "
+        f"({metrics.input_rate:,.0f} rows/s)",
+        highlight=False,
+    )
+
+
+def rows_table(name: str, rows: pa.Table, limit: int) -> Table:
+    """The first rows of a result."""
+    rest = rows.num_rows - limit
+    table = Table(title=f"{name}: {rows.num_rows:,} rows", title_justify="left", header_style="bold")
+    if rest > 0:
+        table.caption = f"and {rest:,} more rows (--rows shows more)"
+    for column in rows.column_names:
+        table.add_column(column)
+    for row in rows.slice(0, limit).to_pylist():
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    return table
+
+
+def explain_app(target: str, workers: int, measure: bool) -> str:
+    """The plan, the engine and why. Spark starts only to measure its trigger time, or when the app needs it."""
+    found = load(target)
+    if not measure and not needs_spark(found):
+        return made(found).explain(workers=workers)
+    with spark_session("stretto-explain", local_master(workers)) as spark:
+        app: App = made(found, spark)
+        return app.explain(spark if measure else None, workers=workers)

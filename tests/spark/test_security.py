@@ -1,0 +1,543 @@
+"""Strangers and impostors at the ports of a running cluster: nothing changes, and each attempt is counted and logged.
+
+The strangers know what anyone on the network could: ports, public keys, the cluster's id, the code. Impostors hold the
+key of one member and try to be, or to command, another. A job that runs meanwhile must give its exact answer, which
+comes from the generator and not from the code under test.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+import zmq
+from pyspark.sql import SparkSession
+
+from stretto import App, Cluster, Job
+from stretto.api.memory import CollectSink
+from stretto.bench.nexmark.events import NexmarkConfig
+from stretto.bench.nexmark.generator import generate
+from stretto.bench.nexmark.source import NexmarkSource
+from stretto.coordinator import JobStatus
+from stretto.errors import ClusterError
+from stretto.protocol import (
+    COORDINATOR,
+    CriticalSent,
+    Data,
+    Deploy,
+    Failed,
+    Failure,
+    Finished,
+    Frame,
+    Grant,
+    Heartbeat,
+    Join,
+    Leave,
+    Member,
+    Members,
+    OpenChannel,
+    Stop,
+)
+from stretto.actors.critical import EndOfInput
+from stretto.runtime.codec import encode
+from stretto.runtime.keys import KeyPair
+from stretto.runtime.transport import MAIN, Transport, dealer, routing_id
+
+EVENTS, RATE = 6_000, 4_000.0
+WAIT_S = 60.0
+SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string())])
+BATCH = pa.record_batch([pa.array([1, 2, 3]), pa.array(["x", "y", "z"])], schema=SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def cluster(spark: SparkSession) -> Iterator[Cluster]:
+    with Cluster.on_spark(spark, workers=2) as made:
+        yield made
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[Any]]:
+    made = zmq.Context()
+    yield made
+    made.destroy(linger=0)
+
+
+class Target:
+    """A port of the cluster, and the name under which its refusals are counted."""
+
+    def __init__(self, name: str, endpoint: str, public_key: str) -> None:
+        self.name, self.endpoint, self.public_key = name, endpoint, public_key
+        host, port = endpoint.removeprefix("tcp://").split(":")
+        self.address = (host, int(port))
+
+
+@pytest.fixture(params=["coordinator", "worker"])
+def target(request: pytest.FixtureRequest, cluster: Cluster) -> Target:
+    if request.param == "coordinator":
+        return Target(COORDINATOR, cluster._coordinator.endpoint, cluster._coordinator.keys.public)
+    worker = member(cluster, "w0~1")
+    return Target(worker.name, worker.endpoint, worker.public_key)
+
+
+def member(cluster: Cluster, name: str) -> Member:
+    return next(worker for worker in cluster.workers if worker.name == name)
+
+
+def keys_of(cluster: Cluster, name: str) -> KeyPair:
+    """The secret of a worker, as someone would have it who took over its process."""
+    return next(host for host in cluster._hosts if host.member == name)._settings.keys
+
+
+def bids_per_auction(name: str, events: int | None = EVENTS) -> App:
+    app = App(name, engine="actors", parallelism=2, batch_rows=50)
+    bids = app.source("bids", NexmarkSource("bid", NexmarkConfig(events=events), RATE, ["auction"], block=50))
+    bids.key_by("auction").aggregate("count(*) AS n").sink(CollectSink(), name="out")
+    return app
+
+
+def counted(job: Job) -> dict[int, int]:
+    result = job.result("out")
+    return dict(zip(result.column("auction").to_pylist(), result.column("n").to_pylist(), strict=True))
+
+
+@contextmanager
+def undisturbed(cluster: Cluster) -> Iterator[Job]:
+    """A job runs during the block, and afterwards has given exactly its answer on the same two processes."""
+    processes = {worker.name: worker.pid for worker in cluster.workers}
+    job = cluster.submit(bids_per_auction("meanwhile"))
+    yield job
+    assert job.wait(WAIT_S).status is JobStatus.FINISHED
+    expected = Counter(generate(NexmarkConfig(), "bid", 0, EVENTS, ["auction"]).column("auction").to_pylist())
+    assert counted(job) == expected
+    assert {worker.name: worker.pid for worker in cluster.workers} == processes
+
+
+def refusals_grow(
+    cluster: Cluster, target: Target, before: dict[str, int], eventually: Callable[..., Any], by: int = 1
+) -> None:
+    eventually(
+        lambda: cluster.refused.get(target.name, 0) >= before.get(target.name, 0) + by,
+        what=f"{by} more refusals of {target.name} than {before}",
+    )
+
+
+def test_a_cluster_that_nobody_disturbs_refuses_nothing(cluster: Cluster) -> None:
+    with undisturbed(cluster):
+        pass
+    assert set(cluster.refused) == {"w0~1", "w1~1", "driver~1", COORDINATOR}
+    assert set(cluster.refused.values()) == {0}
+
+
+def test_ports_are_open_on_loopback_only(cluster: Cluster) -> None:
+    endpoints = [cluster._coordinator.endpoint, *(worker.endpoint for worker in cluster.workers)]
+    assert all(endpoint.startswith("tcp://127.0.0.1:") for endpoint in endpoints)
+
+
+# Strangers.
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + bytes(32)
+GARBAGE = {
+    "text": b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+    "noise": bytes(range(7, 256)) * 4,
+    "a greeting and noise": GREETING + bytes(range(256)),
+    "a greeting and the header of an endless frame": GREETING + b"\x06" + (2**62).to_bytes(8, "big"),
+    "a pickle": pickle.dumps({"deploy": "now"}),
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
+def test_garbage_is_cut_off(
+    cluster: Cluster,
+    target: Target,
+    garbage: bytes,
+    eventually: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = cluster.refused
+    with undisturbed(cluster), socket.create_connection(target.address, timeout=10) as stranger:
+        stranger.sendall(garbage)
+        stranger.settimeout(10)
+        received = b""
+        try:
+            while chunk := stranger.recv(4096):
+                received += chunk
+        except ConnectionResetError:
+            pass  # Cut off, before all of the garbage was read.
+        assert len(received) <= 256, "at most a greeting is answered"
+        refusals_grow(cluster, target, before, eventually)
+    assert cluster.refused[target.name] == before[target.name] + 1
+
+
+def test_connections_that_say_nothing_are_counted_when_they_end(
+    cluster: Cluster, target: Target, eventually: Callable[..., Any]
+) -> None:
+    before = cluster.refused
+    with undisturbed(cluster):
+        for _ in range(5):
+            socket.create_connection(target.address, timeout=10).close()
+        refusals_grow(cluster, target, before, eventually, by=5)
+
+
+def test_a_key_of_ones_own_opens_nothing(
+    cluster: Cluster, target: Target, context: zmq.Context[Any], eventually: Callable[..., Any]
+) -> None:
+    before = cluster.refused
+    with undisturbed(cluster) as job:
+        identity = routing_id(cluster.id, "w1~1", MAIN)
+        stranger = dealer(context, target.endpoint, target.public_key, KeyPair.new(), identity)
+        for frame in (Leave(), Stop(job.name), Heartbeat()):
+            stranger.send_multipart(encode(frame))
+        refusals_grow(cluster, target, before, eventually)
+        assert not stranger.poll(0), "not even a heartbeat is answered"
+
+
+@pytest.mark.parametrize("mechanism", ["null", "plain"])
+def test_a_client_without_curve_gets_nothing(
+    cluster: Cluster, target: Target, mechanism: str, context: zmq.Context[Any], eventually: Callable[..., Any]
+) -> None:
+    before = cluster.refused
+    with undisturbed(cluster) as job:
+        stranger = context.socket(zmq.DEALER)
+        stranger.setsockopt(zmq.ROUTING_ID, routing_id(cluster.id, "w1~1", MAIN))
+        if mechanism == "plain":
+            stranger.plain_username, stranger.plain_password = b"stretto", b"stretto"
+        stranger.connect(target.endpoint)
+        for frame in (Leave(), Stop(job.name), Heartbeat()):
+            stranger.send_multipart(encode(frame))
+        refusals_grow(cluster, target, before, eventually)
+        assert not stranger.poll(0)
+
+
+def test_refusals_of_the_coordinator_are_logged(
+    cluster: Cluster, context: zmq.Context[Any], eventually: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster._coordinator.transport.refusals.reasons.clear()  # Only the first of a kind is a warning.
+    with caplog.at_level(logging.WARNING, "stretto.transport"):
+        loop = cluster._coordinator
+        dealer(context, loop.endpoint, loop.keys.public, KeyPair.new(), b"stranger").send_multipart(encode(Leave()))
+        eventually(lambda: "coordinator refused a connection with a key that is not this cluster's" in caplog.text)
+
+
+# Impostors: the key of w1, and names that are not w1's.
+
+
+def replayed(job: str) -> list[list[Any]]:
+    """Valid frames as they were once sent, each of which would do harm if it were believed."""
+    frames: list[Frame] = [
+        Stop(job),
+        Deploy(job, "0" * 64, {"bids": ["w0~1", "w1~1"]}),
+        Members(1_000_000, []),
+        Leave(),
+        Finished(job, "bids", 0),
+        Failed(job, Failure("UserError", "said an impostor")),
+        OpenChannel(1, job, "bids", 1, "bids.aggregate", 0, "in", SCHEMA.serialize().to_pybytes()),
+        Data(1, 1, 0, BATCH),
+        CriticalSent(1, 1, 0, EndOfInput()),
+        Grant(1, 1000),
+    ]
+    return [encode(frame) for frame in frames]
+
+
+IMPOSTORS = {
+    "another cluster": lambda cluster: routing_id("0badcafe", "w1~1", MAIN),
+    "a dead incarnation": lambda cluster: routing_id(cluster, "w1~0", MAIN),
+    "an incarnation to come": lambda cluster: routing_id(cluster, "w1~2", MAIN),
+    "another worker": lambda cluster: routing_id(cluster, "w0~1", MAIN),
+    "the driver's worker": lambda cluster: routing_id(cluster, "driver~1", MAIN),
+    "the coordinator": lambda cluster: routing_id(cluster, COORDINATOR, MAIN),
+    "nobody": lambda cluster: b"\xff/\xfe",
+}
+
+
+@pytest.mark.parametrize("named", IMPOSTORS.values(), ids=IMPOSTORS.keys())
+def test_a_member_cannot_speak_for_others(
+    cluster: Cluster,
+    target: Target,
+    named: Callable[[str], bytes],
+    context: zmq.Context[Any],
+    eventually: Callable[..., Any],
+) -> None:
+    before = cluster.refused
+    with undisturbed(cluster) as job:
+        eventually(lambda: job.status is JobStatus.RUNNING)
+        impostor = dealer(context, target.endpoint, target.public_key, keys_of(cluster, "w1~1"), named(cluster.id))
+        frames = replayed(job.name)
+        for parts in frames:
+            impostor.send_multipart(parts)
+        refusals_grow(cluster, target, before, eventually, by=len(frames))
+    assert cluster.refused[target.name] == before[target.name] + len(frames)
+
+
+def test_a_member_cannot_command_another_worker(
+    cluster: Cluster, context: zmq.Context[Any], eventually: Callable[..., Any]
+) -> None:
+    """In its own name, but with what only the coordinator may say."""
+    before = cluster.refused
+    worker = member(cluster, "w0~1")
+    target = Target(worker.name, worker.endpoint, worker.public_key)
+    with undisturbed(cluster) as job:
+        identity = routing_id(cluster.id, "w1~1", MAIN)
+        usurper = dealer(context, target.endpoint, target.public_key, keys_of(cluster, "w1~1"), identity)
+        commands = [Stop(job.name), Members(1_000_000, []), Leave(), Deploy(job.name, "0" * 64, {}), Heartbeat()]
+        for frame in commands:
+            usurper.send_multipart(encode(frame))
+        refusals_grow(cluster, target, before, eventually, by=len(commands))
+        assert not usurper.poll(0)
+
+
+# A legitimate member whose messages are broken.
+
+
+class Bomb:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (self.path,))
+
+
+def broken(fuse: Path) -> dict[str, list[bytes]]:
+    bomb = pickle.dumps(Bomb(fuse))
+    header = msgspec.msgpack.encode((10**6, 1, 0))
+    body = BATCH.serialize().to_pybytes()
+    critical = b"\x95" + msgspec.msgpack.encode("critical") + b"\x01\x01\x00\x93\xa1u\xa1x"
+    return {
+        "no kind": [b""],
+        "unknown kind": [b"z", b"\x80"],
+        "kind alone": [b"c"],
+        "no messagepack": [b"c", b"\xc1\xc1\xc1"],
+        "unknown tag": [b"c", msgspec.msgpack.encode({"type": "shutdown"})],
+        "wrong field": [b"c", msgspec.msgpack.encode({"type": "stop", "job": 7})],
+        "missing field": [b"c", msgspec.msgpack.encode({"type": "deploy", "job": "x"})],
+        "cut short": [b"c", bytes(encode(Finished("job", "function", 1))[1])[:-3]],
+        "too many parts": [*encode(Heartbeat()), b"and more"],
+        "endless list": [b"h", critical + b"\xdd\xff\xff\xff\xff"],
+        "deep nesting": [b"h", critical + b"\x91" * 100_000 + b"\xc0"],
+        "no schema": [b"c", msgspec.msgpack.encode(OpenChannel(1, "j", "f", 0, "g", 0, "in", b"nonsense"))],
+        "channel never opened": [b"d", msgspec.msgpack.encode((10**9, 1, 0)), body],
+        "no Arrow": [b"d", header, b"nonsense" * 10],
+        "empty Arrow": [b"d", header, b""],
+        "Arrow cut short": [b"d", header, body[:-40]],
+        "Arrow of another schema": [b"d", header, pa.record_batch({"a": ["text"] * 9}).serialize().to_pybytes()],
+        "a pickle": [bomb],
+        "a pickle as control": [b"c", bomb],
+        "a pickle as a batch": [b"d", header, bomb],
+    }
+
+
+def test_broken_messages_of_a_member_are_refused_and_never_unpickled(
+    cluster: Cluster, target: Target, tmp_path: Path, context: zmq.Context[Any], eventually: Callable[..., Any]
+) -> None:
+    before = cluster.refused
+    messages = broken(tmp_path / "exploded")
+    with undisturbed(cluster):
+        identity = routing_id(cluster.id, "w1~1", MAIN)
+        peer = dealer(context, target.endpoint, target.public_key, keys_of(cluster, "w1~1"), identity)
+        opening = OpenChannel(10**6, "no such job", "f", 0, "g", 0, "in", SCHEMA.serialize().to_pybytes())
+        peer.send_multipart(encode(opening))  # So that what follows on it is taken for a batch.
+        for parts in messages.values():
+            peer.send_multipart(parts)
+        refusals_grow(cluster, target, before, eventually, by=len(messages))
+    assert not (tmp_path / "exploded").exists()
+    pickle.loads(pickle.dumps(Bomb(tmp_path / "exploded")))
+    assert (tmp_path / "exploded").exists(), "the bomb would have gone off"
+
+
+def test_frames_over_the_length_limit_are_refused(
+    cluster: Cluster, context: zmq.Context[Any], eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = cluster._coordinator
+    target = Target(COORDINATOR, loop.endpoint, loop.keys.public)
+    monkeypatch.setattr(loop.transport, "frame_bytes_max", 100_000)
+    before = cluster.refused
+    with undisturbed(cluster):
+        identity = routing_id(cluster.id, "w1~1", MAIN)
+        peer = dealer(context, target.endpoint, target.public_key, keys_of(cluster, "w1~1"), identity)
+        peer.send_multipart([b"c", bytes(100_001)])
+        refusals_grow(cluster, target, before, eventually)
+    assert "a frame of w1~1 that is longer than 100000 bytes" in loop.transport.refusals.reasons
+
+
+# A worker that is gone.
+
+
+def test_a_dead_incarnation_is_not_heard_any_more(
+    spark: SparkSession, context: zmq.Context[Any], eventually: Callable[..., Any]
+) -> None:
+    """Whoever has the key of a lost worker, and even a connection of it that stood before, changes nothing."""
+    with Cluster.on_spark(spark, workers=2) as cluster:
+        keys, identity = keys_of(cluster, "w1~1"), routing_id(cluster.id, "w1~1", MAIN)
+        loop, survivor = cluster._coordinator, member(cluster, "w0~1")
+        standing = dealer(context, loop.endpoint, loop.keys.public, keys, identity)
+        standing.send_multipart(encode(Heartbeat()))
+        assert standing.poll(10_000), "while w1 is a member, its heartbeats are answered"
+        standing.recv_multipart()
+
+        doomed = cluster.submit(bids_per_auction("doomed", events=None))
+        eventually(lambda: doomed.status is JobStatus.RUNNING)
+        os.kill(member(cluster, "w1~1").pid, signal.SIGKILL)
+        with pytest.raises(ClusterError, match="worker w1~1 was lost"):
+            doomed.wait(WAIT_S)
+
+        before = cluster.refused
+        job = cluster.submit(bids_per_auction("alive"))
+        late = dealer(context, survivor.endpoint, survivor.public_key, keys, identity)
+        back = Join(Member("w1~1", "tcp://127.0.0.1:1", keys.public, "127.0.0.1", 1))
+        frames = [back, Heartbeat(), Failed("alive", Failure("UserError", "said a ghost")), Finished("alive", "bids", 0)]
+        for frame in frames:
+            standing.send_multipart(encode(frame))
+        late.send_multipart(encode(Data(1, 1, 0, BATCH)))
+        eventually(lambda: cluster.refused[COORDINATOR] >= before[COORDINATOR] + len(frames))
+        eventually(lambda: cluster.refused["w0~1"] > before["w0~1"])
+        assert not standing.poll(0), "a ghost's heartbeat is not answered"
+        expected = Counter(generate(NexmarkConfig(), "bid", 0, EVENTS, ["auction"]).column("auction").to_pylist())
+        job.wait(WAIT_S)
+        assert counted(job) == expected
+        assert [worker.name for worker in cluster.workers] == ["w0~1"]
+
+
+# Transports alone, where more can be seen.
+
+
+class Pair:
+    """A server's transport and the keys of one member that it admits."""
+
+    def __init__(self, frame_bytes_max: int = 10_000) -> None:
+        self.keys = KeyPair.new()
+        self.peer = KeyPair.new()
+        self.server = Transport("c1", "w0~1", self.keys, "127.0.0.1", frame_bytes_max)
+        self.server.expect("w1~1", self.peer.public)
+
+    def received(self, until: Callable[[list[Any]], bool]) -> list[Any]:
+        """What arrives before the condition is true."""
+        found: list[Any] = []
+        deadline = time.monotonic() + 20
+        while not until(found):
+            assert time.monotonic() < deadline, f"only {found} arrived, {self.server.refusals.reasons} was refused"
+            found += self.server.poll(20)
+        return found
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    yield made
+    made.server.close()
+
+
+def test_over_long_frames_are_refused_or_cut_and_later_ones_arrive(
+    pair: Pair, context: zmq.Context[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    sender = dealer(context, pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
+    sender.send_multipart([b"c", bytes(10_001)])
+    pair.received(lambda _: pair.server.refusals.count == 1)
+    assert "w0~1 refused a frame of w1~1 that is longer than 10000 bytes" in caplog.text
+    sender.send_multipart([b"c", bytes(1_000_000)])  # The socket itself cuts this one off.
+    deadline = time.monotonic() + 20
+    arrivals: list[Any] = []
+    while not arrivals:
+        assert time.monotonic() < deadline
+        sender.send_multipart(encode(Heartbeat()))
+        arrivals = pair.server.poll(50)
+    assert all(arrival == ("w1~1", Heartbeat()) for arrival in arrivals)
+
+
+def test_recorded_bytes_of_a_valid_conversation_cannot_be_played_again(pair: Pair, context: zmq.Context[Any]) -> None:
+    host, port = pair.server.endpoint.removeprefix("tcp://").split(":")
+    recorded = bytearray()
+    with socket.create_server((host, 0)) as listener:
+        wire = threading.Thread(target=_record, args=(listener, (host, int(port)), recorded), daemon=True)
+        wire.start()
+        endpoint = f"tcp://{host}:{listener.getsockname()[1]}"
+        sender = dealer(context, endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
+        sender.send_multipart(encode(Grant(1, 5)))
+        assert pair.received(bool) == [("w1~1", Grant(1, 5))]
+        sender.close(linger=0)
+        wire.join(20)
+    refused = pair.server.refusals.count
+    assert len(recorded) > 200
+    with socket.create_connection((host, int(port)), timeout=10) as replay:
+        replay.sendall(recorded)
+        assert pair.received(lambda _: pair.server.refusals.count > refused) == []
+
+
+def _record(listener: socket.socket, to: tuple[str, int], recorded: bytearray) -> None:
+    """Stand between one client and the server, and keep what the client sends."""
+    client, _ = listener.accept()
+    server = socket.create_connection(to)
+
+    def back() -> None:
+        while data := server.recv(4096):
+            client.sendall(data)
+
+    returning = threading.Thread(target=back, daemon=True)
+    returning.start()
+    while data := client.recv(4096):
+        recorded += data
+        server.sendall(data)
+    server.shutdown(socket.SHUT_RDWR)
+    returning.join(20)
+    for end in (server, client):
+        end.close()
+
+
+def test_who_left_the_membership_is_cut_off(pair: Pair, context: zmq.Context[Any]) -> None:
+    sender = dealer(context, pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
+    sender.send_multipart(encode(Grant(1, 1)))
+    assert pair.received(bool) == [("w1~1", Grant(1, 1))]
+    pair.server.set_members([])
+    sender.send_multipart(encode(Grant(1, 2)))
+    assert pair.received(lambda _: pair.server.refusals.count == 1) == []
+    assert pair.server.refusals.reasons == {"a frame of 'w1~1', which is not a member": 1}
+
+
+def test_a_broken_frame_from_the_coordinator_is_refused_and_the_next_one_heard(pair: Pair) -> None:
+    worker = Transport("c1", "w1~1", pair.peer, "127.0.0.1")
+    try:
+        worker.connect_coordinator(pair.server.endpoint, pair.keys.public)
+        worker.send(COORDINATOR, Join(Member("w1~1", worker.endpoint, pair.peer.public, "127.0.0.1", 1)))
+        pair.received(bool)
+        pair.server._router.send_multipart([pair.server._routes["w1~1"], b"c", b"\xc1 broken"])
+        pair.server.send_routed("w1~1", Leave())
+        arrivals: list[Any] = []
+        deadline = time.monotonic() + 20
+        while not arrivals and time.monotonic() < deadline:
+            arrivals = worker.poll(50)
+        assert arrivals == [(COORDINATOR, Leave())]
+        assert worker.refusals.count == 1
+    finally:
+        worker.close()
+
+
+def test_a_member_cannot_take_over_anothers_connection(pair: Pair, context: zmq.Context[Any]) -> None:
+    """What the coordinator sends to w1 goes to the connection by which w1 joined, whoever else uses its name."""
+    other = KeyPair.new()
+    pair.server.expect("w2~1", other.public)
+    worker = dealer(context, pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
+    thief = dealer(context, pair.server.endpoint, pair.keys.public, other, routing_id("c1", "w1~1", MAIN))
+    joining = encode(Join(Member("w1~1", "tcp://127.0.0.1:1", pair.peer.public, "127.0.0.1", 1)))
+    thief.send_multipart(joining)
+    pair.received(lambda _: pair.server.refusals.count == 1)
+    worker.send_multipart(joining)
+    pair.received(bool)
+    thief.send_multipart(joining)
+    pair.received(lambda _: pair.server.refusals.count == 2)
+    pair.server.send_routed("w1~1", Leave())
+    assert worker.poll(10_000)
+    assert worker.recv_multipart() == encode(Leave())
+    assert not thief.poll(0)

@@ -1,0 +1,104 @@
+"""Juice by the thesis's own reasoning (3.3), and latency sketches that merge."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, juice, merged
+
+
+def function(executed: dict[str, int] | None = None, sent: dict[str, int] | None = None) -> FunctionMetrics:
+    return FunctionMetrics(messages_in=1 if executed else 0, executed_from=executed or {}, sent_to=sent or {})
+
+
+def test_juice_is_one_when_nothing_waits() -> None:
+    chain = {
+        "spout": function(sent={"map": 100}),
+        "map": function({"spout": 100}, {"sink": 7}),
+        "sink": function({"map": 7}),
+    }
+    assert juice(chain) == 1.0
+
+
+def test_juice_falls_with_what_waits_in_any_queue_of_the_path() -> None:
+    chain = {
+        "spout": function(sent={"map": 100}),
+        "map": function({"spout": 80}, {"sink": 40}),
+        "sink": function({"map": 30}),
+    }
+    assert juice(chain) == pytest.approx(0.8 * 0.75)
+
+
+def test_a_fork_splits_juice_and_a_merge_adds_it_up() -> None:
+    diamond = {
+        "spout": function(sent={"left": 100, "right": 100}),
+        "left": function({"spout": 100}, {"sink": 10}),
+        "right": function({"spout": 50}, {"sink": 50}),
+        "sink": function({"left": 10, "right": 50}),
+    }
+    assert juice(diamond) == pytest.approx(0.5 + 0.25)
+
+
+def test_juice_is_averaged_over_spouts() -> None:
+    join = {
+        "a": function(sent={"join": 10}),
+        "b": function(sent={"join": 1000}),
+        "join": function({"a": 10, "b": 500}, {"sink": 5}),
+        "sink": function({"join": 5}),
+    }
+    assert juice(join) == pytest.approx((1.0 + 0.5) / 2)
+
+
+def test_a_filter_that_drops_everything_has_processed_it() -> None:
+    assert juice({"spout": function(sent={"filter": 10}), "filter": function({"spout": 10})}) == 1.0
+
+
+def test_juice_is_unknown_before_the_first_row() -> None:
+    assert juice({"spout": function(), "sink": function()}) is None
+
+
+def test_merged_sketches_answer_like_one_over_all_values() -> None:
+    draws = random.Random(1)
+    values = [int(draws.lognormvariate(12, 2)) for _ in range(5_000)]
+    whole, parts = LatencySketch(), [LatencySketch() for _ in range(4)]
+    for index, value in enumerate(values):
+        whole.add(value, 1 + index % 3)
+        parts[index % 4].add(value, 1 + index % 3)
+    together = LatencySketch()
+    for part in parts:
+        wire = msgspec.msgpack.decode(msgspec.msgpack.encode(part.export()), type=SketchBins)
+        together.merge(wire)
+    assert together.percentiles() == pytest.approx(whole.percentiles())
+    assert together.count == whole.count
+    assert together.max_ms == max(values) / 1e6
+
+
+def test_quantiles_are_within_one_percent_of_the_exact_ones() -> None:
+    draws = random.Random(2)
+    values = sorted(draws.randint(1, 10**9) for _ in range(2_000))
+    sketch = LatencySketch()
+    for value in values:
+        sketch.add(value, 1)
+    for q in (0.5, 0.95, 0.99):
+        exact = values[int(q * (len(values) - 1))] / 1e6
+        assert sketch.quantile(q) == pytest.approx(exact, rel=0.011)
+    assert sketch.quantile(1.0) == pytest.approx(values[-1] / 1e6, rel=0.011)
+    assert sketch.max_ms == values[-1] / 1e6
+
+
+def test_an_empty_sketch_knows_nothing() -> None:
+    sketch = LatencySketch()
+    assert sketch.export() is None
+    assert sketch.percentiles() == {"p50": None, "p95": None, "p99": None, "max": None}
+
+
+def test_totals_of_instances_add_up() -> None:
+    one = FunctionMetrics(rows_in=1, rows_out=2, queued=3, executed_from={"a": 1}, counts={"late_rows": 2})
+    other = FunctionMetrics(rows_in=10, rows_out=20, queued=30, executed_from={"a": 5, "b": 7})
+    total = merged([one, other])
+    assert (total.rows_in, total.rows_out, total.queued, total.instances) == (11, 22, 33, 2)
+    assert total.executed_from == {"a": 6, "b": 7}
+    assert total.counts == {"late_rows": 2}

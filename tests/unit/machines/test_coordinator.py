@@ -1,0 +1,209 @@
+"""The coordinator machine, event by event: who is a member, where actors live, how jobs begin and end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stretto.coordinator import (
+    LOST_AFTER_NS,
+    AnnounceJob,
+    AnnounceMembers,
+    CloseRequested,
+    Coordinator,
+    Effect,
+    FrameArrived,
+    FunctionShape,
+    JobStatus,
+    Refuse,
+    Send,
+    StopRequested,
+    SubmitRequested,
+    Ticked,
+    WorkerEnded,
+    WorkerExpected,
+)
+from stretto.protocol import (
+    Deploy,
+    Drain,
+    Failed,
+    Failure,
+    Finished,
+    Heartbeat,
+    Join,
+    Leave,
+    Member,
+    Members,
+    Ready,
+    Start,
+    Stop,
+    Stopped,
+)
+
+SHAPES = (FunctionShape("source", 2, False), FunctionShape("count", 1, False), FunctionShape("sink", 1, True))
+
+
+def member(name: str) -> Member:
+    return Member(name, f"tcp://{name}", f"key of {name}", "host", 1, on_driver=name.startswith("driver"))
+
+
+def joined(*names: str, now_ns: int = 0) -> Coordinator:
+    coordinator = Coordinator()
+    for name in names:
+        coordinator.handle(WorkerExpected(name, f"key of {name}"), now_ns)
+        coordinator.handle(FrameArrived(name, Join(member(name))), now_ns)
+    return coordinator
+
+
+def of(kind: type[Any], effects: list[Effect]) -> list[Any]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def frames(kind: type[Any], effects: list[Effect]) -> dict[str, Any]:
+    return {send.to: send.frame for send in of(Send, effects) if isinstance(send.frame, kind)}
+
+
+def running(coordinator: Coordinator, job: str = "job") -> list[Effect]:
+    coordinator.handle(SubmitRequested(job, "digest", SHAPES), 0)
+    effects: list[Effect] = []
+    for name in coordinator.jobs[job].members:
+        effects += coordinator.handle(FrameArrived(name, Ready(job)), 0)
+    return effects
+
+
+def test_each_join_is_an_epoch_that_all_members_learn() -> None:
+    coordinator = joined("w0~1", "w1~1")
+    coordinator.handle(WorkerExpected("w2~1", "key of w2~1"), 0)
+    effects = coordinator.handle(FrameArrived("w2~1", Join(member("w2~1"))), 0)
+    assert coordinator.epoch == 3
+    told = frames(Members, effects)
+    assert sorted(told) == ["w0~1", "w1~1", "w2~1"]
+    assert {frame.epoch for frame in told.values()} == {3}
+    assert len(of(AnnounceMembers, effects)) == 1
+
+
+def test_nobody_joins_unasked_twice_or_under_another_key() -> None:
+    coordinator = joined("w0~1")
+    for sender, who in (("w9~1", member("w9~1")), ("w0~1", member("w0~1"))):
+        assert of(Refuse, coordinator.handle(FrameArrived(sender, Join(who)), 0))
+    coordinator.handle(WorkerExpected("w1~1", "another key"), 0)
+    assert of(Refuse, coordinator.handle(FrameArrived("w1~1", Join(member("w1~1"))), 0))
+    assert sorted(coordinator.members) == ["w0~1"]
+
+
+def test_frames_of_strangers_and_of_the_dead_change_nothing() -> None:
+    coordinator = joined("w0~1", "driver~1")
+    running(coordinator)
+    coordinator.handle(WorkerExpected("w1~1", "key of w1~1"), 0)
+    for frame in (Finished("job", "sink", 0), Failed("job", Failure("UserError", "x")), Stopped("job"), Heartbeat()):
+        assert of(Refuse, coordinator.handle(FrameArrived("w0~0", frame), 0))
+    assert coordinator.jobs["job"].status is JobStatus.RUNNING
+
+
+def test_partitions_spread_over_workers_and_pinned_functions_stay_on_the_driver() -> None:
+    coordinator = joined("w0~1", "w1~1", "driver~1")
+    effects = coordinator.handle(SubmitRequested("job", "digest", SHAPES), 0)
+    deployed = frames(Deploy, effects)
+    assert sorted(deployed) == ["driver~1", "w0~1", "w1~1"]
+    placement = deployed["w0~1"].placement
+    assert sorted(placement["source"]) == ["w0~1", "w1~1"]
+    assert placement["sink"] == ["driver~1"]
+
+
+def test_single_partitions_go_to_the_least_loaded_worker() -> None:
+    coordinator = joined("w0~1", "w1~1", "driver~1")
+    single = (FunctionShape("count", 1, False),)
+    homes = []
+    for index in range(4):
+        coordinator.handle(SubmitRequested(f"job{index}", "digest", single), 0)
+        homes += coordinator.jobs[f"job{index}"].placement["count"]
+    assert sorted(homes) == ["w0~1", "w0~1", "w1~1", "w1~1"]
+
+
+def test_sources_start_only_when_every_member_is_ready() -> None:
+    coordinator = joined("w0~1", "w1~1", "driver~1")
+    coordinator.handle(SubmitRequested("job", "digest", SHAPES), 0)
+    for name in ("w0~1", "driver~1"):
+        assert not frames(Start, coordinator.handle(FrameArrived(name, Ready("job")), 0))
+    effects = coordinator.handle(FrameArrived("w1~1", Ready("job")), 0)
+    assert sorted(frames(Start, effects)) == ["driver~1", "w0~1", "w1~1"]
+    assert of(AnnounceJob, effects) == [AnnounceJob("job", JobStatus.RUNNING)]
+
+
+def test_a_job_is_finished_when_its_last_actor_is() -> None:
+    coordinator = joined("w0~1", "w1~1", "driver~1")
+    running(coordinator)
+    for function, partition in (("source", 0), ("source", 1), ("count", 0)):
+        assert not coordinator.handle(FrameArrived("w0~1", Finished("job", function, partition)), 0)
+    effects = coordinator.handle(FrameArrived("driver~1", Finished("job", "sink", 0)), 0)
+    assert of(AnnounceJob, effects) == [AnnounceJob("job", JobStatus.FINISHED)]
+    assert len(frames(Stop, effects)) == 3
+
+
+def test_a_failure_ends_the_job_everywhere_and_leaves_the_others() -> None:
+    coordinator = joined("w0~1", "w1~1", "driver~1")
+    running(coordinator, "bad")
+    running(coordinator, "good")
+    failure = Failure("FunctionError", "it raised")
+    effects = coordinator.handle(FrameArrived("w0~1", Failed("bad", failure)), 0)
+    assert of(AnnounceJob, effects) == [AnnounceJob("bad", JobStatus.FAILED, failure)]
+    assert {frame.job for frame in frames(Stop, effects).values()} == {"bad"}
+    assert coordinator.jobs["good"].status is JobStatus.RUNNING
+    assert not coordinator.handle(FrameArrived("w1~1", Failed("bad", failure)), 0)
+
+
+def test_a_silent_worker_is_lost_and_a_heard_one_is_not() -> None:
+    coordinator = joined("w0~1", "w1~1", "driver~1")
+    running(coordinator)
+    coordinator.handle(FrameArrived("w1~1", Heartbeat()), LOST_AFTER_NS - 1)
+    assert coordinator.next_deadline_ns() == LOST_AFTER_NS
+    effects = coordinator.handle(Ticked(), LOST_AFTER_NS)
+    assert sorted(coordinator.members) == ["driver~1", "w1~1"]
+    (ended,) = of(AnnounceJob, effects)
+    assert ended.status is JobStatus.FAILED
+    assert "w0~1" in ended.failure.fact
+
+
+def test_a_worker_whose_task_ended_is_lost_at_once() -> None:
+    coordinator = joined("w0~1", "w1~1", "driver~1")
+    effects = coordinator.handle(WorkerEnded("w0~1", "killed"), 0)
+    assert sorted(frames(Members, effects)) == ["driver~1", "w1~1"]
+    assert not coordinator.handle(WorkerEnded("w0~1", "killed"), 0)
+
+
+def test_without_workers_a_submission_fails_with_a_reason() -> None:
+    coordinator = joined("driver~1")
+    (ended,) = of(AnnounceJob, coordinator.handle(SubmitRequested("job", "digest", SHAPES), 0))
+    assert ended.status is JobStatus.FAILED
+    assert "no worker left" in ended.failure.fact
+
+
+def test_stopping_waits_for_every_member_and_draining_asks_the_sources() -> None:
+    coordinator = joined("w0~1", "w1~1", "driver~1")
+    running(coordinator)
+    assert len(frames(Drain, coordinator.handle(StopRequested("job", drain=True), 0))) == 3
+    assert coordinator.jobs["job"].status is JobStatus.RUNNING
+    assert len(frames(Stop, coordinator.handle(StopRequested("job"), 0))) == 3
+    for name in ("w0~1", "w1~1"):
+        assert not coordinator.handle(FrameArrived(name, Stopped("job")), 0)
+    # The last one dies instead of answering: that is as good as an answer.
+    effects = coordinator.handle(WorkerEnded("driver~1", "killed"), 0)
+    assert AnnounceJob("job", JobStatus.STOPPED) in effects
+
+
+def test_closing_stops_all_jobs_and_sends_everyone_home() -> None:
+    coordinator = joined("w0~1", "driver~1")
+    running(coordinator)
+    effects = coordinator.handle(CloseRequested(), 0)
+    assert of(AnnounceJob, effects) == [AnnounceJob("job", JobStatus.STOPPED)]
+    assert sorted(frames(Leave, effects)) == ["driver~1", "w0~1"]
+    assert of(Refuse, coordinator.handle(FrameArrived("w7~1", Join(member("w7~1"))), 0))
+
+
+def test_only_ended_jobs_can_be_forgotten() -> None:
+    coordinator = joined("w0~1", "driver~1")
+    running(coordinator)
+    coordinator.forget("job")
+    assert "job" in coordinator.jobs
+    coordinator.handle(FrameArrived("w0~1", Failed("job", Failure("UserError", "x"))), 0)
+    coordinator.forget("job")
+    assert "job" not in coordinator.jobs

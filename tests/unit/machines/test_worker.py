@@ -1,0 +1,316 @@
+"""The worker machine, event by event: numbering, credits, membership, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stretto.actors.address import Address
+from stretto.actors.channel import CREDITS_PER_CHANNEL
+from stretto.actors.context import Clock, Context
+from stretto.actors.critical import EndOfInput, UserCritical, Watermark
+from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Rebalance, Stage
+from stretto.actors.function import Function
+from stretto.errors import FunctionError
+from stretto.protocol import (
+    COORDINATOR,
+    CriticalSent,
+    Data,
+    Deploy,
+    Failed,
+    Failure,
+    Finished,
+    Grant,
+    Leave,
+    Member,
+    Members,
+    OpenChannel,
+    Ready,
+    Start,
+    Stop,
+    Stopped,
+)
+from stretto.worker import (
+    CodeLoaded,
+    Effect,
+    Exit,
+    FrameArrived,
+    LoadCode,
+    Ran,
+    Refuse,
+    Run,
+    RunFailed,
+    Send,
+    Ticked,
+    Worker,
+)
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+def rows(*numbers: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64())], schema=SCHEMA)
+
+
+class Echo(Function):
+    """Sends on what it gets and notes everything it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        self.told.append((ctx.input, batch.column("n").to_pylist()))
+        ctx.send(batch)
+
+    def on_watermark(self, watermark_us: int, ctx: Context) -> None:
+        self.told.append(("watermark", watermark_us))
+
+    def on_timer(self, tag: Any, due: int, ctx: Context) -> None:
+        self.told.append(("timer", tag, due))
+
+    def on_critical(self, name: str, payload: Any, ctx: Context) -> None:
+        self.told.append(("critical", name, payload))
+        ctx.send_critical(name, payload)
+
+    def on_end(self, ctx: Context) -> None:
+        self.told.append("end")
+
+
+def deployment(echo: Function | None = None, targets: int = 1) -> Deployment:
+    """A middle function `echo` on this worker, fed by `up` and feeding `down`, both of them elsewhere."""
+    feed = Stage("up", SCHEMA, edges=[Edge("echo", "in", Rebalance())])
+    drain = Stage("echo", SCHEMA, edges=[Edge("down", "in", ByKey(("n",)))])
+    return Deployment(
+        "job",
+        {
+            "up": FunctionSpec("up", Echo(), 2, {"out": feed}),
+            "echo": FunctionSpec("echo", echo or Echo(), 1, {"out": drain}),
+            "down": FunctionSpec("down", Echo(), targets),
+        },
+    )
+
+
+class Bench:
+    """A worker `me~1` with its peers, driven by hand; runs are executed at once unless held."""
+
+    def __init__(self, echo: Function | None = None, targets: int = 1) -> None:
+        self.worker = Worker("me~1")
+        self.now_ns = 1_000_000_000
+        self.held: list[Run] = []
+        self.hold = False
+        names = ["me~1", "up~1", "down~1"]
+        self.tell(FrameArrived(COORDINATOR, Members(1, [Member(n, n, n, "h", 1) for n in names])))
+        placement = {"up": ["up~1", "up~1"], "echo": ["me~1"], "down": ["down~1"] * targets}
+        (load,) = self.tell(FrameArrived(COORDINATOR, Deploy("job", "digest", placement)))
+        assert load == LoadCode("job", "digest")
+        effects = self.tell(CodeLoaded("job", deployment(echo, targets)))
+        assert Send(COORDINATOR, Ready("job")) in effects
+        self.tell(FrameArrived(COORDINATOR, Start("job")))
+        for partition in range(2):
+            opening = OpenChannel(7 + partition, "job", "up", partition, "echo", 0, "in", b"")
+            self.tell(FrameArrived("up~1", opening))
+
+    def tell(self, event: Any) -> list[Effect]:
+        effects = self.worker.handle(event, self.now_ns)
+        self.worker.check_invariants()
+        collected = [effect for effect in effects if not isinstance(effect, Run)]
+        for effect in effects:
+            if isinstance(effect, Run):
+                if self.hold:
+                    self.held.append(effect)
+                else:
+                    collected += self.execute(effect)
+        return collected
+
+    def execute(self, run: Run) -> list[Effect]:
+        try:
+            outcome = run.instance.apply(run.work, self.now_ns)
+        except Exception as error:
+            return self.tell(RunFailed(run.instance, run.work, Failure("FunctionError", str(error))))
+        return self.tell(Ran(run.instance, run.work, outcome, 10))
+
+    def data(self, seq: int, *numbers: int, channel: int = 7) -> list[Effect]:
+        return self.tell(FrameArrived("up~1", Data(channel, seq, 5, rows(*numbers))))
+
+    def critical(self, seq: int, critical: Any, channel: int = 7) -> list[Effect]:
+        return self.tell(FrameArrived("up~1", CriticalSent(channel, seq, 5, critical)))
+
+    @property
+    def echo(self) -> Any:
+        return self.worker.jobs["job"].instances[Address("job", "echo", 0)].function
+
+
+def sent(effects: list[Effect], kind: type[Any]) -> list[Any]:
+    return [effect.frame for effect in effects if isinstance(effect, Send) and isinstance(effect.frame, kind)]
+
+
+def test_a_schema_goes_once_per_channel_ahead_of_its_first_message() -> None:
+    bench = Bench()
+    first = [e.frame for e in bench.data(1, 4) if isinstance(e, Send) and e.to == "down~1"]
+    assert [type(frame) for frame in first] == [OpenChannel, Data]
+    assert pa.ipc.read_schema(pa.py_buffer(first[0].schema)) == SCHEMA
+    second = [e.frame for e in bench.data(2, 5) if isinstance(e, Send) and e.to == "down~1"]
+    assert [type(frame) for frame in second] == [Data]
+    assert (first[1].seq, second[0].seq) == (1, 2)
+    assert second[0].arrived_ns == 5
+
+
+def test_a_gap_in_a_channel_fails_the_job_loudly() -> None:
+    bench = Bench()
+    bench.data(1, 4)
+    (failed,) = sent(bench.data(3, 6), Failed)
+    assert "lost its order" in failed.failure.fact
+    assert "job" not in bench.worker.jobs
+
+
+def test_a_sender_without_credits_waits_until_they_come_back() -> None:
+    bench = Bench()
+    for seq in range(1, CREDITS_PER_CHANNEL + 11):
+        bench.data(seq, seq)
+    assert len(bench.echo.told) == CREDITS_PER_CHANNEL
+    effects = bench.tell(FrameArrived("down~1", Grant(1, 4)))
+    assert len(sent(effects, Data)) == 4
+    assert len(bench.echo.told) == CREDITS_PER_CHANNEL + 4
+
+
+def test_credits_go_back_to_a_remote_sender_by_the_half_window() -> None:
+    bench = Bench()
+    grants = [grant for seq in range(1, CREDITS_PER_CHANNEL + 1) for grant in sent(bench.data(seq, 1), Grant)]
+    assert grants == [Grant(7, CREDITS_PER_CHANNEL // 2)] * 2
+
+
+def test_the_least_watermark_of_all_channels_counts() -> None:
+    bench = Bench()
+    bench.critical(1, Watermark(100))
+    assert bench.echo.told == []
+    effects = bench.critical(1, Watermark(70), channel=8)
+    assert bench.echo.told == [("watermark", 70)]
+    assert [frame.critical for frame in sent(effects, CriticalSent)] == [Watermark(70)]
+    bench.critical(2, Watermark(60), channel=8)
+    assert bench.echo.told == [("watermark", 70)]
+    bench.critical(3, Watermark(200), channel=8)
+    assert bench.echo.told[-1] == ("watermark", 100)
+
+
+def test_the_end_comes_when_every_channel_has_ended() -> None:
+    bench = Bench()
+    bench.critical(1, EndOfInput())
+    bench.data(1, 9, channel=8)
+    effects = bench.critical(2, EndOfInput(), channel=8)
+    assert bench.worker.jobs["job"].instances[Address("job", "echo", 0)].function.told[-1] == "end"
+    assert sent(effects, Finished) == [Finished("job", "echo", 0)]
+    assert [frame.critical for frame in sent(effects, CriticalSent)] == [EndOfInput()]
+
+
+def test_a_users_critical_message_keeps_its_place_in_the_order() -> None:
+    bench = Bench()
+    bench.hold = True
+    bench.data(1, 1)
+    bench.critical(2, UserCritical("flush", {"upto": 3}))
+    bench.data(3, 2)
+    bench.hold = False
+    effects = bench.execute(bench.held.pop())
+    assert bench.echo.told == [("in", [1]), ("critical", "flush", {"upto": 3}), ("in", [2])]
+    to_down = [type(e.frame) for e in effects if isinstance(e, Send) and e.to == "down~1"]
+    assert to_down == [OpenChannel, Data, CriticalSent, Data]
+
+
+def test_critical_messages_go_to_every_partition_downstream() -> None:
+    bench = Bench(targets=3)
+    bench.data(1, *range(50))
+    effects = bench.critical(2, UserCritical("flush"))
+    assert len(sent(effects, CriticalSent)) == 3
+
+
+class Timed(Echo):
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.set_timer(500, "event")
+        ctx.set_timer(400, "gone")
+        ctx.cancel_timer(400, "gone")
+        ctx.set_timer(ctx.now_ns + 1_000, "processing", Clock.PROCESSING)
+
+
+def test_timers_of_both_clocks_fire_when_due() -> None:
+    bench = Bench(Timed())
+    bench.data(1, 1)
+    assert bench.worker.next_deadline_ns() == bench.now_ns + 1_000
+    bench.now_ns += 1_000
+    bench.tell(Ticked())
+    assert bench.echo.told == [("timer", "processing", bench.now_ns)]
+    for channel in (7, 8):
+        bench.critical(2 if channel == 7 else 1, Watermark(600), channel)
+    assert bench.echo.told[1:] == [("timer", "event", 500), ("watermark", 600)]
+
+
+class Eager(Echo):
+    def open(self, ctx: Context) -> None:
+        ctx.send(rows(1))
+
+
+def test_a_function_that_sends_in_open_is_told_not_to() -> None:
+    with pytest.raises(AssertionError):
+        Bench(Eager())
+
+
+class Lost(Echo):
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.send(batch, "nowhere")
+
+
+def test_an_unknown_output_is_named() -> None:
+    bench = Bench(Lost())
+    (failed,) = sent(bench.data(1, 1), Failed)
+    assert "'nowhere'" in failed.failure.fact
+    assert "Declare" in failed.failure.fact
+    context = Context("job", "f", 0, 1, ("out",))
+    with pytest.raises(FunctionError, match="it has out"):
+        context.send(rows(1), "nowhere")
+
+
+def test_strangers_old_epochs_and_unknown_frames_are_refused() -> None:
+    bench = Bench()
+    before = bench.worker.refused
+    for event in (
+        FrameArrived("down~0", Data(1, 1, 0, rows(1))),
+        FrameArrived("other", Stop("job")),
+        FrameArrived(COORDINATOR, Members(1, [])),
+        FrameArrived("up~1", Ready("job")),
+        FrameArrived(COORDINATOR, Start("unknown")),
+    ):
+        effects = bench.tell(event)
+        assert [type(effect) for effect in effects if not isinstance(effect, Send)] == [Refuse]
+    assert bench.worker.refused == before + 5
+    assert "job" in bench.worker.jobs
+
+
+def test_frames_of_a_dropped_job_are_stale_not_hostile() -> None:
+    bench = Bench()
+    assert Send(COORDINATOR, Stopped("job")) in bench.tell(FrameArrived(COORDINATOR, Stop("job")))
+    before = bench.worker.refused
+    assert bench.data(1, 1) == []
+    assert bench.worker.refused == before
+    assert bench.worker.stale == 1
+
+
+def test_a_superseded_incarnation_leaves() -> None:
+    bench = Bench()
+    effects = bench.tell(FrameArrived(COORDINATOR, Members(2, [Member("me~2", "", "", "h", 1)])))
+    assert [type(effect) for effect in effects] == [Exit]
+
+
+def test_leaving_drops_all_jobs() -> None:
+    bench = Bench()
+    effects = bench.tell(FrameArrived(COORDINATOR, Leave()))
+    assert isinstance(effects[-1], Exit)
+    assert bench.worker.jobs == {}
+
+
+def test_a_run_of_a_job_that_was_dropped_meanwhile_is_forgotten() -> None:
+    bench = Bench()
+    bench.hold = True
+    bench.data(1, 1)
+    bench.tell(FrameArrived(COORDINATOR, Stop("job")))
+    assert bench.execute(bench.held.pop()) == []
+    assert not bench.worker.busy
