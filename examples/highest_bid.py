@@ -11,7 +11,7 @@ from stretto.bench.nexmark.source import NexmarkSource
 # 50,000 events, ten thousand a second: five seconds.
 BIDS = NexmarkSource("bid", NexmarkConfig(seed=7, events=50_000), rate=10_000)
 
-app = App("highest-bid", slo=objective(latency="500 ms"))
+app = App("highest-bid", engine="actors", slo=objective(latency="500 ms"))
 
 (
     app.source("bids", BIDS, time="dateTime")

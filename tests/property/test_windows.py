@@ -523,9 +523,8 @@ def best(rows: list[Row], k: int, descending: bool, ties: bool) -> list[Row]:
         values = [comparable(row["x"]) for row in rows]
         better = [sum(other > mine if descending else other < mine for other in values) for mine in values]
         return [row for row, count in zip(rows, better, strict=True) if count < k]
-    ordered = sorted(rows, key=lambda row: tuple(comparable(row[name]) for name in SCHEMA.names))
-    ordered.sort(key=lambda row: comparable(row["x"]), reverse=descending)
-    return ordered[:k]
+    columns = ("x", *SCHEMA.names)
+    return sorted(rows, key=lambda row: tuple(comparable(row[name]) for name in columns), reverse=descending)[:k]
 
 
 def canonical(rows: list[Row]) -> list[Any]:

@@ -27,6 +27,7 @@ import zmq
 from pyspark.sql import SparkSession
 
 from stretto import App, Cluster, Job
+from stretto.actors.critical import EndOfInput
 from stretto.api.memory import CollectSink
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.generator import generate
@@ -51,12 +52,11 @@ from stretto.protocol import (
     OpenChannel,
     Stop,
 )
-from stretto.actors.critical import EndOfInput
 from stretto.runtime.codec import encode
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import MAIN, Transport, dealer, routing_id
 
-EVENTS, RATE = 6_000, 4_000.0
+EVENTS, RATE = 3_000, 4_000.0
 WAIT_S = 60.0
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string())])
 BATCH = pa.record_batch([pa.array([1, 2, 3]), pa.array(["x", "y", "z"])], schema=SCHEMA)
@@ -68,11 +68,34 @@ def cluster(spark: SparkSession) -> Iterator[Cluster]:
         yield made
 
 
+class Outside:
+    """Sockets of someone who is not part of the cluster; all are closed after the test."""
+
+    def __init__(self) -> None:
+        self._context = zmq.Context()
+        self._sockets: list[Any] = []
+
+    def dealer(self, endpoint: str, server_key: str, keys: KeyPair, identity: bytes) -> Any:
+        self._sockets.append(dealer(self._context, endpoint, server_key, keys, identity))
+        return self._sockets[-1]
+
+    def plain(self, identity: bytes) -> Any:
+        """A socket without CURVE, not connected yet."""
+        self._sockets.append(self._context.socket(zmq.DEALER))
+        self._sockets[-1].setsockopt(zmq.ROUTING_ID, identity)
+        return self._sockets[-1]
+
+    def close(self) -> None:
+        for made in self._sockets:
+            made.close(linger=0)
+        self._context.term()
+
+
 @pytest.fixture
-def context() -> Iterator[zmq.Context[Any]]:
-    made = zmq.Context()
+def outside() -> Iterator[Outside]:
+    made = Outside()
     yield made
-    made.destroy(linger=0)
+    made.close()
 
 
 class Target:
@@ -164,7 +187,6 @@ def test_garbage_is_cut_off(
     target: Target,
     garbage: bytes,
     eventually: Callable[..., Any],
-    caplog: pytest.LogCaptureFixture,
 ) -> None:
     before = cluster.refused
     with undisturbed(cluster), socket.create_connection(target.address, timeout=10) as stranger:
@@ -192,12 +214,12 @@ def test_connections_that_say_nothing_are_counted_when_they_end(
 
 
 def test_a_key_of_ones_own_opens_nothing(
-    cluster: Cluster, target: Target, context: zmq.Context[Any], eventually: Callable[..., Any]
+    cluster: Cluster, target: Target, outside: Outside, eventually: Callable[..., Any]
 ) -> None:
     before = cluster.refused
     with undisturbed(cluster) as job:
         identity = routing_id(cluster.id, "w1~1", MAIN)
-        stranger = dealer(context, target.endpoint, target.public_key, KeyPair.new(), identity)
+        stranger = outside.dealer(target.endpoint, target.public_key, KeyPair.new(), identity)
         for frame in (Leave(), Stop(job.name), Heartbeat()):
             stranger.send_multipart(encode(frame))
         refusals_grow(cluster, target, before, eventually)
@@ -206,12 +228,11 @@ def test_a_key_of_ones_own_opens_nothing(
 
 @pytest.mark.parametrize("mechanism", ["null", "plain"])
 def test_a_client_without_curve_gets_nothing(
-    cluster: Cluster, target: Target, mechanism: str, context: zmq.Context[Any], eventually: Callable[..., Any]
+    cluster: Cluster, target: Target, mechanism: str, outside: Outside, eventually: Callable[..., Any]
 ) -> None:
     before = cluster.refused
     with undisturbed(cluster) as job:
-        stranger = context.socket(zmq.DEALER)
-        stranger.setsockopt(zmq.ROUTING_ID, routing_id(cluster.id, "w1~1", MAIN))
+        stranger = outside.plain(routing_id(cluster.id, "w1~1", MAIN))
         if mechanism == "plain":
             stranger.plain_username, stranger.plain_password = b"stretto", b"stretto"
         stranger.connect(target.endpoint)
@@ -222,12 +243,12 @@ def test_a_client_without_curve_gets_nothing(
 
 
 def test_refusals_of_the_coordinator_are_logged(
-    cluster: Cluster, context: zmq.Context[Any], eventually: Callable[..., Any], caplog: pytest.LogCaptureFixture
+    cluster: Cluster, outside: Outside, eventually: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster._coordinator.transport.refusals.reasons.clear()  # Only the first of a kind is a warning.
     with caplog.at_level(logging.WARNING, "stretto.transport"):
         loop = cluster._coordinator
-        dealer(context, loop.endpoint, loop.keys.public, KeyPair.new(), b"stranger").send_multipart(encode(Leave()))
+        outside.dealer(loop.endpoint, loop.keys.public, KeyPair.new(), b"stranger").send_multipart(encode(Leave()))
         eventually(lambda: "coordinator refused a connection with a key that is not this cluster's" in caplog.text)
 
 
@@ -267,13 +288,13 @@ def test_a_member_cannot_speak_for_others(
     cluster: Cluster,
     target: Target,
     named: Callable[[str], bytes],
-    context: zmq.Context[Any],
+    outside: Outside,
     eventually: Callable[..., Any],
 ) -> None:
     before = cluster.refused
     with undisturbed(cluster) as job:
         eventually(lambda: job.status is JobStatus.RUNNING)
-        impostor = dealer(context, target.endpoint, target.public_key, keys_of(cluster, "w1~1"), named(cluster.id))
+        impostor = outside.dealer(target.endpoint, target.public_key, keys_of(cluster, "w1~1"), named(cluster.id))
         frames = replayed(job.name)
         for parts in frames:
             impostor.send_multipart(parts)
@@ -282,7 +303,7 @@ def test_a_member_cannot_speak_for_others(
 
 
 def test_a_member_cannot_command_another_worker(
-    cluster: Cluster, context: zmq.Context[Any], eventually: Callable[..., Any]
+    cluster: Cluster, outside: Outside, eventually: Callable[..., Any]
 ) -> None:
     """In its own name, but with what only the coordinator may say."""
     before = cluster.refused
@@ -290,7 +311,7 @@ def test_a_member_cannot_command_another_worker(
     target = Target(worker.name, worker.endpoint, worker.public_key)
     with undisturbed(cluster) as job:
         identity = routing_id(cluster.id, "w1~1", MAIN)
-        usurper = dealer(context, target.endpoint, target.public_key, keys_of(cluster, "w1~1"), identity)
+        usurper = outside.dealer(target.endpoint, target.public_key, keys_of(cluster, "w1~1"), identity)
         commands = [Stop(job.name), Members(1_000_000, []), Leave(), Deploy(job.name, "0" * 64, {}), Heartbeat()]
         for frame in commands:
             usurper.send_multipart(encode(frame))
@@ -341,13 +362,13 @@ def broken(fuse: Path) -> dict[str, list[bytes]]:
 
 
 def test_broken_messages_of_a_member_are_refused_and_never_unpickled(
-    cluster: Cluster, target: Target, tmp_path: Path, context: zmq.Context[Any], eventually: Callable[..., Any]
+    cluster: Cluster, target: Target, tmp_path: Path, outside: Outside, eventually: Callable[..., Any]
 ) -> None:
     before = cluster.refused
     messages = broken(tmp_path / "exploded")
     with undisturbed(cluster):
         identity = routing_id(cluster.id, "w1~1", MAIN)
-        peer = dealer(context, target.endpoint, target.public_key, keys_of(cluster, "w1~1"), identity)
+        peer = outside.dealer(target.endpoint, target.public_key, keys_of(cluster, "w1~1"), identity)
         opening = OpenChannel(10**6, "no such job", "f", 0, "g", 0, "in", SCHEMA.serialize().to_pybytes())
         peer.send_multipart(encode(opening))  # So that what follows on it is taken for a batch.
         for parts in messages.values():
@@ -359,7 +380,7 @@ def test_broken_messages_of_a_member_are_refused_and_never_unpickled(
 
 
 def test_frames_over_the_length_limit_are_refused(
-    cluster: Cluster, context: zmq.Context[Any], eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, outside: Outside, eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = cluster._coordinator
     target = Target(COORDINATOR, loop.endpoint, loop.keys.public)
@@ -367,7 +388,7 @@ def test_frames_over_the_length_limit_are_refused(
     before = cluster.refused
     with undisturbed(cluster):
         identity = routing_id(cluster.id, "w1~1", MAIN)
-        peer = dealer(context, target.endpoint, target.public_key, keys_of(cluster, "w1~1"), identity)
+        peer = outside.dealer(target.endpoint, target.public_key, keys_of(cluster, "w1~1"), identity)
         peer.send_multipart([b"c", bytes(100_001)])
         refusals_grow(cluster, target, before, eventually)
     assert "a frame of w1~1 that is longer than 100000 bytes" in loop.transport.refusals.reasons
@@ -377,13 +398,13 @@ def test_frames_over_the_length_limit_are_refused(
 
 
 def test_a_dead_incarnation_is_not_heard_any_more(
-    spark: SparkSession, context: zmq.Context[Any], eventually: Callable[..., Any]
+    spark: SparkSession, outside: Outside, eventually: Callable[..., Any]
 ) -> None:
     """Whoever has the key of a lost worker, and even a connection of it that stood before, changes nothing."""
     with Cluster.on_spark(spark, workers=2) as cluster:
         keys, identity = keys_of(cluster, "w1~1"), routing_id(cluster.id, "w1~1", MAIN)
         loop, survivor = cluster._coordinator, member(cluster, "w0~1")
-        standing = dealer(context, loop.endpoint, loop.keys.public, keys, identity)
+        standing = outside.dealer(loop.endpoint, loop.keys.public, keys, identity)
         standing.send_multipart(encode(Heartbeat()))
         assert standing.poll(10_000), "while w1 is a member, its heartbeats are answered"
         standing.recv_multipart()
@@ -396,9 +417,14 @@ def test_a_dead_incarnation_is_not_heard_any_more(
 
         before = cluster.refused
         job = cluster.submit(bids_per_auction("alive"))
-        late = dealer(context, survivor.endpoint, survivor.public_key, keys, identity)
+        late = outside.dealer(survivor.endpoint, survivor.public_key, keys, identity)
         back = Join(Member("w1~1", "tcp://127.0.0.1:1", keys.public, "127.0.0.1", 1))
-        frames = [back, Heartbeat(), Failed("alive", Failure("UserError", "said a ghost")), Finished("alive", "bids", 0)]
+        frames = [
+            back,
+            Heartbeat(),
+            Failed("alive", Failure("UserError", "said a ghost")),
+            Finished("alive", "bids", 0),
+        ]
         for frame in frames:
             standing.send_multipart(encode(frame))
         late.send_multipart(encode(Data(1, 1, 0, BATCH)))
@@ -441,9 +467,9 @@ def pair() -> Iterator[Pair]:
 
 
 def test_over_long_frames_are_refused_or_cut_and_later_ones_arrive(
-    pair: Pair, context: zmq.Context[Any], caplog: pytest.LogCaptureFixture
+    pair: Pair, outside: Outside, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sender = dealer(context, pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
+    sender = outside.dealer(pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
     sender.send_multipart([b"c", bytes(10_001)])
     pair.received(lambda _: pair.server.refusals.count == 1)
     assert "w0~1 refused a frame of w1~1 that is longer than 10000 bytes" in caplog.text
@@ -457,14 +483,14 @@ def test_over_long_frames_are_refused_or_cut_and_later_ones_arrive(
     assert all(arrival == ("w1~1", Heartbeat()) for arrival in arrivals)
 
 
-def test_recorded_bytes_of_a_valid_conversation_cannot_be_played_again(pair: Pair, context: zmq.Context[Any]) -> None:
+def test_recorded_bytes_of_a_valid_conversation_cannot_be_played_again(pair: Pair, outside: Outside) -> None:
     host, port = pair.server.endpoint.removeprefix("tcp://").split(":")
     recorded = bytearray()
     with socket.create_server((host, 0)) as listener:
         wire = threading.Thread(target=_record, args=(listener, (host, int(port)), recorded), daemon=True)
         wire.start()
         endpoint = f"tcp://{host}:{listener.getsockname()[1]}"
-        sender = dealer(context, endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
+        sender = outside.dealer(endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
         sender.send_multipart(encode(Grant(1, 5)))
         assert pair.received(bool) == [("w1~1", Grant(1, 5))]
         sender.close(linger=0)
@@ -496,8 +522,8 @@ def _record(listener: socket.socket, to: tuple[str, int], recorded: bytearray) -
         end.close()
 
 
-def test_who_left_the_membership_is_cut_off(pair: Pair, context: zmq.Context[Any]) -> None:
-    sender = dealer(context, pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
+def test_who_left_the_membership_is_cut_off(pair: Pair, outside: Outside) -> None:
+    sender = outside.dealer(pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
     sender.send_multipart(encode(Grant(1, 1)))
     assert pair.received(bool) == [("w1~1", Grant(1, 1))]
     pair.server.set_members([])
@@ -524,12 +550,12 @@ def test_a_broken_frame_from_the_coordinator_is_refused_and_the_next_one_heard(p
         worker.close()
 
 
-def test_a_member_cannot_take_over_anothers_connection(pair: Pair, context: zmq.Context[Any]) -> None:
+def test_a_member_cannot_take_over_anothers_connection(pair: Pair, outside: Outside) -> None:
     """What the coordinator sends to w1 goes to the connection by which w1 joined, whoever else uses its name."""
     other = KeyPair.new()
     pair.server.expect("w2~1", other.public)
-    worker = dealer(context, pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
-    thief = dealer(context, pair.server.endpoint, pair.keys.public, other, routing_id("c1", "w1~1", MAIN))
+    worker = outside.dealer(pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
+    thief = outside.dealer(pair.server.endpoint, pair.keys.public, other, routing_id("c1", "w1~1", MAIN))
     joining = encode(Join(Member("w1~1", "tcp://127.0.0.1:1", pair.peer.public, "127.0.0.1", 1)))
     thief.send_multipart(joining)
     pair.received(lambda _: pair.server.refusals.count == 1)

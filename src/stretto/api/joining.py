@@ -112,4 +112,4 @@ def lower_offset_us(lower: str, time: EventTime, schema: pa.Schema) -> int | Non
     ]
     given = bound.evaluate(pa.RecordBatch.from_arrays(columns, schema=schema)).cast(pa.timestamp("us", tz="UTC"))
     offsets = {found - probe for found, probe in zip(given.cast(pa.int64()).to_pylist(), _PROBES_US, strict=True)}
-    return offsets.pop() - time.offset_us if len(offsets) == 1 else None
+    return offsets.pop() + time.offset_us if len(offsets) == 1 else None

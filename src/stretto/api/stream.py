@@ -278,7 +278,7 @@ class Stream:
         if window is None:
             for side in (self, right):
                 _needs_window_columns(side, "window_join")
-            return self._join(right, on, suffix, name, parallelism, time=EventTime("window_end", -1), windowed=True)
+            return self._join(right, on, suffix, name, parallelism, time=EventTime("window_end", 1), windowed=True)
         _no_sessions(window, "window_join", self.name)
         if isinstance(window, Span):
             raise PlanError(
@@ -292,7 +292,7 @@ class Stream:
             suffix,
             name,
             parallelism,
-            time=EventTime("window_end", -1),
+            time=EventTime("window_end", 1),
             windowed=True,
             window=window,
             left_time=left_time,
@@ -497,7 +497,8 @@ class WindowedStream:
             "window",
             name,
             schema=_distinct(schema, stream.name),
-            time=EventTime("window_end", -1),
+            # A session whose end the watermark has just reached may still grow, so it is sent one moment later.
+            time=EventTime("window_end", 0 if isinstance(self._window, Session) else 1),
             parallelism=_keyed_parallelism(parallelism, self._keys, stream.name),
             changes_by=keyed_by_window if self._lateness_us else None,
             keys=self._keys,
@@ -585,7 +586,7 @@ def _top(
         "top",
         name,
         schema=schema,
-        time=EventTime("window_end", -1),
+        time=EventTime("window_end", 1),
         keys=keys,
         window=window,
         order_by=compile_scalar(by, stream.schema),

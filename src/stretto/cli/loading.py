@@ -25,7 +25,8 @@ def load(target: str) -> Loaded:
     """The app, or the function that makes one, behind `module:name` (or `module`, which means `module:app`)."""
     module_name, _, name = target.partition(":")
     name = name or DEFAULT_NAME
-    if not module_name or not all(part.isidentifier() for part in module_name.split(".")):
+    is_name = all(part.isidentifier() for part in module_name.split("."))
+    if not is_name or module_name.endswith(".py"):
         raise UserError(f"'{module_name}' is not the name of a module", *_hint(module_name, name))
     module = _import(module_name)
     found: Any = module

@@ -32,7 +32,7 @@ def outcome_line(outcome: Outcome) -> str:
 def match_text(match: bool | None) -> str:
     if match is None:
         return "not compared"
-    return "[green]equal row by row[/]" if match else "[bold red]DIFFERENT[/]"
+    return "[green]equal[/]" if match else "[bold red]DIFFERENT[/]"
 
 
 def summary(outcomes: Sequence[Outcome]) -> Table:
@@ -40,7 +40,7 @@ def summary(outcomes: Sequence[Outcome]) -> Table:
     table = Table(header_style="bold", title=_conditions(outcomes[0]), title_justify="left", title_style="")
     table.add_column("query")
     table.add_column("rows", justify="right")
-    table.add_column("against Spark SQL")
+    table.add_column("Spark SQL")
     for heading in ("events/s", "p50 ms", "p95 ms", "p99 ms", "max ms"):
         table.add_column(heading, justify="right")
     for outcome in outcomes:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -35,8 +36,8 @@ STYLES = {
 class RateMeter:
     """Rows per second over the last seconds, from totals."""
 
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
+    def __init__(self, now_s: float) -> None:
+        self._seen: deque[tuple[float, int]] = deque([(now_s, 0)])
 
     def rate(self, total: int, now_s: float) -> float:
         self._seen.append((now_s, total))
@@ -66,7 +67,7 @@ class Watch:
         self._name = name
         self._job = job
         self._rows_total = rows_total
-        self._meter = RateMeter()
+        self._meter = RateMeter(time.monotonic())
 
     def sample(self, now_s: float) -> Sample:
         status, metrics = self._job.status, self._job.metrics()
@@ -118,19 +119,21 @@ class Display:
 
 
 def jobs_table(samples: Sequence[Sample]) -> Table:
-    """A row for each job."""
-    table = Table(title=None, header_style="bold")
+    """A row for each job, in 80 columns."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.caption = "latency in milliseconds; SLO: whether its objective is met"
     table.add_column("query")
-    table.add_column("status")
-    for heading in ("read", "rows/s", "results", "p50 ms", "p95 ms", "p99 ms"):
-        table.add_column(heading, justify="right")
-    table.add_column("objective")
+    table.add_column("status", min_width=9)
+    for heading in ("read", "done", "rows/s", "results", "p50", "p95", "p99"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("SLO")
     for sample in samples:
         latency = sample.metrics.latency_ms
         table.add_row(
             sample.name,
             f"[{STYLES[sample.status]}]{sample.status.value}[/]",
-            read_text(sample),
+            f"{sample.rows_in:,}",
+            done(sample),
             f"{sample.rate:,.0f}",
             f"{sample.rows_out:,}",
             *(ms(latency.get(name)) for name in ("p50", "p95", "p99")),
@@ -147,15 +150,15 @@ def jobs_line(samples: Sequence[Sample]) -> str:
 def job_line(sample: Sample) -> str:
     latency = sample.metrics.latency_ms
     return (
-        f"{sample.name:<6} {sample.status.value:<9} {read_text(sample):>14} rows read {sample.rate:>10,.0f}/s"
+        f"{sample.name:<6} {sample.status.value:<9} {sample.rows_in:>9,} {done(sample):>4} rows read {sample.rate:>10,.0f}/s"
         f" {sample.rows_out:>8,} results  latency ms p50 {ms(latency.get('p50'))} p95 {ms(latency.get('p95'))}"
         f" p99 {ms(latency.get('p99'))}"
     )
 
 
-def read_text(sample: Sample) -> str:
-    share = "" if sample.share is None else f" {sample.share:>4.0%}"
-    return f"{sample.rows_in:,}{share}"
+def done(sample: Sample) -> str:
+    """How far a job is, where that is known."""
+    return "" if sample.share is None else f"{sample.share:.0%}"
 
 
 # One job, function by function

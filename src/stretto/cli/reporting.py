@@ -40,6 +40,11 @@ def complain(message: str) -> None:
     errors.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+def note(message: str) -> None:
+    """Say on stderr what is going on."""
+    errors.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
 def print_json(line: Mapping[str, Any]) -> None:
     """One JSON object on one line of stdout."""
     print(json.dumps(line, default=str), flush=True)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from rich.table import Table
 from stretto.api.app import App
 from stretto.cli.loading import Loaded, load, made, needs_spark
 from stretto.cli.progress import Display, RateMeter, Watch, functions_table, job_line
-from stretto.cli.reporting import errors, print_json
+from stretto.cli.reporting import errors, note, print_json
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
 from stretto.runtime.session import local_master, spark_session
@@ -53,12 +54,12 @@ def run_app(request: RunRequest) -> None:
 
 def _run(found: Loaded, request: RunRequest) -> tuple[Job, dict[str, Any]]:
     master = request.master or local_master(request.workers)
-    errors.print(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...", highlight=False)
+    note(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...")
     with spark_session("stretto-run", master) as spark:
         app = made(found, spark)
         with Cluster.on_spark(spark, workers=request.workers) as cluster:
             job = cluster.submit(app, engine=request.engine)
-            errors.print(f"{job.name} runs on {job.engine.value}: {job.why}", highlight=False)
+            note(f"{job.name} runs on {job.engine.value}: {job.why}")
             with _stopped_on_interrupt(job):
                 _watch(job, request.timeout_s)
             job.wait(0)
@@ -70,13 +71,14 @@ def _stopped_on_interrupt(job: Job) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        errors.print(f"Stopping {job.name} ...", highlight=False)
+        note(f"Stopping {job.name} ...")
         job.stop(timeout=10.0)
         raise
 
 
 def _watch(job: Job, timeout_s: float | None) -> None:
     """Wait for the end with live progress; when the time is up, let the sources end where they are."""
+    began_s = time.monotonic()
     watch = Watch(job.name, job)
     meters: dict[str, RateMeter] = {}
 
@@ -84,10 +86,13 @@ def _watch(job: Job, timeout_s: float | None) -> None:
         now_s = time.monotonic()
         sample = watch.sample(now_s)
         functions = sample.metrics.functions
-        rates = {name: meters.setdefault(name, RateMeter()).rate(f.rows_in, now_s) for name, f in functions.items()}
+        rates = {
+            name: meters.setdefault(name, RateMeter(began_s)).rate(function.rows_in, now_s)
+            for name, function in functions.items()
+        }
         return functions_table(sample, rates)
 
-    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    deadline_s = None if timeout_s is None else began_s + timeout_s
     with Display(errors, table, lambda: job_line(watch.sample(time.monotonic()))) as display:
         while not job.status.ended:
             if deadline_s is not None and time.monotonic() >= deadline_s:
@@ -132,8 +137,16 @@ def rows_table(name: str, rows: pa.Table, limit: int) -> Table:
     for column in rows.column_names:
         table.add_column(column)
     for row in rows.slice(0, limit).to_pylist():
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
+        table.add_row(*map(_text, row.values()))
     return table
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(sep=" ")  # All times are in UTC.
+    return str(value)
 
 
 def explain_app(target: str, workers: int, measure: bool) -> str:

@@ -2,7 +2,7 @@
 
 The state keeps the rows that can still be among the best of their pane: whenever rows come together in a run, those
 that rank behind the k-th of their group go. With ties, SQL's rank() decides, so all rows that tie with the k-th stay;
-without, equal rows are told apart by all their columns, so that the order of arrival has no say.
+without, equal rows are told apart by all their columns in the same direction, so that the order of arrival has no say.
 """
 
 from __future__ import annotations
@@ -54,14 +54,12 @@ class Best:
     def rows(self, count: int, columns: list[Column], leading: Int64s | None) -> npt.NDArray[np.intp]:
         """The rows that stay, by `leading`, group and rank."""
         groups = group([columns[place] for place in self._keys], count, leading)
-        codes = order_codes(columns[-1])
-        if self._descending:
-            codes = ~codes
+        codes = self._codes(columns[-1])
         rows = self._ranked(groups, codes)
         if self._ties:
             return rows
         # Ties are few as a rule, so it is among the rows that are left that all columns are compared.
-        left = [order_codes(column.take(pa.array(rows))) for column in reversed(columns[:-1])]
+        left = [self._codes(column.take(pa.array(rows))) for column in reversed(columns[:-1])]
         order = np.lexsort((*left, codes[rows], groups.index[rows]))
         sizes = np.bincount(groups.index[rows], minlength=groups.count)
         place = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -77,6 +75,12 @@ class Best:
         last = groups.starts[:-1] + np.minimum(groups.sizes, self._k) - 1
         ordered = codes[order]
         return order[ordered <= np.repeat(ordered[last], groups.sizes)]
+
+
+    def _codes(self, column: Column) -> Int64s:
+        """Codes that ascend from the best; ties are broken in the same direction."""
+        codes = order_codes(column)
+        return ~codes if self._descending else codes
 
 
 class WindowTop(Function):

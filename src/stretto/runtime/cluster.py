@@ -7,6 +7,7 @@ import secrets
 import socket
 import threading
 import time
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,9 @@ class Cluster:
         self._closed = False
         self._trigger_s: float | None = None
         self._code = CodeStore(code_dir)
-        self._coordinator = CoordinatorLoop(self.id, _driver_address(spark), self._on_job, self._on_members, self._on_failed)
+        self._coordinator = CoordinatorLoop(
+            self.id, _driver_address(spark), self._on_job, self._on_members, self._on_failed
+        )
         self._hosts: list[WorkerHost] = []
         self._driver_thread = threading.Thread(target=self._run_driver_worker, name="stretto-driver", daemon=True)
         try:
@@ -115,7 +118,7 @@ class Cluster:
 
     def _start(self, workers: int, timeout_s: float) -> None:
         self._coordinator.start()
-        self._driver_settings = self._settings(DRIVER_MEMBER, on_driver=True)
+        self._driver_loop = self._make_driver_loop()
         self._driver_thread.start()
         for index in range(workers):
             host = WorkerHost(self.spark, self._settings(f"w{index}~1"), self._on_worker_ended)
@@ -125,7 +128,7 @@ class Cluster:
         with self._members_changed:
             while len(self._members) < workers + 1:
                 for member, reason in self._ended.items():
-                    raise ClusterError(f"worker {member} ended before it joined", reason, "Look at the executors' logs.")
+                    raise ClusterError(f"worker {member} ended at the start", reason, "Look at the executors' logs.")
                 left = deadline - time.monotonic()
                 if left <= 0 or (not self._members_changed.wait(min(left, 1.0)) and self._all_hosts_ended()):
                     joined = sum(1 for member in self._members if not member.on_driver)
@@ -151,23 +154,24 @@ class Cluster:
             on_driver,
         )
 
-    def _run_driver_worker(self) -> None:
+    def _make_driver_loop(self) -> WorkerLoop:
         """The driver hosts the ends that must be in its process: collecting, callbacks, DataFrames."""
-        settings = self._driver_settings
+        settings = self._settings(DRIVER_MEMBER, on_driver=True)
         host = _driver_address(self.spark)
         transport = Transport(self.id, settings.member, settings.keys, host)
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
-        loop = WorkerLoop(
-            Worker(settings.member), transport, lambda job, digest: self._deployments[job], self._on_sink_opened
-        )
         transport.send(COORDINATOR, Join(membership(settings, transport, host)))
+        machine = Worker(settings.member)
+        return WorkerLoop(machine, transport, lambda job, digest: self._deployments[job], self._on_sink_opened)
+
+    def _run_driver_worker(self) -> None:
         try:
-            loop.run()
+            self._driver_loop.run()
         except Exception as error:
             log.exception("the driver's own worker failed")
-            self._on_worker_ended(settings.member, f"{type(error).__name__}: {error}")
+            self._on_worker_ended(DRIVER_MEMBER, f"{type(error).__name__}: {error}")
         finally:
-            transport.close()
+            self._driver_loop.close()
 
     def close(self) -> None:
         """Stop all jobs, let the workers leave, and end everything that was started. May be called again."""
@@ -178,6 +182,10 @@ class Cluster:
             if not job.status.ended:
                 job.stop()
         self._coordinator.request(CloseRequested())
+        joined = {member.name for member in self._members}
+        for host in self._hosts:
+            if host.member not in joined:
+                host.cancel()  # Only members are told to leave; this one has not even started.
         deadline = time.monotonic() + LEAVE_TIMEOUT_S
         staying = [host for host in self._hosts if not host.join(max(0.0, deadline - time.monotonic()))]
         for host in staying:
@@ -186,7 +194,12 @@ class Cluster:
         for host in staying:
             host.join(LEAVE_TIMEOUT_S)
         if self._driver_thread.ident is not None:
+            if DRIVER_MEMBER not in joined:
+                self._driver_loop.stop()
             self._driver_thread.join(LEAVE_TIMEOUT_S)
+            if self._driver_thread.is_alive():
+                log.warning("a callback or a source in the driver still runs; its thread ends when it returns")
+                self._driver_loop.stop()
         self._coordinator.close()
         self._code.close()
 
@@ -255,7 +268,7 @@ class Cluster:
 
     def _submit_actors(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:
         deployment = lowered(plan, name, app.parallelism or self._workers_wanted, app.batch_rows)
-        digest = self._code.put(deployment, local_modules(_modules_of(plan)))
+        digest = self._code.put(_for_workers(deployment), local_modules(_modules_of(plan)))
         execution = ActorExecution(self, name, list(deployment.functions), plan)
         self._executions[name] = execution
         self._deployments[name] = deployment
@@ -331,6 +344,15 @@ class Cluster:
         return report(functions, order, elapsed_s, slo)
 
 
+def _for_workers(deployment: Deployment) -> Deployment:
+    """Without the functions that stay in the driver: a callback may refer to what cannot be pickled, such as a lock."""
+    functions = {
+        name: replace(spec, function=Function()) if spec.on_driver else spec
+        for name, spec in deployment.functions.items()
+    }
+    return replace(deployment, functions=functions)
+
+
 def _driver_address(spark: SparkSession) -> str:
     """Loopback in local mode; otherwise the address under which executors reach the driver."""
     if (spark.sparkContext.master or "").split("[")[0] == "local":
@@ -350,7 +372,8 @@ def _modules_of(plan: Plan) -> set[str]:
             case WindowAggregateNode(calls=calls):
                 for call in calls:
                     if isinstance(call, UserAggregate):
-                        found.update(getattr(f, "__module__", None) for f in (call.init, call.add, call.combine, call.finish))
+                        parts = (call.init, call.add, call.combine, call.finish)
+                        found.update(getattr(part, "__module__", None) for part in parts)
         for end in (getattr(node, "source", None), getattr(node, "sink", None)):
             if end is not None:
                 found.add(type(end).__module__)

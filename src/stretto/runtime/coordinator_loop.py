@@ -1,4 +1,4 @@
-"""Drives the coordinator machine in a thread of the driver: its mailbox, requests from the user's threads, the clock."""
+"""Drives the coordinator machine in a thread of the driver: its mailbox, requests from users' threads, the clock."""
 
 from __future__ import annotations
 

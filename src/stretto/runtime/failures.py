@@ -52,8 +52,7 @@ def error_of(failure: Failure) -> StrettoError:
         detail += f"\n{failure.traceback.rstrip()}"
     if failure.sample:
         detail += f"\n  the batch began with:\n{failure.sample}"
-    error = kind(failure.fact, detail or None, failure.fix)
-    return error
+    return kind(failure.fact, detail or None, failure.fix)
 
 
 def _user_traceback(cause: BaseException) -> str:

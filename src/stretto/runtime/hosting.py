@@ -1,4 +1,4 @@
-"""Hosting workers in Spark: one long-running task in a job of its own per worker, so that one can go without the others."""
+"""Hosting workers in Spark: one long-running task in a job of its own per worker, so that each can go alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -20,6 +21,8 @@ from stretto.runtime.worker_process import WorkerSettings, host_worker
 log = logging.getLogger("stretto.hosting")
 
 LINE_CHARS_MAX = 300
+REGISTER_TIMEOUT_S = 15.0
+REGISTER_POLL_S = 0.2
 
 
 def slots_of(spark: SparkSession) -> int | None:
@@ -34,7 +37,8 @@ def slots_of(spark: SparkSession) -> int | None:
             return 1
         return context.defaultParallelism if local.group(1) == "*" else int(local.group(1)) // per_task
     try:
-        return int(context._jsc.sc().schedulerBackend().totalCoreCount().get()) // per_task
+        # Of the executors that have registered; Py4J gives the AtomicInteger as a number.
+        return int(context._jsc.sc().schedulerBackend().totalCoreCount()) // per_task
     except Py4JError:
         return context.defaultParallelism // per_task
 
@@ -44,6 +48,10 @@ def check_slots(spark: SparkSession, workers: int) -> None:
     if workers < 1:
         raise ClusterError("a cluster needs at least one worker", f"workers={workers}", "Ask for one or more.")
     slots = slots_of(spark)
+    deadline = time.monotonic() + REGISTER_TIMEOUT_S
+    while slots is not None and workers > slots and not _is_local(spark) and time.monotonic() < deadline:
+        time.sleep(REGISTER_POLL_S)  # Executors register one by one after the session has started.
+        slots = slots_of(spark)
     if slots is not None and workers > slots:
         raise ClusterError(
             f"{workers} workers were asked for, and Spark has {slots} slot{'s' if slots != 1 else ''}",
@@ -52,10 +60,15 @@ def check_slots(spark: SparkSession, workers: int) -> None:
         )
 
 
+def _is_local(spark: SparkSession) -> bool:
+    """Whether tasks run in the driver's own JVM, so that all slots are there from the start."""
+    return (spark.sparkContext.master or "").split("[")[0] == "local"
+
+
 def use_own_python(spark: SparkSession) -> None:
     """On the driver's own machine, let Spark's tasks run under the driver's interpreter, where stretto is installed.
 
-    Spark would take the first `python3` of the path, which is another one when a virtual environment is not activated."""
+    Spark would take the first `python3` of the path, another one when a virtual environment is not activated."""
     context = spark.sparkContext
     if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
         context.pythonExec = sys.executable
@@ -64,9 +77,7 @@ def use_own_python(spark: SparkSession) -> None:
 class WorkerHost:
     """The Spark job that holds one worker. `on_ended` is called when the task has returned or failed."""
 
-    def __init__(
-        self, spark: SparkSession, settings: WorkerSettings, on_ended: Callable[[str, str], None]
-    ) -> None:
+    def __init__(self, spark: SparkSession, settings: WorkerSettings, on_ended: Callable[[str, str], None]) -> None:
         self.member = settings.member
         self._spark = spark
         self._settings = settings

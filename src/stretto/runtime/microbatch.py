@@ -47,6 +47,7 @@ STREAM_SETTINGS = {
 }
 
 POLL_S = 0.05
+PLANNER_S_MAX = 20.0
 
 
 class MicrobatchQuery:
@@ -185,6 +186,8 @@ class MicrobatchQuery:
         }
         found = to_dataframes(self.plan, session, frames, streaming=True)
         for sink in self.plan.sinks:
+            if self._watches:
+                self._watches[-1].await_planner()
             self.writers[sink.name] = sink.sink.writer(sink.schema, 0, 1)
             self._watches.append(self._watch(sink, _part_for(sink, self.plan), found[sink.name]))
 
@@ -281,6 +284,15 @@ class _Watch:
             f"sink '{self.sink}' raised {type(error).__name__}: {error}",
             "".join(traceback.format_exception(error)).rstrip(),
         )
+
+    def await_planner(self) -> None:
+        """Wait until the query's own Python processes are up. Spark gives each ten seconds to start, which many at once
+        on few cores may not keep."""
+        deadline = time.monotonic() + PLANNER_S_MAX
+        while self.query.isActive and time.monotonic() < deadline:
+            if not self.query.status["message"].startswith(("Initializing", "Getting offsets")):
+                return
+            time.sleep(POLL_S)
 
     def poll(self) -> None:
         """Take in what the query has reported since the last time; raises what it failed with."""

@@ -1,8 +1,8 @@
 """Sockets: an authenticated, encrypted mailbox per member, and connections to the others.
 
 Every member binds a ROUTER socket on its own address and connects a DEALER to each peer that it sends to. A connection
-is known by its routing id, `cluster/member/role/nonce`; each message is checked against the CURVE key that the connection
-authenticated with, so a member cannot speak in another's name, and one that left the membership is not heard any more.
+is known by its routing id, `cluster/member/role/nonce`; each message is checked against the CURVE key that its
+connection authenticated with, so a member cannot speak in another's name, and one that has left is not heard any more.
 The nonce is random and known to the two ends alone: a socket hands a routing id over to whoever connects with it last,
 so a member that could guess another's would take its connection away.
 """
@@ -157,7 +157,7 @@ class Transport:
     def poll(self, timeout_ms: float) -> list[Arrival]:
         """What has arrived; waits up to the timeout when nothing has."""
         arrivals: list[Arrival] = []
-        for socket, _ in self._poller.poll(timeout_ms):
+        for socket, _ in self._poller.poll(int(timeout_ms)):
             if socket is self._router:
                 self._receive_routed(arrivals)
             elif socket is self._coordinator:
@@ -206,7 +206,7 @@ class Transport:
     def _sender(self, identity: Any) -> str | None:
         """The member behind a routing id, if the connection's key is that member's."""
         cluster, _, rest = identity.bytes.partition(b"/")
-        member = rest.partition(b"/")[0].decode(errors="replace")
+        member: str = rest.partition(b"/")[0].decode(errors="replace")
         if cluster != self.cluster.encode():
             self.refusals.add("a frame of another cluster")
             return None
@@ -246,9 +246,9 @@ class Transport:
 class Handshakes:
     """Counts the connections that ended before they were anybody's, from what the socket tells of them.
 
-    Bytes that are not even a greeting are cut off without a word, so for those the end of the connection is all there is
-    to see. Which connection a handshake belonged to is not told: an end counts only if no handshake was settled since it
-    began. A wrong key is not counted here, because the allow-list counts it.
+    Bytes that are not even a greeting are cut off without a word, so for those the end of the connection is all there
+    is to see. Which connection a handshake belonged to is not told: an end counts only if no handshake was settled
+    since it began. A wrong key is not counted here, because the allow-list counts it.
     """
 
     def __init__(self, refusals: Refusals) -> None:

@@ -84,6 +84,13 @@ class WorkerLoop:
             self._execute(run)
         return self._exiting
 
+    def stop(self) -> None:
+        """From another thread: leave the loop without being told by the coordinator, as soon as no function runs."""
+        self._exiting = "it was stopped"
+
+    def close(self) -> None:
+        self._transport.close()
+
     def _tell_refusals(self, now_ns: int) -> None:
         """Sockets refuse what the machine never sees, also while there is no job to report of."""
         self._refusals_due_ns = now_ns + REFUSALS_EVERY_NS
@@ -110,9 +117,9 @@ class WorkerLoop:
         else:
             now_ns = time.time_ns()
             event = Ran(run.instance, run.work, outcome, now_ns - started_ns)
-            if run.work is Errand.OPEN and self._on_sink_opened is not None:
-                if isinstance(run.instance.function, SinkFunction):
-                    self._on_sink_opened(run.instance)
+            opened_sink = run.work is Errand.OPEN and isinstance(run.instance.function, SinkFunction)
+            if opened_sink and self._on_sink_opened is not None:
+                self._on_sink_opened(run.instance)
         self._tell(event, now_ns)
 
     def _tell(self, event: Event, now_ns: int) -> None:

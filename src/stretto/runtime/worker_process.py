@@ -1,4 +1,4 @@
-"""A worker inside a Spark task: what the closure carries, the loop, and the pulse that notices when the driver is gone."""
+"""A worker inside a Spark task: what the closure carries, the loop, and the pulse that notices a driver's end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[st
     for _ in rows:
         pass  # A task that leaves its input undrained loses its Python process for reuse.
     stop_pulse = threading.Event()
-    pulse = threading.Thread(target=_pulse, args=(settings, stop_pulse, os.getppid()), daemon=True, name="stretto-pulse")
+    arguments = (settings, stop_pulse, os.getppid())
+    pulse = threading.Thread(target=_pulse, args=arguments, daemon=True, name="stretto-pulse")
     pulse.start()
     try:
         yield run_worker(settings)

@@ -195,6 +195,19 @@ def test_a_row_may_join_two_sessions() -> None:
     assert driver.watermark(100) == [("a", 0, 25, 7)]
 
 
+@pytest.mark.parametrize("flushed", [False, True])
+def test_sessions_of_another_instance_close_in_time(flushed: bool) -> None:
+    function = SessionAggregate(SCHEMA, ("k",), TIME, 10, (COUNT,))
+    driver = Driver(function)
+    other = Driver(copy.deepcopy(function))
+    other.process(("a", 1, 0))
+    if flushed:
+        other.function.sessions.flush()  # type: ignore[attr-defined]
+    function.sessions.merge(other.function.sessions)  # type: ignore[attr-defined]
+    assert driver.watermark(10) == []
+    assert driver.watermark(11) == [("a", 0, 10, 1)]
+
+
 def test_a_row_that_only_a_closed_session_would_hold_is_late() -> None:
     driver = Driver(SessionAggregate(SCHEMA, ("k",), TIME, 10, (SUM,)))
     driver.process(("a", 1, 95))
@@ -243,10 +256,16 @@ def test_ties_with_the_last_of_the_best_are_kept_or_told_apart_by_all_columns() 
     assert ranked.watermark(10) == [("b", 7, 2, 0, 10), ("a", 5, 1, 0, 10), ("c", 5, 3, 0, 10)]
     numbered = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), score, 2, ties=False))
     numbered.process(*reversed(values))
-    assert numbered.watermark(10) == [("b", 7, 2, 0, 10), ("a", 5, 1, 0, 10)]
+    assert numbered.watermark(10) == [("b", 7, 2, 0, 10), ("c", 5, 3, 0, 10)]
     least = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), score, 1, descending=False))
     least.process(*values)
     assert least.watermark(10) == [("e", None, 5, 0, 10)]
+
+
+def test_the_least_number_there_is_ranks_last() -> None:
+    driver = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), compile_scalar("x", SCHEMA), 2))
+    driver.process(("a", -(2**63), 1), ("b", 2**63 - 1, 2), ("c", 0, 3))
+    assert [name for name, *_ in driver.watermark(10)] == ["b", "c"]
 
 
 def test_the_state_of_the_best_rows_is_pruned() -> None:

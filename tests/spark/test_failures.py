@@ -1,0 +1,437 @@
+"""What goes wrong in one job stays in it: the error names the thing and the fix, and the other jobs go on.
+
+Also here because they need real workers: backpressure, stopping and draining, and the function API over the wire.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from stretto import App, Clock, Cluster, Context, Function, Job, MapState, ValueState, sinks, sources, tumbling
+from stretto.actors.channel import CREDITS_PER_CHANNEL
+from stretto.api.memory import MemorySource
+from stretto.api.stream import Stream
+from stretto.bench.nexmark.events import NexmarkConfig
+from stretto.bench.nexmark.generator import generate
+from stretto.bench.nexmark.source import NexmarkSource
+from stretto.coordinator import JobStatus
+from stretto.errors import ClusterError, FunctionError, SourceError, StrettoError
+from stretto.runtime import cluster as cluster_module
+from stretto.runtime.codec import FRAME_BYTES_MAX
+
+WAIT_S = 60.0
+EVENTS = 2_000
+BATCH = 100
+"""Events that a source reads at once; 92 of 100 are bids."""
+
+Eventually = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def cluster(spark: SparkSession) -> Iterator[Cluster]:
+    with Cluster.on_spark(spark, workers=2) as made:
+        yield made
+
+
+def bids(
+    name: str, events: int | None = EVENTS, rate: float | None = None, parallelism: int | None = None
+) -> tuple[App, Stream]:
+    app = App(name, engine="actors", parallelism=parallelism, batch_rows=BATCH)
+    source = NexmarkSource("bid", NexmarkConfig(events=events), rate, ["auction", "price", "dateTime"], block=BATCH)
+    return app, app.source("bids", source, time="dateTime")
+
+
+def expected_auctions(events: int = EVENTS) -> Counter[int]:
+    return Counter(generate(NexmarkConfig(), "bid", 0, events, ["auction"]).column("auction").to_pylist())
+
+
+def auctions(job: Job) -> Counter[int]:
+    return Counter(job.result("out").column("auction").to_pylist())
+
+
+class Bystander:
+    """A job that runs beside the one that fails, and must give its answer."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        app, stream = bids("bystander", rate=4_000.0)
+        stream.sink(sinks.collect(), name="out")
+        self._job = cluster.submit(app)
+
+    def unharmed(self) -> bool:
+        assert self._job.wait(WAIT_S).status is JobStatus.FINISHED
+        return auctions(self._job) == expected_auctions()
+
+
+def failure_of(cluster: Cluster, app: App, kind: type[StrettoError]) -> str:
+    """The text of the error that the app fails with, while a bystander runs to its end."""
+    workers = cluster.workers
+    bystander = Bystander(cluster)
+    job = cluster.submit(app)
+    with pytest.raises(kind) as caught:
+        job.wait(WAIT_S)
+    assert type(caught.value) is kind
+    assert job.status is JobStatus.FAILED
+    assert job.error is caught.value
+    assert bystander.unharmed()
+    assert cluster.workers == workers, "no worker was lost"
+    return str(caught.value)
+
+
+# Functions that fail.
+
+
+def look_up(prices: list[int]) -> int:
+    return {}[prices[0]]  # type: ignore[no-any-return]
+
+
+def enrich(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if batch.num_rows:
+        look_up(batch.column("price").to_pylist())
+    return batch
+
+
+def test_a_function_that_raises_fails_its_job_with_the_users_traceback(cluster: Cluster) -> None:
+    app, stream = bids("raises")
+    stream.map(enrich).sink(sinks.collect(), name="out")
+    text = failure_of(cluster, app, FunctionError)
+    first = generate(NexmarkConfig(), "bid", 0, BATCH, ["auction", "price", "dateTime"]).to_pylist()[0]
+    assert text.startswith("function 'enrich' raised KeyError")
+    assert Path(__file__).name in text
+    assert "in enrich" in text
+    assert "return {}[prices[0]]" in text, "the line that raised"
+    assert "stretto/operators" not in text, "the traceback begins in the user's code"
+    assert "the batch began with" in text
+    assert str(first) in text
+    assert "89 more rows" in text
+
+
+def test_a_function_after_a_shuffle_is_named_too(cluster: Cluster) -> None:
+    class Picky(Function):
+        def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+            raise ValueError("this one I do not like")
+
+    app, stream = bids("picky")
+    stream.key_by("auction").apply(Picky(), "auction long", name="picky").sink(sinks.collect(), name="out")
+    text = failure_of(cluster, app, FunctionError)
+    assert text.startswith("function 'picky' raised ValueError: this one I do not like")
+    assert "in process" in text
+    assert "the batch began with" in text
+
+
+def test_a_function_that_cannot_open_fails_its_job(cluster: Cluster) -> None:
+    class Unopened(Function):
+        def open(self, ctx: Context) -> None:
+            raise ConnectionError("no database here")
+
+    app, stream = bids("unopened")
+    stream.apply(Unopened(), "auction long", name="unopened").sink(sinks.collect(), name="out")
+    text = failure_of(cluster, app, FunctionError)
+    assert text.startswith("function 'unopened' raised ConnectionError: no database here")
+
+
+def test_a_function_that_returns_the_wrong_schema_says_what_was_declared(cluster: Cluster) -> None:
+    def stringly(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"auction": batch.column("auction").cast(pa.string())})
+
+    app, stream = bids("wrong-schema")
+    stream.map(stringly, "auction long").sink(sinks.collect(), name="out")
+    text = failure_of(cluster, app, FunctionError)
+    assert text == (
+        "function 'stringly' returned the wrong schema: column 'auction' is declared int64 and was returned as string\n"
+        "  Correct the function or its declared schema."
+    )
+
+
+def test_a_batch_that_is_longer_than_a_frame_fails_its_job_and_not_the_worker(cluster: Cluster) -> None:
+    rows = FRAME_BYTES_MAX // 8 + 1
+
+    def swell(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"n": pa.array(np.zeros(rows if batch.num_rows else 0, np.int64))})
+
+    app, stream = bids("swells", events=50, parallelism=1)
+    stream.flat_map(swell).sink(sinks.collect(), name="out")
+    text = failure_of(cluster, app, FunctionError)
+    assert text.startswith("function 'bids': a batch is longer than a frame may be")
+    assert f"at most {FRAME_BYTES_MAX}" in text
+    assert "Use smaller batches" in text
+
+
+def test_a_critical_message_that_is_no_plain_data_fails_its_job_and_not_the_worker(cluster: Cluster) -> None:
+    class Careless(Function):
+        def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+            ctx.send_critical("here", threading.get_ident)
+
+    app, stream = bids("careless")
+    stream.apply(Careless(), "auction long", name="careless").sink(sinks.collect(), name="out")
+    text = failure_of(cluster, app, FunctionError)
+    assert text.startswith("function 'careless': a message cannot be sent: TypeError")
+    assert "Critical messages carry plain data" in text
+
+
+def test_a_callback_that_raises_fails_its_job(cluster: Cluster) -> None:
+    def refuse(row: dict[str, Any]) -> None:
+        raise PermissionError(f"not allowed to store {row['auction']}")
+
+    app, stream = bids("refused")
+    stream.sink(sinks.callback(refuse, per="row"), name="store")
+    text = failure_of(cluster, app, FunctionError)
+    assert text.startswith("function 'store' raised PermissionError: not allowed to store ")
+    assert "in refuse" in text
+
+
+# Sources that fail.
+
+
+def test_a_broken_line_is_named_by_file_and_row(cluster: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "orders.jsonl"
+    lines = [json.dumps({"id": i, "text": "x" * 200}) for i in range(20_000)]
+    lines[15_000] = '{"id": 15000, "text": '
+    path.write_text("\n".join(lines))
+    app = App("broken-line", engine="actors", batch_rows=BATCH)
+    app.source("orders", sources.jsonl(path, schema="id long, text string")).sink(sinks.null())
+    text = failure_of(cluster, app, SourceError)
+    assert str(path) in text
+    assert "15001" in text, "lines are counted from 1, as editors do"
+
+
+def test_a_broken_row_group_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "orders.parquet"
+    table = pa.table({"id": pa.array(np.random.default_rng(7).integers(0, 2**60, 40_000))})
+    pq.write_table(table, path, row_group_size=10_000, compression="zstd", use_dictionary=False)
+    column = pq.ParquetFile(path).metadata.row_group(2).column(0)
+    content = bytearray(path.read_bytes())
+    begin = column.data_page_offset
+    content[begin : begin + column.total_compressed_size] = bytes(column.total_compressed_size)
+    path.write_bytes(content)
+    app = App("broken-group", engine="actors", parallelism=1)
+    app.source("orders", sources.parquet(path)).sink(sinks.null())
+    text = failure_of(cluster, app, SourceError)
+    assert str(path) in text
+    assert "row group 2" in text
+
+
+# What cannot be had.
+
+
+def test_more_workers_than_slots_says_how_many_there_are(spark: SparkSession) -> None:
+    with pytest.raises(ClusterError, match="9 workers were asked for, and Spark has 8 slots") as caught:
+        Cluster.on_spark(spark, workers=9)
+    assert "Use workers=8 or fewer" in str(caught.value)
+    with pytest.raises(ClusterError, match="a cluster needs at least one worker"):
+        Cluster.on_spark(spark, workers=0)
+
+
+def test_what_needs_a_free_slot_says_so_when_there_is_none(
+    spark: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_module, "slots_of", lambda spark: 2)  # As if Spark had just those of the workers.
+    app = App("frame", engine="actors")
+    app.source("numbers", sources.dataframe(spark.range(10))).sink(sinks.collect(), name="out")
+    with pytest.raises(ClusterError, match="source 'numbers' of app 'frame' needs a free Spark slot") as caught:
+        cluster.submit(app)
+    assert "local[3]" in str(caught.value)
+    app, stream = bids("micro")
+    stream.select("auction").sink(sinks.collect(), name="out")
+    with pytest.raises(ClusterError, match="the micro-batch engine of app 'micro' needs a free Spark slot"):
+        cluster.submit(app, engine="microbatch")
+    app.engine = type(app.engine).AUTO
+    job = cluster.submit(app)
+    assert "hold all of Spark's slots" in job.why
+    assert auctions(job.wait(WAIT_S)) == expected_auctions()
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_a_dataframe_feeds_an_app_when_a_slot_is_free(spark: SparkSession, cluster: Cluster) -> None:
+    app = App("frame", engine="actors")
+    app.source("numbers", sources.dataframe(spark.range(1_000))).filter("id % 2 = 0").sink(sinks.collect(), name="out")
+    job = cluster.submit(app).wait(WAIT_S)
+    assert sorted(job.result("out").column("id").to_pylist()) == list(range(0, 1_000, 2))
+
+
+# Backpressure.
+
+
+def test_a_slow_sink_slows_the_sources_and_nothing_is_lost(cluster: Cluster) -> None:
+    batches, sink_s = 400, 0.01
+    consumed: Counter[int] = Counter()
+
+    def slowly(batch: pa.RecordBatch) -> None:
+        time.sleep(sink_s)
+        consumed.update(batch.column("auction").to_pylist())
+
+    app, stream = bids("slow", events=batches * BATCH, parallelism=2)
+    stream.sink(sinks.callback(slowly), name="slow")
+    job = cluster.submit(app)
+    ahead: list[int] = []
+    reported: list[int] = []
+    while not job.status.ended:
+        metrics = job.metrics()
+        ahead.append(metrics.rows_in - consumed.total())
+        reported.append(metrics.rows_in - metrics.rows_out)
+        time.sleep(0.02)
+    assert job.wait(WAIT_S).status is JobStatus.FINISHED
+    assert consumed == expected_auctions(batches * BATCH)
+    assert job.metrics().rows_in == job.metrics().rows_out == consumed.total()
+
+    # Two channels into the sink, each with its credits, and a batch in each source's and the sink's hands.
+    rows = 92
+    bound = (2 * CREDITS_PER_CHANNEL + 3) * rows
+    assert max(ahead) <= bound
+    assert max(ahead) > bound // 4, "the sources did run ahead, until they had to wait"
+    # The figures of source and sink are of slightly different moments: up to half a second of the sink's work.
+    assert max(reported) <= bound + 0.5 / sink_s * rows
+
+
+# Stopping.
+
+
+def windowed(name: str) -> App:
+    app, stream = bids(name, events=None, rate=20_000.0, parallelism=2)
+    counts = stream.key_by("auction").window(tumbling("1 hour")).aggregate(n="count(*)")
+    counts.sink(sinks.collect(), name="out")
+    return app
+
+
+def test_stopping_ends_an_endless_job_at_once(cluster: Cluster, eventually: Eventually) -> None:
+    job = cluster.submit(windowed("endless"))
+    eventually(lambda: job.metrics().rows_in > 1_000)
+    assert job.stop().status is JobStatus.STOPPED
+    assert job.wait(0).result("out").num_rows == 0, "no window was complete"
+    rows = job.metrics().rows_in
+    assert rows > 1_000
+    assert Bystander(cluster).unharmed()
+    assert job.metrics().rows_in == rows, "it reads no more"
+    assert job.stop().status is JobStatus.STOPPED
+
+
+def test_draining_ends_an_endless_job_with_all_of_its_windows(cluster: Cluster, eventually: Eventually) -> None:
+    job = cluster.submit(windowed("drained"))
+    eventually(lambda: job.metrics().rows_in > 1_000)
+    assert job.stop(drain=True).status is JobStatus.FINISHED
+    rows = job.metrics().rows_in
+    result = job.result("out")
+    assert sum(result.column("n").to_pylist()) == rows > 1_000
+    counts = dict(zip(result.column("auction").to_pylist(), result.column("n").to_pylist(), strict=True))
+    assert len(counts) == result.num_rows
+    # Two partitions read blocks in turn, and need not have come equally far.
+    certain = expected_auctions(BATCH * 2)
+    assert all(counts[auction] >= count for auction, count in certain.items())
+
+
+def test_two_jobs_of_one_app_are_told_apart(cluster: Cluster) -> None:
+    app, stream = bids("twice")
+    stream.sink(sinks.collect(), name="out")
+    jobs = [cluster.submit(app), cluster.submit(app)]
+    assert [job.name for job in jobs] == ["twice", "twice#2"]
+    assert [auctions(job.wait(WAIT_S)) for job in jobs] == [expected_auctions()] * 2
+
+
+# The function API, over the wire.
+
+SECOND_US = 1_000_000
+READINGS = "t timestamp, key string, v long"
+
+
+class Tally(Function):
+    """Sums per key, with a timer of each clock and a critical message whenever a reading of 0 asks for it."""
+
+    seen = ValueState(0)
+    sums: MapState[str, int] = MapState()
+    ticks = ValueState(0)
+
+    def open(self, ctx: Context) -> None:
+        ctx.set_timer(ctx.now_ns, "tick", Clock.PROCESSING)
+        ctx.set_timer(50 * SECOND_US, "fifty")
+        ctx.set_timer(60 * SECOND_US, "never")
+        ctx.cancel_timer(60 * SECOND_US, "never")
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.send(batch)
+        self.seen.set(self.seen.get() + batch.num_rows)
+        values = batch.column("v").to_pylist()
+        for key, value in zip(batch.column("key").to_pylist(), values, strict=True):
+            self.sums[key] = (self.sums.get(key) or 0) + value
+        ctx.counts["batches"] = ctx.counts.get("batches", 0) + 1
+        if 0 in values:
+            ctx.send_critical("checked", {"seen": self.seen.get(), "sums": dict(self.sums.items())})
+
+    def on_timer(self, tag: Any, due: int, ctx: Context) -> None:
+        if tag == "tick":
+            self.ticks.set(self.ticks.get() + 1)
+            ctx.set_timer(ctx.now_ns + 5_000_000, "tick", Clock.PROCESSING)
+            return
+        row = {"tag": tag, "due": due, "seen": self.seen.get(), "before": ctx.watermark_us < due}
+        ctx.send(pa.RecordBatch.from_pylist([row], schema=_schema(timers)), "timers")
+
+    def on_end(self, ctx: Context) -> None:
+        rows = [{"key": key, "sum": total, "ticks": self.ticks.get()} for key, total in self.sums.items()]
+        ctx.send(pa.RecordBatch.from_pylist(rows, schema=_schema(totals)), "totals")
+
+
+timers = {"tag": pa.string(), "due": pa.int64(), "seen": pa.int64(), "before": pa.bool_()}
+totals = {"key": pa.string(), "sum": pa.int64(), "ticks": pa.int64()}
+checks = {"name": pa.string(), "seen": pa.int64(), "sum_a": pa.int64(), "arrived": pa.int64()}
+
+
+def _schema(fields: dict[str, pa.DataType]) -> pa.Schema:
+    return pa.schema(list(fields.items()))
+
+
+class Witness(Function):
+    """Notes how many rows had arrived when a critical message did."""
+
+    rows = ValueState(0)
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        self.rows.set(self.rows.get() + batch.num_rows)
+
+    def on_critical(self, name: str, payload: Any, ctx: Context) -> None:
+        row = {"name": name, "seen": payload["seen"], "sum_a": payload["sums"]["a"], "arrived": self.rows.get()}
+        ctx.send(pa.RecordBatch.from_pylist([row], schema=_schema(checks)))
+
+
+def test_state_timers_critical_messages_and_outputs_on_real_workers(cluster: Cluster) -> None:
+    def readings(start: int, values: list[int]) -> pa.RecordBatch:
+        times = [(start + i) * SECOND_US for i in range(len(values))]
+        return pa.record_batch(
+            {
+                "t": pa.array(times, pa.timestamp("us", tz="UTC")),
+                "key": ["a" if i % 2 == 0 else "b" for i in range(len(values))],
+                "v": pa.array(values, pa.int64()),
+            }
+        )
+
+    batches = [readings(0, [1] * 10), readings(20, [0, 2, 3]), readings(100, [5] * 4), readings(110, [0, 7])]
+    spaced = [item for batch in batches for item in (batch, MemorySource.Pause(40))]
+    app = App("api", engine="actors", parallelism=1)
+    stream = app.source("readings", sources.memory(spaced, READINGS), time="t")
+    outputs = {"timers": _schema(timers), "totals": _schema(totals)}
+    tally = stream.apply(Tally(), READINGS, outputs=outputs, name="tally")
+    tally.apply(Witness(), _schema(checks), name="witness").sink(sinks.collect(), name="checks")
+    tally.output("timers").sink(sinks.collect(), name="timers")
+    tally.output("totals").sink(sinks.collect(), name="totals")
+    tally.sink(sinks.collect(), name="passed")
+    job = cluster.submit(app).wait(WAIT_S)
+
+    assert job.result("passed").num_rows == 19
+    assert job.result("checks").to_pylist() == [
+        {"name": "checked", "seen": 13, "sum_a": 5 + 0 + 3, "arrived": 13},
+        {"name": "checked", "seen": 19, "sum_a": 5 + 3 + 10 + 0, "arrived": 19},
+    ], "a critical message arrives after all rows that were sent before it, and before those after it"
+    assert job.result("timers").to_pylist() == [{"tag": "fifty", "due": 50 * SECOND_US, "seen": 17, "before": True}]
+    rows = {row["key"]: row for row in job.result("totals").to_pylist()}
+    assert (rows["a"]["sum"], rows["b"]["sum"]) == (5 + 3 + 10 + 0, 5 + 2 + 10 + 7)
+    assert rows["a"]["ticks"] >= 3, "processing time passed while the source paused"
+    assert job.metrics().functions["tally"].counts == {"batches": 4}

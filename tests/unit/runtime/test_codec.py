@@ -1,0 +1,254 @@
+"""Frames survive the wire exactly; whatever is no frame is a ProtocolError and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import math
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stretto
+from stretto.actors.critical import EndOfInput, UserCritical, Watermark
+from stretto.actors.metrics import FunctionMetrics, SketchBins
+from stretto.errors import ProtocolError
+from stretto.protocol import (
+    Control,
+    CriticalSent,
+    Data,
+    Deploy,
+    Drain,
+    Failed,
+    Failure,
+    Finished,
+    Grant,
+    Heartbeat,
+    Join,
+    Leave,
+    Left,
+    Member,
+    Members,
+    OpenChannel,
+    Peer,
+    Ready,
+    Report,
+    Start,
+    Stop,
+    Stopped,
+)
+from stretto.runtime import codec
+from stretto.runtime.codec import Decoder, encode
+
+SCHEMA = pa.schema(
+    [("i", pa.int64()), ("s", pa.string()), ("t", pa.timestamp("us", tz="UTC")), ("l", pa.list_(pa.float64()))]
+)
+ints = st.integers(-(2**63), 2**63 - 1)
+counts = st.integers(0, 2**40)
+# Surrogates are no text that any encoding of ours can carry.
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+maybe_texts = st.none() | texts
+floats = st.floats(allow_nan=False, allow_infinity=False)
+plain = st.recursive(
+    st.none() | st.booleans() | ints | floats | texts | st.binary(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+members = st.builds(Member, texts, texts, texts, texts, counts, st.booleans())
+failures = st.builds(Failure, texts, texts, maybe_texts, maybe_texts, maybe_texts, maybe_texts, maybe_texts)
+sketches = st.builds(SketchBins, st.dictionaries(st.integers(-2000, 2000), floats, max_size=3), floats, floats)
+metrics = st.builds(
+    FunctionMetrics,
+    rows_in=counts,
+    rows_out=counts,
+    busy_ns=counts,
+    executed_from=st.dictionaries(texts, counts, max_size=3),
+    sent_to=st.dictionaries(texts, counts, max_size=3),
+    counts=st.dictionaries(texts, counts, max_size=3),
+    latency=st.none() | sketches,
+)
+functions = st.dictionaries(texts, st.dictionaries(st.integers(0, 100), metrics, max_size=2), max_size=2)
+critical = st.builds(Watermark, ints) | st.builds(EndOfInput) | st.builds(UserCritical, texts, plain)
+rows = st.fixed_dictionaries(
+    {
+        "i": st.none() | ints,
+        "s": maybe_texts,
+        "t": st.none() | st.integers(-(2**50), 2**50),
+        "l": st.none() | st.lists(floats, max_size=3),
+    }
+)
+FRAMES: dict[type, st.SearchStrategy[Any]] = {
+    Join: st.builds(Join, members),
+    Heartbeat: st.builds(Heartbeat),
+    Members: st.builds(Members, ints, st.lists(members, max_size=3)),
+    Deploy: st.builds(Deploy, texts, texts, st.dictionaries(texts, st.lists(texts, max_size=3), max_size=3)),
+    Ready: st.builds(Ready, texts),
+    Start: st.builds(Start, texts),
+    Drain: st.builds(Drain, texts),
+    Stop: st.builds(Stop, texts),
+    Stopped: st.builds(Stopped, texts),
+    Finished: st.builds(Finished, texts, texts, ints),
+    Failed: st.builds(Failed, texts, failures),
+    Report: st.builds(Report, texts, functions, counts),
+    Leave: st.builds(Leave),
+    Left: st.builds(Left),
+    CriticalSent: st.builds(CriticalSent, ints, ints, ints, critical),
+    Grant: st.builds(Grant, ints, ints),
+}
+
+
+def opening(number: int, schema: pa.Schema = SCHEMA) -> OpenChannel:
+    return OpenChannel(number, "job", "f", 0, "g", 1, "in", schema.serialize().to_pybytes())
+
+
+def opened(*numbers: int) -> Decoder:
+    decoder = Decoder()
+    for number in numbers:
+        decoder.decode("w1~1", encode(opening(number)))
+    return decoder
+
+
+def batch_of(found: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(found, schema=SCHEMA)
+
+
+def wire(parts: list[Any]) -> list[bytes]:
+    return [bytes(part) for part in parts]
+
+
+def test_every_frame_of_the_protocol_is_tried_here() -> None:
+    assert FRAMES.keys() | {OpenChannel, Data} == set(get_args(Control)) | set(get_args(Peer))
+
+
+@pytest.mark.parametrize("kind", FRAMES, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_control_and_channel_frames_survive_the_wire(kind: type, data: st.DataObject) -> None:
+    frame = data.draw(FRAMES[kind])
+    parts = wire(encode(frame))
+    assert len(parts) == 2
+    found = Decoder().decode("w1~1", parts)
+    assert type(found) is kind
+    assert found == frame
+
+
+@given(st.lists(rows, max_size=5), ints, ints, ints)
+def test_batches_survive_the_wire_without_their_schema(
+    found: list[dict[str, Any]], number: int, seq: int, arrived_ns: int
+) -> None:
+    batch = batch_of(found)
+    decoder = opened(number)
+    parts = wire(encode(Data(number, seq, arrived_ns, batch)))
+    decoded = decoder.decode("w1~1", parts)
+    assert type(decoded) is Data
+    assert (decoded.number, decoded.seq, decoded.arrived_ns) == (number, seq, arrived_ns)
+    assert decoded.batch.equals(batch)
+    assert decoded.batch.schema == SCHEMA
+    assert all(name.encode() not in parts[2] for name in ("timestamp", "UTC")), "the schema went ahead"
+
+
+@given(st.integers(0, 63))
+def test_a_body_may_lie_at_any_address(offset: int) -> None:
+    batch = batch_of([{"i": 1, "s": "x", "t": 2, "l": [3.0]}] * 5)
+    kind, header, body = wire(encode(Data(1, 1, 0, batch)))
+    shifted = memoryview(bytes(offset) + body)[offset:]
+    assert opened(1).decode("w1~1", [kind, header, shifted]).batch.equals(batch)
+
+
+def test_a_channels_schema_belongs_to_its_sender_and_goes_with_it() -> None:
+    parts = wire(encode(Data(1, 1, 0, batch_of([]))))
+    decoder = opened(1)
+    assert decoder.decode("w1~1", parts).batch.num_rows == 0
+    with pytest.raises(ProtocolError, match="w2~1"):
+        decoder.decode("w2~1", parts)
+    decoder.forget("w1~1")
+    with pytest.raises(ProtocolError, match="a frame cannot be decoded: KeyError"):
+        decoder.decode("w1~1", parts)
+
+
+DEEP = b"\x95\xa8critical\x01\x01\x00\x93\xa1u\xa1x" + b"\x91" * 100_000 + b"\xc0"
+BAD: dict[str, list[bytes]] = {
+    "no parts": [],
+    "an empty part": [b""],
+    "kind alone": [b"d"],
+    "unknown kind": [b"p", b"\x80"],
+    "long kind": [b"control", b"\x80"],
+    "no messagepack": [b"c", b"\xc1"],
+    "trailing bytes": [b"c", bytes(encode(Stop("j"))[1]) + b"\x00"],
+    "not a mapping": [b"c", b"\x93\x01\x02\x03"],
+    "unknown tag": [b"c", msgspec.msgpack.encode({"type": "halt"})],
+    "channel frame as control": [b"c", bytes(encode(Grant(1, 1))[1])],
+    "control frame as channel": [b"h", bytes(encode(Stop("j"))[1])],
+    "text for a number": [b"h", msgspec.msgpack.encode(["grant", "1", 1])],
+    "a number out of range": [b"d", msgspec.msgpack.encode((1, 2, 2**64 - 1))[:-1], b""],
+    "deep nesting": [b"h", DEEP],
+    "a long list that is not there": [b"h", DEEP[:17] + b"\xdd\xff\xff\xff\xff"],
+    "a schema that is none": [b"c", msgspec.msgpack.encode(OpenChannel(1, "j", "f", 0, "g", 0, "in", b"no"))],
+    "no body": [b"d", msgspec.msgpack.encode((1, 1, 1))],
+    "empty body": [b"d", msgspec.msgpack.encode((1, 1, 1)), b""],
+    "body that is none": [b"d", msgspec.msgpack.encode((1, 1, 1)), b"\x00" * 100],
+    "more parts than a frame has": [*wire(encode(Heartbeat())), b""],
+}
+
+
+@pytest.mark.parametrize("parts", BAD.values(), ids=BAD.keys())
+def test_what_is_no_frame_is_a_protocol_error(parts: list[bytes]) -> None:
+    with pytest.raises(ProtocolError, match="a frame cannot be decoded"):
+        opened(1).decode("w1~1", parts)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=4) | st.tuples(st.sampled_from([b"c", b"h", b"d"]), st.binary()))
+def test_arbitrary_bytes_never_raise_anything_else(parts: Any) -> None:
+    try:
+        opened(1).decode("w1~1", list(parts))
+    except ProtocolError:
+        pass
+
+
+@given(st.data())
+def test_a_damaged_batch_is_refused_or_at_least_has_whole_buffers(data: st.DataObject) -> None:
+    batch = batch_of([{"i": n, "s": "text", "t": n, "l": [1.0, 2.0]} for n in range(4)])
+    kind, header, body = wire(encode(Data(1, 1, 0, batch)))
+    damaged = bytearray(body[: data.draw(st.integers(0, len(body)))])
+    for place in data.draw(st.lists(st.integers(0, len(damaged) - 1), max_size=4)) if damaged else ():
+        damaged[place] = data.draw(st.integers(0, 255))
+    try:
+        found = opened(1).decode("w1~1", [kind, header, bytes(damaged)])
+    except ProtocolError:
+        return
+    found.batch.validate()
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [object(), {1, 2}.__iter__(), math.sqrt, 2**70, {"inner": [object()]}],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_payload_that_is_no_plain_data_is_named_before_it_is_sent(payload: Any) -> None:
+    with pytest.raises(ProtocolError, match="Critical messages carry plain data"):
+        encode(CriticalSent(1, 1, 0, UserCritical("mine", payload)))
+
+
+def test_nothing_longer_than_a_frame_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "FRAME_BYTES_MAX", 1_000)
+    encode(Stop("j" * 900))
+    with pytest.raises(ProtocolError, match="a message is longer than a frame may be: .* bytes of at most 1000"):
+        encode(Stop("j" * 1_000))
+    with pytest.raises(ProtocolError, match="a batch is longer than a frame may be"):
+        encode(Data(1, 1, 0, batch_of([{"s": "x" * 1_000}])))
+
+
+@pytest.mark.parametrize("path", ["protocol.py", "runtime/codec.py", "runtime/transport.py", "runtime/keys.py"])
+def test_what_faces_the_socket_cannot_unpickle(path: str) -> None:
+    """Not even by a method of pyzmq's that does."""
+    tree = ast.parse((Path(stretto.__file__).parent / path).read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            imported |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+    assert not [name for name in imported if {"pickle", "cloudpickle", "marshal", "shelve"} & set(name.split("."))]
+    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not called & {"recv_pyobj", "send_pyobj", "recv_serialized", "loads"}
