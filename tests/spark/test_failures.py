@@ -103,7 +103,7 @@ def enrich(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def test_a_function_that_raises_fails_its_job_with_the_users_traceback(cluster: Cluster) -> None:
-    app, stream = bids("raises")
+    app, stream = bids("raises", parallelism=1)
     stream.map(enrich).sink(sinks.collect(), name="out")
     text = failure_of(cluster, app, FunctionError)
     first = generate(NexmarkConfig(), "bid", 0, BATCH, ["auction", "price", "dateTime"]).to_pylist()[0]

@@ -148,11 +148,10 @@ def jobs_line(samples: Sequence[Sample]) -> str:
 
 
 def job_line(sample: Sample) -> str:
-    latency = sample.metrics.latency_ms
+    latency = "  ".join(f"{name} {ms(sample.metrics.latency_ms.get(name))}" for name in ("p50", "p95", "p99"))
     return (
-        f"{sample.name:<6} {sample.status.value:<9} {sample.rows_in:>9,} {done(sample):>4} rows read {sample.rate:>10,.0f}/s"
-        f" {sample.rows_out:>8,} results  latency ms p50 {ms(latency.get('p50'))} p95 {ms(latency.get('p95'))}"
-        f" p99 {ms(latency.get('p99'))}"
+        f"{sample.name:<6} {sample.status.value:<9} {sample.rows_in:>9,} {done(sample):>4} rows read"
+        f" {sample.rate:>10,.0f}/s {sample.rows_out:>8,} results  latency ms {latency}"
     )
 
 

@@ -96,7 +96,8 @@ class WorkerHost:
 
     def cancel(self) -> None:
         """End the task from outside, for when it did not leave by itself."""
-        self._spark.sparkContext.cancelJobGroup(self._group)
+        # Future jobs too: the thread may not have come to submit its job yet.
+        self._spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def _run(self) -> None:
         context = self._spark.sparkContext

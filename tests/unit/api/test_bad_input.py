@@ -24,7 +24,7 @@ def bids(app: App | None = None, name: str = "bids", time: str | None = "at") ->
     return (app or App("app")).source(name, sources.memory(rows, SCHEMA), time=time)
 
 
-def said(act: Callable[[], Any], kind: type[StrettoError], *parts: str) -> None:
+def expect_error(act: Callable[[], Any], kind: type[StrettoError], *parts: str) -> None:
     with pytest.raises(kind) as caught:
         act()
     for part in parts:
@@ -46,7 +46,7 @@ def said(act: Callable[[], Any], kind: type[StrettoError], *parts: str) -> None:
     ],
 )
 def test_expressions_name_what_is_wrong(act: Callable[[], Any], parts: tuple[str, ...]) -> None:
-    said(act, ExpressionError, *parts)
+    expect_error(act, ExpressionError, *parts)
 
 
 class Quiet(Function):
@@ -102,11 +102,11 @@ def other_app() -> None:
     ],
 )
 def test_plans_name_what_is_wrong(act: Callable[[], Any], parts: tuple[str, ...]) -> None:
-    said(act, PlanError, *parts)
+    expect_error(act, PlanError, *parts)
 
 
 def test_an_unknown_time_column_is_named() -> None:
-    said(lambda: bids(time="when"), ExpressionError, "when", "at")
+    expect_error(lambda: bids(time="when"), ExpressionError, "when", "at")
 
 
 def test_a_stream_that_reaches_no_sink_is_named() -> None:
@@ -114,11 +114,11 @@ def test_a_stream_that_reaches_no_sink_is_named() -> None:
     stream = bids(app)
     stream.sink(sinks.collect())
     stream.filter("price > 1", name="lost")
-    said(app.plan, PlanError, "'lost'", "reaches no sink", ".sink(")
+    expect_error(app.plan, PlanError, "'lost'", "reaches no sink", ".sink(")
 
 
 def test_an_empty_app_says_so() -> None:
-    said(App("empty").plan, PlanError, "empty", "source")
+    expect_error(App("empty").plan, PlanError, "empty", "source")
 
 
 def test_a_cycle_is_shown() -> None:
@@ -127,30 +127,30 @@ def test_a_cycle_is_shown() -> None:
     nodes = {
         name: plan.UnionNode(name=name, inputs=(parent,), schema=schema) for name, parent in (("a", "b"), ("b", "a"))
     }
-    said(lambda: checked("app", dict(nodes), objective()), PlanError, "cycle", "a -> b", "b -> a")
+    expect_error(lambda: checked("app", dict(nodes), objective()), PlanError, "cycle", "a -> b", "b -> a")
 
 
 def test_joins_name_the_columns_that_do_not_fit() -> None:
     app = App("app")
     left, right = bids(app), bids(app, "right")
-    said(lambda: left.join(right, on="auction = channel"), PlanError, "auction is int64", "channel is string")
-    said(lambda: left.join(right, on="auction = seller"), ExpressionError, "seller")
-    said(lambda: left.join(right, on="auction < price"), PlanError, "cannot be read", "auction < price")
-    said(lambda: left.interval_join(right, on="auction", lower="price", upper="at"), PlanError, "price", "timestamp")
-    said(lambda: left.window_join(right, on="auction"), PlanError, "window_join", "window_start")
-    said(lambda: left.union(right.select("price")), PlanError, "columns differ")
+    expect_error(lambda: left.join(right, on="auction = channel"), PlanError, "auction is int64", "channel is string")
+    expect_error(lambda: left.join(right, on="auction = seller"), ExpressionError, "seller")
+    expect_error(lambda: left.join(right, on="auction < price"), PlanError, "cannot be read", "auction < price")
+    expect_error(lambda: left.interval_join(right, on="auction", lower="price", upper="at"), PlanError, "price", "timestamp")
+    expect_error(lambda: left.window_join(right, on="auction"), PlanError, "window_join", "window_start")
+    expect_error(lambda: left.union(right.select("price")), PlanError, "columns differ")
 
 
 def test_what_changes_cannot_be_filtered_or_joined() -> None:
     totals = bids().key_by("auction").aggregate(total="sum(price)")
-    said(lambda: totals.filter("total > 5"), PlanError, "filter cannot follow", "auction")
-    said(lambda: totals.select("total"), PlanError, "drops a key", "auction")
+    expect_error(lambda: totals.filter("total > 5"), PlanError, "filter cannot follow", "auction")
+    expect_error(lambda: totals.select("total"), PlanError, "drops a key", "auction")
 
 
 def test_a_user_aggregate_names_its_missing_column() -> None:
     aggregate = UserAggregate(int, lambda a, rows: a, lambda a, b: a, lambda a: a, pa.int64(), ("prize",))
-    said(lambda: bids().key_by("auction").aggregate(aggregate), ExpressionError, "prize")
+    expect_error(lambda: bids().key_by("auction").aggregate(aggregate), ExpressionError, "prize")
 
 
 def test_a_missing_file_is_named() -> None:
-    said(lambda: App("a").source("s", sources.parquet("/nowhere/bids.parquet")), SourceError, "/nowhere/bids.parquet")
+    expect_error(lambda: App("a").source("s", sources.parquet("/nowhere/bids.parquet")), SourceError, "/nowhere/bids.parquet")

@@ -66,16 +66,15 @@ LOST = (
     ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times, "
     "most recent failure: Lost task 0.0 in stage 0.0 (TID 0) (host executor driver): "
 )
+CRASHED = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)."
+CANCELLED = "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 3 cancelled"
+MISSING = "ModuleNotFoundError: No module named 'stretto'"
+STACK = "\n\tat org.apache.spark.A(B.scala:1)\n\tat org.apache.spark.C(D.scala:2)\n\nDriver stacktrace:\n\tat E"
+PYTHON = "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
 REASONS = {
-    LOST
-    + "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed).\n\tat org.apache.A(B.scala:1)\n"
-    "\tat org.apache.C\nDriver stacktrace:": "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed).",
-    LOST + "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
-    "  File \"worker.py\", line 1, in main\nModuleNotFoundError: No module named 'stretto'\n\n"
-    "\tat org.apache.A(B.scala:1)": "ModuleNotFoundError: No module named 'stretto'",
-    "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
-    ": org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 3 cancelled\n"
-    "\tat org.apache.A(B.scala:1)": "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 3 cancelled",
+    LOST + CRASHED + STACK: CRASHED,
+    LOST + PYTHON + '  File "worker.py", line 1, in main\n' + MISSING + "\n" + STACK: MISSING,
+    "An error occurred while calling z:org.apache.spark.A.\n: " + CANCELLED + STACK: CANCELLED,
     "plain words": "plain words",
     "": "ValueError",
 }
