@@ -313,8 +313,11 @@ class Worker:
         elif work is Errand.POLL:
             if outcome.next_ns is None:
                 instance.poll_due = True
-            else:
+            elif self._strategy.idle:
                 self._set_alarm(outcome.next_ns, instance, Errand.POLL)
+            else:
+                # There is other work: let rows gather, so that batches grow with the load.
+                self._set_alarm(max(outcome.next_ns, outcome.gather_until_ns), instance, Errand.POLL)
         timer_ns = instance.next_timer_ns()
         if timer_ns is not None and (instance.timers_alarm_ns is None or timer_ns < instance.timers_alarm_ns):
             instance.timers_alarm_ns = timer_ns

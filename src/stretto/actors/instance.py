@@ -46,9 +46,11 @@ Work = Message | Errand
 
 
 class Outcome:
-    """What one run gave: payloads per channel in order, and what the worker must know to go on."""
+    """What one run gave: payloads per channel in order, and what the worker must know to go on.
 
-    __slots__ = ("arrived_ns", "finished", "next_ns", "rows_in", "sends")
+    A source says in `next_ns` when its next row is due, and in `gather_until_ns` how long it may wait for more."""
+
+    __slots__ = ("arrived_ns", "finished", "gather_until_ns", "next_ns", "rows_in", "sends")
 
     def __init__(self, arrived_ns: int) -> None:
         self.sends: Sends = []
@@ -56,6 +58,7 @@ class Outcome:
         self.rows_in = 0
         self.finished = False
         self.next_ns: int | None = None
+        self.gather_until_ns = 0
 
 
 class Instance:
@@ -149,6 +152,7 @@ class Instance:
             self._finish(outcome)
         elif reading.next_ns is not None:
             outcome.next_ns = reading.next_ns
+            outcome.gather_until_ns = now_ns + self.function.batch_delay_ns
         elif reading.batch is None:
             # A source that has nothing and does not say when must not spin.
             outcome.next_ns = now_ns + 1_000_000

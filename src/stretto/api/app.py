@@ -30,9 +30,11 @@ class App:
         engine: str = "auto",
         parallelism: int | None = None,
         batch_rows: int = 4096,
+        batch_delay: Duration = "5 ms",
     ) -> None:
         """`parallelism` is the number of partitions of functions that do not say their own (default: the number of
-        workers); `batch_rows` bounds what a source reads at once."""
+        workers). `batch_rows` bounds what a source reads at once, and `batch_delay` how long a paced source may hold
+        rows back to make larger batches when its worker has other work."""
         _check_name(name, "an app")
         if parallelism is not None and parallelism < 1:
             raise PlanError(f"the parallelism of app '{name}' must be at least 1", f"it is {parallelism}")
@@ -43,6 +45,7 @@ class App:
         self.engine = Engine.named(engine)
         self.parallelism = parallelism
         self.batch_rows = batch_rows
+        self.batch_delay_us = duration_us(batch_delay, f"the batch delay of app '{name}'")
         self._nodes: dict[str, plans.Node] = {}
 
     def source(

@@ -34,20 +34,26 @@ from stretto.operators.top import WindowTop
 from stretto.operators.windowed import WindowAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
 
+BATCH_DELAY_US = 5_000
+"""How long rows may be held back at a source to make larger batches under load, unless the app says."""
+
 FINE_STEP_US = 100_000
 """How finely time passes for functions whose deadlines lie on no grid: spans, interval joins, users' own."""
 
 
-def lowered(plan: Plan, job: str, parallelism: int, batch_rows: int) -> Deployment:
+def lowered(
+    plan: Plan, job: str, parallelism: int, batch_rows: int, batch_delay_us: int = BATCH_DELAY_US
+) -> Deployment:
     """The deployment of a plan; `parallelism` is for functions that do not say their own."""
-    return _Lowering(plan, parallelism, batch_rows).deployment(job)
+    return _Lowering(plan, parallelism, batch_rows, batch_delay_us).deployment(job)
 
 
 class _Lowering:
-    def __init__(self, plan: Plan, parallelism: int, batch_rows: int) -> None:
+    def __init__(self, plan: Plan, parallelism: int, batch_rows: int, batch_delay_us: int) -> None:
         self._plan = plan
         self._parallelism = parallelism
         self._batch_rows = batch_rows
+        self._batch_delay_ns = batch_delay_us * 1000
         self._functions: dict[str, FunctionSpec] = {}
         # Where a node's rows come out: a stage of some function, or several of them for a union.
         self._stages: dict[str, list[tuple[FunctionSpec, Stage]]] = {}
@@ -84,7 +90,16 @@ class _Lowering:
     def _add_source(self, node: nodes.SourceNode) -> None:
         source = node.source
         step = _watermark_step_us(self._plan, node.name) if node.time is not None else None
-        function = SourceFunction(source, node.time, node.delay_us, node.stamp, step, self._batch_rows, node.schema)
+        function = SourceFunction(
+            source,
+            node.time,
+            node.delay_us,
+            node.stamp,
+            step,
+            self._batch_rows,
+            self._batch_delay_ns,
+            node.schema,
+        )
         own = node.parallelism or source.parallelism
         partitions = 1 if source.on_driver else own or self._parallelism
         spec = self._add_spec(node, function, partitions, on_driver=source.on_driver)

@@ -71,15 +71,10 @@ class Watch:
 
     def sample(self, now_s: float) -> Sample:
         status, metrics = self._job.status, self._job.metrics()
-        rows_in = _rows_in(metrics, [node.name for node in self._job.plan.sources])
-        rows_out = _rows_in(metrics, [node.name for node in self._job.plan.sinks])
+        rows_in = metrics.rows_in
         share = min(1.0, rows_in / self._rows_total) if self._rows_total else None
-        rate = rows_in / metrics.elapsed_s if status.ended else self._meter.rate(rows_in, now_s)
-        return Sample(self._name, status, rows_in, rows_out, share, rate, metrics)
-
-
-def _rows_in(metrics: JobMetrics, functions: list[str]) -> int:
-    return sum(metrics.functions[name].rows_in for name in functions if name in metrics.functions)
+        rate = metrics.input_rate if status.ended else self._meter.rate(rows_in, now_s)
+        return Sample(self._name, status, rows_in, metrics.rows_out, share, rate, metrics)
 
 
 class Display:

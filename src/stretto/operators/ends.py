@@ -20,6 +20,7 @@ class SourceFunction(Function):
 
     `watermark_step_us` is how finely downstream needs to see time pass: a watermark is sent only when it crosses a
     multiple of the step, so a query with 10-second windows does not pay for a barrier per batch. None: nobody needs it.
+    `batch_delay_ns` bounds how long rows of a paced source may be held back to make larger batches under load.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class SourceFunction(Function):
         stamp: str | None,
         watermark_step_us: int | None,
         batch_rows: int,
+        batch_delay_ns: int,
         schema: pa.Schema,
     ) -> None:
         self.source = source
@@ -38,6 +40,7 @@ class SourceFunction(Function):
         self.stamp = stamp
         self.watermark_step_us = watermark_step_us
         self.batch_rows = batch_rows
+        self.batch_delay_ns = batch_delay_ns
         self.schema = schema
         self._reader: SourceReader | None = None
         self._watermark_us = EVENT_TIME_MIN_US
@@ -46,7 +49,14 @@ class SourceFunction(Function):
     def __deepcopy__(self, memo: dict[int, Any]) -> SourceFunction:
         # The source is configuration and may hold what cannot be copied, such as a DataFrame.
         return SourceFunction(
-            self.source, self.time, self.delay_us, self.stamp, self.watermark_step_us, self.batch_rows, self.schema
+            self.source,
+            self.time,
+            self.delay_us,
+            self.stamp,
+            self.watermark_step_us,
+            self.batch_rows,
+            self.batch_delay_ns,
+            self.schema,
         )
 
     def open(self, ctx: Context) -> None:

@@ -76,7 +76,6 @@ class Best:
         ordered = codes[order]
         return order[ordered <= np.repeat(ordered[last], groups.sizes)]
 
-
     def _codes(self, column: Column) -> Int64s:
         """Codes that ascend from the best; ties are broken in the same direction."""
         codes = order_codes(column)

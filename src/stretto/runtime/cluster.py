@@ -19,7 +19,6 @@ from stretto.api.engines import Engine, EngineChoice, choose
 from stretto.api.lowering import lowered
 from stretto.api.plan import ApplyNode, MapNode, Plan, WindowAggregateNode
 from stretto.api.relational import unsupported
-from stretto.api.slo import SLO
 from stretto.coordinator import (
     AnnounceJob,
     AnnounceMembers,
@@ -263,11 +262,12 @@ class Cluster:
         name = self._free_name(app.name)
         self._check_free_slot(plan, choice)
         if choice.engine is Engine.MICROBATCH:
-            return self._submit_microbatch(name, plan, choice)
+            return self._submit_microbatch(name, app, plan, choice)
         return self._submit_actors(name, app, plan, choice)
 
     def _submit_actors(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:
-        deployment = lowered(plan, name, app.parallelism or self._workers_wanted, app.batch_rows)
+        parallelism = app.parallelism or self._workers_wanted
+        deployment = lowered(plan, name, parallelism, app.batch_rows, app.batch_delay_us)
         digest = self._code.put(_for_workers(deployment), local_modules(_modules_of(plan)))
         execution = ActorExecution(self, name, list(deployment.functions), plan)
         self._executions[name] = execution
@@ -277,10 +277,10 @@ class Cluster:
         self._coordinator.request(SubmitRequested(name, digest, shapes))
         return Job(name, plan, choice, execution, self.spark)
 
-    def _submit_microbatch(self, name: str, plan: Plan, choice: EngineChoice) -> Job:
+    def _submit_microbatch(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:
         from stretto.runtime.microbatch import MicrobatchQuery
 
-        query = MicrobatchQuery(name, plan, self.spark)
+        query = MicrobatchQuery(name, plan, self.spark, parallelism=app.parallelism)
         query.start()
         job = Job(name, plan, choice, query, self.spark)
         self._microbatches = [other for other in self._microbatches if not other.status.ended] + [job]
@@ -335,13 +335,13 @@ class Cluster:
     def request_stop(self, job: str, drain: bool) -> None:
         self._coordinator.request(StopRequested(job, drain))
 
-    def read_metrics(self, job: str, order: list[str], elapsed_s: float, slo: SLO) -> JobMetrics:
+    def read_metrics(self, job: str, order: list[str], elapsed_s: float, plan: Plan) -> JobMetrics:
         with self._coordinator.lock:
             record = self._coordinator.machine.jobs.get(job)
             functions: dict[str, dict[int, FunctionMetrics]] = {}
             if record is not None:
                 functions = {name: dict(partitions) for name, partitions in record.metrics.items()}
-        return report(functions, order, elapsed_s, slo)
+        return report(functions, order, elapsed_s, plan)
 
 
 def _for_workers(deployment: Deployment) -> Deployment:

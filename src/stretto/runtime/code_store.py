@@ -13,7 +13,6 @@ import pickle
 import shutil
 import sys
 import sysconfig
-import tempfile
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +20,7 @@ from pyspark import cloudpickle
 
 from stretto.actors.deployment import Deployment
 from stretto.errors import ClusterError, UserError
+from stretto.runtime.scratch import scratch_directory
 
 
 class CodeStore:
@@ -28,7 +28,7 @@ class CodeStore:
 
     def __init__(self, directory: str | None) -> None:
         self._owned = directory is None
-        self.directory = Path(tempfile.mkdtemp(prefix="stretto-code-") if directory is None else directory)
+        self.directory = scratch_directory("code") if directory is None else Path(directory)
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def put(self, deployment: Deployment, modules: list[ModuleType]) -> str:

@@ -170,5 +170,5 @@ class ActorExecution:
         elapsed_s = 0.0
         if self._began_ns is not None:
             elapsed_s = ((self._ended_ns or time.monotonic_ns()) - self._began_ns) / 1e9
-        read: JobMetrics = self._cluster.read_metrics(self._job, self._order, elapsed_s, self._plan.slo)
+        read: JobMetrics = self._cluster.read_metrics(self._job, self._order, elapsed_s, self._plan)
         return read

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stretto.actors.metrics import FunctionMetrics, LatencySketch, juice, merged
+from stretto.api.plan import Plan
 from stretto.api.slo import SLO
 
 
@@ -54,7 +55,7 @@ class JobMetrics:
 
 
 def report(
-    functions: dict[str, dict[int, FunctionMetrics]], order: list[str], elapsed_s: float, slo: SLO
+    functions: dict[str, dict[int, FunctionMetrics]], order: list[str], elapsed_s: float, plan: Plan
 ) -> JobMetrics:
     """Merge what the workers reported; `order` lists the functions topologically."""
     totals = {name: merged(list(functions[name].values())) for name in order if name in functions}
@@ -63,8 +64,8 @@ def report(
     for total in totals.values():
         if total.latency is not None:
             latency.merge(total.latency)
-    sources = [total for total in totals.values() if not total.messages_in]
-    sinks = [total for total in totals.values() if total.messages_in and not total.sent_to]
+    sources = [totals[node.name] for node in plan.sources if node.name in totals]
+    sinks = [totals[node.name] for node in plan.sinks if node.name in totals]
     processed = sum(sum(total.executed_from.values()) for total in totals.values())
     return JobMetrics(
         elapsed_s=elapsed_s,
@@ -74,7 +75,7 @@ def report(
         processed_rate=processed / elapsed_s,
         output_rate=sum(total.rows_in for total in sinks) / elapsed_s,
         latency_ms=latency.percentiles(),
-        objective=_objective(slo, latency, juice(totals)),
+        objective=_objective(plan.slo, latency, juice(totals)),
         functions={name: _function(total, elapsed_s) for name, total in totals.items()},
     )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 import time
 import traceback
 from dataclasses import replace
@@ -31,6 +30,7 @@ from stretto.coordinator import JobStatus
 from stretto.errors import EngineError, FunctionError, StrettoError
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.relational import session_settings, spark_error, to_dataframes
+from stretto.runtime.scratch import scratch_directory
 from stretto.runtime.spark_sources import ROWS_PER_TRIGGER, is_staged, is_stream, refuse_stream, stream_frame
 
 STREAM_SETTINGS = {
@@ -84,7 +84,7 @@ class MicrobatchQuery:
         """Start all queries, or none: what is wrong with the plan is raised here."""
         for source in self.plan.sources:
             refuse_stream(source)
-        self._directory = Path(tempfile.mkdtemp(prefix="stretto-", dir=self._parent))
+        self._directory = scratch_directory("microbatch", self._parent)
         try:
             session, settings = self._session()
             with session_settings(session, settings):
@@ -125,7 +125,7 @@ class MicrobatchQuery:
         A row's latency is taken from the start of the latest micro-batch that read anything to the end of the one that
         wrote it: the wait for a trigger is not seen."""
         ended = self._ended if self.status.ended else time.monotonic()
-        return report(self._measured(), list(self.plan.nodes), ended - self._began, self.plan.slo)
+        return report(self._measured(), list(self.plan.nodes), ended - self._began, self.plan)
 
     def _measured(self) -> dict[str, dict[int, FunctionMetrics]]:
         functions: dict[str, dict[int, FunctionMetrics]] = {}

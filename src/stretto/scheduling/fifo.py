@@ -13,6 +13,11 @@ class Fifo:
     def __init__(self) -> None:
         self._ready: deque[Instance] = deque()
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits to run."""
+        return not self._ready
+
     def enqueue(self, instance: Instance) -> None:
         instance.queued = True
         self._ready.append(instance)

@@ -136,7 +136,9 @@ def test_joins_name_the_columns_that_do_not_fit() -> None:
     expect_error(lambda: left.join(right, on="auction = channel"), PlanError, "auction is int64", "channel is string")
     expect_error(lambda: left.join(right, on="auction = seller"), ExpressionError, "seller")
     expect_error(lambda: left.join(right, on="auction < price"), PlanError, "cannot be read", "auction < price")
-    expect_error(lambda: left.interval_join(right, on="auction", lower="price", upper="at"), PlanError, "price", "timestamp")
+    expect_error(
+        lambda: left.interval_join(right, on="auction", lower="price", upper="at"), PlanError, "price", "timestamp"
+    )
     expect_error(lambda: left.window_join(right, on="auction"), PlanError, "window_join", "window_start")
     expect_error(lambda: left.union(right.select("price")), PlanError, "columns differ")
 
@@ -153,4 +155,6 @@ def test_a_user_aggregate_names_its_missing_column() -> None:
 
 
 def test_a_missing_file_is_named() -> None:
-    expect_error(lambda: App("a").source("s", sources.parquet("/nowhere/bids.parquet")), SourceError, "/nowhere/bids.parquet")
+    expect_error(
+        lambda: App("a").source("s", sources.parquet("/nowhere/bids.parquet")), SourceError, "/nowhere/bids.parquet"
+    )

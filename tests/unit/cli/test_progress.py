@@ -25,8 +25,9 @@ def job(status: JobStatus = JobStatus.RUNNING) -> Any:
         "bids": {0: FunctionMetrics(rows_in=100, sent_to={"counts": 100})},
         "counts": {0: FunctionMetrics(rows_in=100, messages_in=2, queued=3, latency=latency.export())},
     }
-    metrics = report(functions, ["bids", "counts", "out"], 2.0, SLO(latency_ms=10.0))
-    plan = SimpleNamespace(sources=[SimpleNamespace(name="bids")], sinks=[SimpleNamespace(name="out")])
+    ends = {"sources": [SimpleNamespace(name="bids")], "sinks": [SimpleNamespace(name="out")]}
+    plan: Any = SimpleNamespace(**ends, slo=SLO(latency_ms=10.0))
+    metrics = report(functions, ["bids", "counts", "out"], 2.0, plan)
     return SimpleNamespace(status=status, plan=plan, metrics=lambda: metrics)
 
 

@@ -90,7 +90,8 @@ class FakeJob:
         return self._results[sink]
 
     def metrics(self) -> Any:
-        return report({}, [], 0.5, SLO())
+        plan: Any = SimpleNamespace(sources=[], sinks=[], slo=SLO())
+        return report({}, [], 0.5, plan)
 
 
 class FakeCluster:

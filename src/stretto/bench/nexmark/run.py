@@ -6,12 +6,11 @@ A `Bench` starts queries, one by one or several at once; whoever started them wa
 
 from __future__ import annotations
 
-import tempfile
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,6 +25,7 @@ from stretto.bench.verify import Match, Verdict, compare
 from stretto.errors import EngineError, StrettoError, UserError
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
+from stretto.runtime.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,14 +169,14 @@ class SparkAnswers:
     """Spark SQL's answers. The events are written once, as Parquet, and removed when the `with` block ends."""
 
     def __init__(self, spark: SparkSession, config: NexmarkConfig) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="stretto-nexmark-")
+        self._directory = scratch_directory("nexmark")
         self._session = spark.newSession()
         self._session.conf.set("spark.sql.session.timeZone", "UTC")
         try:
-            oracle.write_events(config, self._directory.name)
-            oracle.load_views(self._session, self._directory.name)
+            oracle.write_events(config, self._directory)
+            oracle.load_views(self._session, self._directory)
         except BaseException:
-            self._directory.cleanup()
+            shutil.rmtree(self._directory, ignore_errors=True)
             raise
 
     def __enter__(self) -> SparkAnswers:
@@ -185,14 +185,14 @@ class SparkAnswers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._directory.cleanup()
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     def answer(self, query: str, ingested: pa.Table | None = None) -> pa.Table:
         if ingested is not None:
-            target = Path(self._directory.name) / "bid_ingested"
+            target = self._directory / "bid_ingested"
             target.mkdir(exist_ok=True)
             pq.write_table(ingested, target / "events.parquet")
-            oracle.load_views(self._session, self._directory.name)
+            oracle.load_views(self._session, self._directory)
         return self._session.sql(oracle.QUERIES[query]).toArrow()
 
     def bids(self, columns: Sequence[str]) -> pa.Table:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import queue
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +19,7 @@ import pyarrow as pa
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.api.memory import canonical_schema, conform
 from stretto.errors import SourceError, StrettoError
+from stretto.runtime.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -167,7 +167,7 @@ class StreamingReader(SourceReader):
     def _start(self) -> None:
         if self._closed.is_set():
             raise SourceError("a streaming DataFrame was read after it was closed")
-        self._checkpoint = tempfile.mkdtemp(prefix="stretto-dataframe-")
+        self._checkpoint = str(scratch_directory("dataframe"))
         writer = self._dataframe.writeStream.foreachBatch(self._feed)
         self._query = writer.option("checkpointLocation", self._checkpoint).start()
 
