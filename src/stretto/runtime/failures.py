@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from types import TracebackType
 
+import msgspec
 import pyarrow as pa
 
 from stretto import errors
@@ -20,6 +21,13 @@ SAMPLE_CHARS = 2_000
 
 def failure_of(error: Exception, instance: Instance | None, work: Work | None) -> Failure:
     """Describe an exception: whose function it was, the user's part of the traceback, a sample of the batch."""
+    described = msgspec.structs.asdict(_described(error, instance, work))
+    # A lone surrogate, as in the name of a file that is no UTF-8, has no encoding; it must not hide the failure.
+    texts = {name: text and text.encode(errors="backslashreplace").decode() for name, text in described.items()}
+    return Failure(**texts)
+
+
+def _described(error: Exception, instance: Instance | None, work: Work | None) -> Failure:
     function = instance.address.function if instance is not None else None
     batch: pa.RecordBatch | None = None
     if isinstance(work, Message) and isinstance(work.payload, pa.RecordBatch):

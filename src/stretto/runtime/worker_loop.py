@@ -131,7 +131,9 @@ class WorkerLoop:
                 self._carry_out(effect)
             except ProtocolError as error:
                 unsent = error
-        if unsent is not None and isinstance(event, Ran):
+        if unsent is not None:
+            if not isinstance(event, Ran):
+                raise unsent
             # Too long, or not plain data: the fault of this job's function, and no reason for the worker to end.
             self._tell(CodeFailed(event.instance.address.job, _unsendable(unsent, event.instance)), now_ns)
 

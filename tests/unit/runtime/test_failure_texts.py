@@ -18,7 +18,8 @@ from stretto.actors.instance import Errand, Instance
 from stretto.actors.routing import StepFailed
 from stretto.errors import FunctionError, SourceError, StrettoError
 from stretto.operators.stateless import PythonStep
-from stretto.protocol import Failure
+from stretto.protocol import Failed, Failure
+from stretto.runtime.codec import Decoder, encode
 from stretto.runtime.failures import SAMPLE_CHARS, error_of, failure_of
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -118,6 +119,13 @@ def test_what_the_user_sees_has_traceback_and_sample() -> None:
     assert text.startswith("function 'counts' raised LookupError: nothing under that name\nTraceback")
     assert "raise LookupError" in text
     assert text.endswith("  the batch began with:\n    {'n': 0}")
+
+
+def test_a_text_that_has_no_encoding_still_crosses_the_wire() -> None:
+    failure = failure_of(OSError("cannot read caf\udce9.txt"), instance(), message(pa.record_batch({"n": [1]})))
+    assert failure.detail == "cannot read caf\\udce9.txt"
+    parts = [bytes(part) for part in encode(Failed("job", failure))]
+    assert Decoder().decode("w0~1", parts) == Failed("job", failure)
 
 
 @given(st.sampled_from(["KeyError", "annotations", "Any", "", "__name__", "StrettoError", "NoSuchError"]))

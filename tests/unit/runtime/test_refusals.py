@@ -10,7 +10,7 @@ import zmq
 
 from stretto.actors.deployment import Deployment
 from stretto.errors import ProtocolError
-from stretto.protocol import COORDINATOR, Frame, Member, Members, Report
+from stretto.protocol import COORDINATOR, Frame, Member, Members, Report, Stop, Stopped
 from stretto.runtime.transport import Handshakes, Refusals, Transport, routing_id
 from stretto.runtime.worker_loop import REFUSALS_EVERY_NS, WorkerLoop
 from stretto.worker import FrameArrived, Worker
@@ -103,6 +103,13 @@ def test_the_coordinator_is_told_of_refusals_even_when_no_job_runs() -> None:
     loop._tell_refusals(now_ns)
     assert network.sent == [(COORDINATOR, Report("", {}, 1))]
     assert loop._refusals_due_ns == now_ns + REFUSALS_EVERY_NS
+
+
+def test_what_cannot_be_sent_and_is_no_functions_fault_is_not_passed_over() -> None:
+    network = NoNetwork()
+    network.unsendable = Stopped
+    with pytest.raises(ProtocolError, match="a message cannot be sent"):
+        loop_on(network)._tell(FrameArrived(COORDINATOR, Stop("unknown")), 0)
 
 
 def test_the_machines_refusals_and_the_sockets_are_one_count() -> None:
