@@ -38,6 +38,10 @@ LOST_AFTER_NS = 10_000_000_000
 """A worker that was silent for this long is taken for lost. Generous, because two cores may be very busy."""
 
 
+HELD_UP_AFTER_NS = 1_000_000_000
+"""Ticks come more often than this, unless the coordinator itself was held up."""
+
+
 class JobStatus(Enum):
     """The life of a job."""
 
@@ -140,11 +144,19 @@ class AnnounceMembers:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceLoss:
+    """A worker is a member no more, and why."""
+
+    member: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refuse:
     reason: str
 
 
-Effect = Send | AnnounceJob | AnnounceMembers | Refuse
+Effect = Send | AnnounceJob | AnnounceMembers | AnnounceLoss | Refuse
 
 
 @dataclass
@@ -176,6 +188,7 @@ class Coordinator:
         self.refused_by: dict[str, int] = {}
         self._expected: dict[str, str] = {}
         self._seen_ns: dict[str, int] = {}
+        self._ticked_ns = 0
         self._effects: list[Effect] = []
         self._closing = False
         self._handlers: dict[type, Callable[[Any, int], None]] = {
@@ -249,6 +262,11 @@ class Coordinator:
             self._effects.append(Send(name, Members(self.epoch, members)))
 
     def _on_ticked(self, event: Ticked, now_ns: int) -> None:
+        held_up_ns = now_ns - self._ticked_ns - HELD_UP_AFTER_NS
+        if self._ticked_ns and held_up_ns > 0:
+            # The coordinator itself was held up (a paused machine, a busy driver) and must not blame the workers.
+            self._seen_ns = {name: seen_ns + held_up_ns for name, seen_ns in self._seen_ns.items()}
+        self._ticked_ns = now_ns
         for name, seen_ns in list(self._seen_ns.items()):
             if now_ns - seen_ns >= LOST_AFTER_NS:
                 self._lose(name, f"nothing was heard from it for {LOST_AFTER_NS / 1e9:g} s")
@@ -265,6 +283,7 @@ class Coordinator:
             return
         del self.members[name]
         self._seen_ns.pop(name, None)
+        self._effects.append(AnnounceLoss(name, reason))
         if not self._closing:
             self._announce_members()
         for job in self.jobs.values():

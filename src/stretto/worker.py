@@ -410,8 +410,11 @@ class Worker:
 
     def _on_grant(self, sender: str, frame: Grant, now_ns: int) -> None:
         channel = self._outs.get(frame.number)
-        if channel is None or channel.peer != sender:
+        if channel is None:
             self.stale += 1
+            return
+        if channel.peer != sender or not 0 < frame.credits <= CREDITS_PER_CHANNEL - channel.credits:
+            self._refuse(f"{frame.credits} credits from {sender} for channel {frame.number}, which are not its to give")
             return
         self._restore_credits(channel, frame.credits)
 
@@ -419,7 +422,11 @@ class Worker:
         job = self.jobs.get(frame.job)
         instance = job.instances.get(Address(frame.job, frame.to_function, frame.to_partition)) if job else None
         channel = None
-        if instance is not None:
+        if job is not None and instance is not None:
+            home = job.placement.get(frame.function, [])
+            if frame.partition >= len(home) or home[frame.partition] != sender:
+                self._refuse(f"a channel of {frame.function}/{frame.partition} from {sender}, which does not host it")
+                return
             address = Address(frame.job, frame.function, frame.partition)
             channel = next((c for c in instance.inputs if c.sender == address and c.input == frame.input), None)
         if channel is None:

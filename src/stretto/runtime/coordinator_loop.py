@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from stretto.coordinator import (
     AnnounceJob,
+    AnnounceLoss,
     AnnounceMembers,
     Coordinator,
     Event,
@@ -125,5 +126,7 @@ class CoordinatorLoop:
                     self._on_members(effect)
                 case AnnounceJob():
                     self._on_job(effect)
+                case AnnounceLoss(member=member, reason=reason):
+                    log.info("%s is a member no more: %s", member, reason)
                 case Refuse(reason=reason):
                     self.transport.refusals.add(reason)

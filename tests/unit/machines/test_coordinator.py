@@ -156,11 +156,25 @@ def test_a_silent_worker_is_lost_and_a_heard_one_is_not() -> None:
     running(coordinator)
     coordinator.handle(FrameArrived("w1~1", Heartbeat()), LOST_AFTER_NS - 1)
     assert coordinator.next_deadline_ns() == LOST_AFTER_NS
+    for second in range(int(LOST_AFTER_NS / 1e9)):
+        coordinator.handle(Ticked(), second * 10**9)
     effects = coordinator.handle(Ticked(), LOST_AFTER_NS)
     assert sorted(coordinator.members) == ["driver~1", "w1~1"]
     (ended,) = of(AnnounceJob, effects)
     assert ended.status is JobStatus.FAILED
     assert "w0~1" in ended.failure.fact
+
+
+def test_a_coordinator_that_was_held_up_itself_blames_nobody() -> None:
+    coordinator = joined("w0~1", "driver~1", now_ns=1)
+    for second in range(1, 5):
+        coordinator.handle(FrameArrived("w0~1", Heartbeat()), second * 10**9)
+        coordinator.handle(Ticked(), second * 10**9)
+    coordinator.handle(Ticked(), 60 * 10**9)
+    assert "w0~1" in coordinator.members
+    for second in range(61, 75):
+        coordinator.handle(Ticked(), second * 10**9)
+    assert "w0~1" not in coordinator.members
 
 
 def test_a_worker_whose_task_ended_is_lost_at_once() -> None:

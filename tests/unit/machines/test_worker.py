@@ -285,6 +285,24 @@ def test_strangers_old_epochs_and_unknown_frames_are_refused() -> None:
     assert "job" in bench.worker.jobs
 
 
+def test_a_member_can_neither_claim_anothers_channel_nor_give_credits_that_are_not_its_own() -> None:
+    bench = Bench()
+    claim = OpenChannel(3, "job", "up", 0, "echo", 0, "in", b"")
+    bench.data(1, 1)
+    for event in (
+        FrameArrived("down~1", claim),
+        FrameArrived("up~1", Grant(1, 1)),
+        FrameArrived("down~1", Grant(1, 2)),
+        FrameArrived("down~1", Grant(1, -5)),
+    ):
+        before = bench.worker.refused
+        bench.tell(event)
+        assert bench.worker.refused == before + 1
+    assert [rows for _, rows in bench.echo.told] == [[1]]
+    bench.data(2, 2)
+    assert len(bench.echo.told) == 2
+
+
 def test_frames_of_a_dropped_job_are_stale_not_hostile() -> None:
     bench = Bench()
     assert Send(COORDINATOR, Stopped("job")) in bench.tell(FrameArrived(COORDINATOR, Stop("job")))
