@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from stretto.actors.address import Address
 from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, Message, OutChannel, Payload
-from stretto.actors.deployment import Deployment, Edge, Forward, Stage, edges_of
+from stretto.actors.deployment import Deployment
 from stretto.actors.instance import Errand, Instance, Outcome, Phase, Work
-from stretto.actors.routing import BoundEdge, BoundStage
+from stretto.actors.metrics import FunctionMetrics
+from stretto.actors.wiring import wire
 from stretto.errors import InvariantError
 from stretto.protocol import (
     COORDINATOR,
@@ -170,6 +171,9 @@ class LocalJob:
         self.phase = JobPhase.LOADING
         self.instances: dict[Address, Instance] = {}
         self.opening = 0
+        self.finished = 0
+        # What has run since the last report: reporting costs what was done, not what is there.
+        self.unreported: dict[Address, Instance] = {}
 
 
 class Worker:
@@ -190,7 +194,7 @@ class Worker:
         self._alarms: list[tuple[int, int, Instance, Errand]] = []
         self._alarms_made = 0
         self._report_due_ns = 0
-        self._unreported: set[str] = set()
+        self._unreported: dict[str, LocalJob] = {}
         self._effects: list[Effect] = []
         self._leaving = False
         self._handlers: dict[type, Callable[[Any, int], None]] = {
@@ -285,7 +289,7 @@ class Worker:
             return
         metrics = instance.metrics
         metrics.busy_ns += event.cost_ns
-        self._unreported.add(instance.address.job)
+        self._mark(instance)
         if isinstance(work, Message):
             channel = work.channel
             metrics.messages_in += 1
@@ -349,9 +353,7 @@ class Worker:
         receiving = channel.local
         if receiving is not None:
             receiving.received = channel.seq
-            receiver = receiving.instance
-            receiver.mailbox.append(Message(receiving, channel.seq, payload, arrived_ns))
-            self._offer(receiver)
+            self._put(receiving, Message(receiving, channel.seq, payload, arrived_ns))
             return
         assert channel.peer is not None
         if channel.seq == 1:
@@ -363,6 +365,14 @@ class Worker:
         else:
             frame = CriticalSent(channel.number, channel.seq, arrived_ns, payload)
         self._effects.append(Send(channel.peer, frame))
+
+    def _put(self, channel: InChannel, message: Message) -> None:
+        instance = channel.instance
+        instance.mailbox.append(message)
+        if instance.starved:
+            self._mark(instance)  # It does not run now, and its queue grows: that should be seen.
+        else:
+            self._offer(instance)
 
     def _give_back(self, channel: InChannel) -> None:
         """Return credits for a consumed message: at once on a local channel, by the half window on a remote one."""
@@ -405,8 +415,7 @@ class Worker:
             )
             return
         channel.received = seq
-        channel.instance.mailbox.append(Message(channel, seq, payload, arrived_ns))
-        self._offer(channel.instance)
+        self._put(channel, Message(channel, seq, payload, arrived_ns))
 
     def _on_grant(self, sender: str, frame: Grant, now_ns: int) -> None:
         channel = self._outs.get(frame.number)
@@ -428,7 +437,9 @@ class Worker:
                 self._refuse(f"a channel of {frame.function}/{frame.partition} from {sender}, which does not host it")
                 return
             address = Address(frame.job, frame.function, frame.partition)
-            channel = next((c for c in instance.inputs if c.sender == address and c.input == frame.input), None)
+            # A stream may reach an input by several edges: each announcement takes a channel that is still free.
+            free = (c for c in instance.inputs if c.number < 0 and c.out is None)
+            channel = next((c for c in free if c.sender == address and c.input == frame.input), None)
         if channel is None:
             self.stale += 1
             return
@@ -475,8 +486,10 @@ class Worker:
         if job is None:
             return  # Stopped before it was loaded.
         job.phase = JobPhase.OPENING
-        self._make_instances(job, event.deployment)
-        self._make_channels(job, event.deployment)
+        wiring = wire(self.member, event.deployment, job.placement, self._channels_made)
+        job.instances = wiring.instances
+        self._outs.update(wiring.outs)
+        self._channels_made += len(wiring.outs)
         job.opening = len(job.instances)
         for instance in job.instances.values():
             instance.mailbox.appendleft(Errand.OPEN)
@@ -493,60 +506,6 @@ class Worker:
         if job.opening == 0 and job.phase is JobPhase.OPENING:
             job.phase = JobPhase.READY
             self._effects.append(Send(COORDINATOR, Ready(job.job)))
-
-    def _make_instances(self, job: LocalJob, deployment: Deployment) -> None:
-        stages = [stage for spec in deployment.functions.values() for stage in spec.outputs.values()]
-        fed = {edge.target for stage in stages for edge in edges_of(stage)}
-        for name, spec in deployment.functions.items():
-            for partition, member in enumerate(job.placement[name]):
-                if member == self.member:
-                    address = Address(job.job, name, partition)
-                    is_sink = not any(edges_of(stage) for stage in spec.outputs.values())
-                    job.instances[address] = Instance(address, spec, name not in fed, is_sink)
-
-    def _make_channels(self, job: LocalJob, deployment: Deployment) -> None:
-        for name, spec in deployment.functions.items():
-            for stage in spec.outputs.values():
-                for edge in edges_of(stage):
-                    self._make_inputs(job, name, spec.parallelism, edge)
-        for instance in job.instances.values():
-            for output, stage in instance.spec.outputs.items():
-                instance.outputs[output] = self._bind(job, instance, stage)
-
-    def _make_inputs(self, job: LocalJob, sender: str, senders: int, edge: Edge) -> None:
-        for partition, member in enumerate(job.placement[edge.target]):
-            if member != self.member:
-                continue
-            instance = job.instances[Address(job.job, edge.target, partition)]
-            upstream = [partition] if isinstance(edge.routing, Forward) else range(senders)
-            for index in upstream:
-                instance.inputs.append(InChannel(Address(job.job, sender, index), instance, edge.input))
-
-    def _bind(self, job: LocalJob, instance: Instance, stage: Stage) -> BoundStage:
-        edges = []
-        for edge in stage.edges:
-            targets = range(len(job.placement[edge.target]))
-            if isinstance(edge.routing, Forward):
-                targets = range(instance.address.partition, instance.address.partition + 1)
-            channels = [self._make_out(job, instance, edge, target, stage.schema) for target in targets]
-            edges.append(BoundEdge(edge, channels, instance.address.partition))
-        return BoundStage(stage, edges, [self._bind(job, instance, child) for child in stage.stages])
-
-    def _make_out(self, job: LocalJob, instance: Instance, edge: Edge, target: int, schema: pa.Schema) -> OutChannel:
-        receiver = Address(job.job, edge.target, target)
-        member = job.placement[edge.target][target]
-        self._channels_made += 1
-        channel = OutChannel(instance, receiver, edge.input, member, self._channels_made, schema)
-        if member == self.member:
-            channel.peer = None
-            inputs = job.instances[receiver].inputs
-            channel.local = next(
-                c for c in inputs if c.sender == instance.address and c.input == edge.input and c.out is None
-            )
-            channel.local.out = channel
-        self._outs[channel.number] = channel
-        instance.outs.append(channel)
-        return channel
 
     def _on_start(self, sender: str, frame: Start, now_ns: int) -> None:
         job = self.jobs.get(frame.job)
@@ -569,13 +528,13 @@ class Worker:
 
     def _on_stop(self, sender: str, frame: Stop, now_ns: int) -> None:
         if frame.job in self.jobs:
-            self._report_job(frame.job)
+            self._report_job(self.jobs[frame.job])
             self._drop(frame.job)
         self._effects.append(Send(COORDINATOR, Stopped(frame.job)))
 
     def _drop(self, name: str) -> None:
         job = self.jobs.pop(name)
-        self._unreported.discard(name)
+        self._unreported.pop(name, None)
         for instance in job.instances.values():
             instance.dropped = True
             instance.mailbox.clear()
@@ -601,24 +560,30 @@ class Worker:
 
     # Reports.
 
+    def _mark(self, instance: Instance) -> None:
+        job = self.jobs[instance.address.job]
+        job.unreported[instance.address] = instance
+        self._unreported[job.job] = job
+
     def _report_finished(self, instance: Instance, now_ns: int) -> None:
-        job, function, partition = instance.address
-        local = self.jobs[job]
-        if all(other.phase is Phase.FINISHED for other in local.instances.values()):
+        job = self.jobs[instance.address.job]
+        job.finished += 1
+        if job.finished == len(job.instances):
             self._report_job(job)
-        self._effects.append(Send(COORDINATOR, Finished(job, function, partition)))
+        self._effects.append(Send(COORDINATOR, Finished(*instance.address)))
 
     def _report(self, now_ns: int) -> None:
         self._report_due_ns = now_ns + REPORT_EVERY_NS
-        for job in sorted(self._unreported):
+        for job in self._unreported.values():
             self._report_job(job)
-        self._unreported.clear()
+        self._unreported = {}
 
-    def _report_job(self, job: str) -> None:
-        functions: dict[str, dict[int, Any]] = {}
-        for address, instance in self.jobs[job].instances.items():
+    def _report_job(self, job: LocalJob) -> None:
+        functions: dict[str, dict[int, FunctionMetrics]] = {}
+        for address, instance in job.unreported.items():
             functions.setdefault(address.function, {})[address.partition] = instance.snapshot_metrics()
-        self._effects.append(Send(COORDINATOR, Report(job, functions, self.refused)))
+        job.unreported = {}
+        self._effects.append(Send(COORDINATOR, Report(job.job, functions, self.refused)))
 
     def check_invariants(self) -> None:
         """What must hold between any two events; the simulator and the property tests call this after each step."""

@@ -109,6 +109,19 @@ def test_nothing_is_lost_and_nothing_comes_twice(seed: int) -> None:
     assert_each_number_once(run_numbers(500, seed), 500)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_stream_may_reach_a_function_by_several_edges(seed: int) -> None:
+    app = App("forked")
+    source = app.source("in", MemorySource([{"n": i} for i in range(300)], batch_rows=7), parallelism=3)
+    parts = [source.filter(f"n % 3 = {rest}") for rest in range(3)]
+    parts[0].union(*parts[1:]).key_by("n").apply(Pass(), "n bigint").sink(CollectSink(), name="out")
+    cluster = SimulatedCluster(3, seed)
+    job = cluster.submit(lowered(app.plan(), "forked", 4, 7))
+    cluster.run()
+    assert job.status is JobStatus.FINISHED, job.failure
+    assert Counter(job.writers["out"].table().column("n").to_pylist()) == Counter(range(300))
+
+
 def test_slow_functions_hold_their_sources_back() -> None:
     """With costs far above the delays, no mailbox may hold more than its channels' credits and one run's surplus."""
     longest = 0

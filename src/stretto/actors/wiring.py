@@ -1,0 +1,100 @@
+"""From a deployment and a placement to the instances of one worker, with their channels bound.
+
+Every worker wires the same graph from its own side: the instances that are placed on it, a receiving end for each
+channel that leads to them, and a sending end for each channel that they feed, local ones joined to their receivers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from stretto.actors.address import Address
+from stretto.actors.channel import InChannel, OutChannel
+from stretto.actors.deployment import Deployment, Edge, Forward, Stage, edges_of
+from stretto.actors.instance import Instance
+from stretto.actors.routing import BoundEdge, BoundStage
+
+Placement = dict[str, list[str]]
+"""For each function, the member that hosts each of its partitions."""
+
+
+@dataclass
+class Wiring:
+    """The instances here by address, and the sending ends by their number."""
+
+    instances: dict[Address, Instance] = field(default_factory=dict)
+    outs: dict[int, OutChannel] = field(default_factory=dict)
+
+
+def wire(member: str, deployment: Deployment, placement: Placement, numbered: int) -> Wiring:
+    """Make what `member` hosts of a deployment; its channels are numbered from `numbered` + 1 on."""
+    return _Wirer(member, deployment, placement, numbered).wired()
+
+
+class _Wirer:
+    def __init__(self, member: str, deployment: Deployment, placement: Placement, numbered: int) -> None:
+        self._member = member
+        self._deployment = deployment
+        self._placement = placement
+        self._numbered = numbered
+        self._wiring = Wiring()
+        # Receiving ends that wait for a local sender, by sender, receiver and input.
+        self._receivers: dict[tuple[Address, Address, str], list[InChannel]] = {}
+
+    def wired(self) -> Wiring:
+        self._make_instances()
+        for name, spec in self._deployment.functions.items():
+            for stage in spec.outputs.values():
+                for edge in edges_of(stage):
+                    self._make_inputs(name, spec.parallelism, edge)
+        for instance in self._wiring.instances.values():
+            for output, stage in instance.spec.outputs.items():
+                instance.outputs[output] = self._bind(instance, stage)
+        return self._wiring
+
+    def _make_instances(self) -> None:
+        functions = self._deployment.functions
+        stages = [stage for spec in functions.values() for stage in spec.outputs.values()]
+        fed = {edge.target for stage in stages for edge in edges_of(stage)}
+        for name, spec in functions.items():
+            is_sink = not any(edges_of(stage) for stage in spec.outputs.values())
+            for partition, member in enumerate(self._placement[name]):
+                if member == self._member:
+                    address = Address(self._deployment.job, name, partition)
+                    self._wiring.instances[address] = Instance(address, spec, name not in fed, is_sink)
+
+    def _make_inputs(self, sender: str, senders: int, edge: Edge) -> None:
+        for partition, member in enumerate(self._placement[edge.target]):
+            if member != self._member:
+                continue
+            receiver = Address(self._deployment.job, edge.target, partition)
+            instance = self._wiring.instances[receiver]
+            for index in [partition] if isinstance(edge.routing, Forward) else range(senders):
+                channel = InChannel(Address(self._deployment.job, sender, index), instance, edge.input)
+                instance.inputs.append(channel)
+                self._receivers.setdefault((channel.sender, receiver, edge.input), []).append(channel)
+
+    def _bind(self, instance: Instance, stage: Stage) -> BoundStage:
+        edges = []
+        for edge in stage.edges:
+            targets = range(len(self._placement[edge.target]))
+            if isinstance(edge.routing, Forward):
+                targets = range(instance.address.partition, instance.address.partition + 1)
+            channels = [self._make_out(instance, edge, target, stage.schema) for target in targets]
+            edges.append(BoundEdge(edge, channels, instance.address.partition))
+        return BoundStage(stage, edges, [self._bind(instance, child) for child in stage.stages])
+
+    def _make_out(self, instance: Instance, edge: Edge, target: int, schema: pa.Schema) -> OutChannel:
+        receiver = Address(self._deployment.job, edge.target, target)
+        member = self._placement[edge.target][target]
+        self._numbered += 1
+        channel = OutChannel(instance, receiver, edge.input, member, self._numbered, schema)
+        if member == self._member:
+            channel.peer = None
+            channel.local = self._receivers[instance.address, receiver, edge.input].pop(0)
+            channel.local.out = channel
+        self._wiring.outs[channel.number] = channel
+        instance.outs.append(channel)
+        return channel
