@@ -12,6 +12,7 @@ from stretto.api.slo import objective
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import chosen
+from stretto.cli.bench import bench
 from stretto.cli.nexmark import DEMO_EVENTS, Request, demo_request, run_at_once, run_in_turn
 from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
@@ -24,6 +25,8 @@ program = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+program.add_typer(bench)
 
 Workers = Annotated[int, typer.Option(min=1, help="Workers to start, each in a Spark task of its own.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]

@@ -39,6 +39,8 @@ _MONITORED = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | _SETTLED_HANDSHAKES
 
 _BETWEEN_WORKERS = (Data, CriticalSent, Grant, OpenChannel)
 
+_SEND_MORE, _NOBLOCK = int(zmq.SNDMORE), int(zmq.NOBLOCK)
+
 Arrival = tuple[str, Frame]
 
 
@@ -81,6 +83,7 @@ class Transport:
         self._decoder = Decoder()
         self._members: dict[str, Member] = {}
         self._known_keys: dict[str, str] = {}
+        self._verified: dict[bytes, str] = {}
         self._peers: dict[str, Any] = {}
         self._routes: dict[str, bytes] = {}
         self._handshakes = Handshakes(self.refusals)
@@ -126,6 +129,7 @@ class Transport:
         self._members = current
         self._known_keys = {name: key for name, key in self._known_keys.items() if name in expected}
         self._known_keys.update({name: member.public_key for name, member in current.items()})
+        self._verified = {}
         self.allowed.replace(set(self._known_keys.values()))
 
     def send(self, to: str, frame: Frame) -> None:
@@ -140,8 +144,7 @@ class Transport:
                 if member is None:
                     return  # It left; whatever this was about ends with it.
                 socket = self._peers[to] = self._connect(member.endpoint, member.public_key)
-        large = len(parts) == 3 and parts[2].size >= COPY_BELOW_BYTES
-        socket.send_multipart(parts, copy=not large)
+        _send_parts(socket, parts)
 
     def send_routed(self, to: str, frame: Frame) -> None:
         """From the coordinator: send over the connection by which the member asked to join."""
@@ -171,12 +174,17 @@ class Transport:
     def _receive_routed(self, arrivals: list[Arrival]) -> None:
         for _ in range(RECEIVE_AT_ONCE):
             try:
-                parts = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+                parts = self._router.recv_multipart(_NOBLOCK, copy=False)
             except zmq.Again:
                 return
-            sender = self._sender(parts[0])
+            # A routing id ends in a secret of its connection's, so whose it is needs to be found out only once.
+            identity = parts[0].bytes
+            sender = self._verified.get(identity)
             if sender is None:
-                continue
+                sender = self._sender(parts[0])
+                if sender is None:
+                    continue
+                self._verified[identity] = sender
             frame = self._decoded(sender, parts[1:])
             if frame is None:
                 continue
@@ -185,12 +193,12 @@ class Transport:
                 self.refusals.add(f"a frame of type {type(frame).__name__} from {sender}, which is not the coordinator")
                 continue
             if isinstance(frame, Heartbeat):
-                self._router.send_multipart([parts[0].bytes, *encode(Heartbeat())])
+                self._router.send_multipart([identity, *encode(Heartbeat())])
             if isinstance(frame, Join):
                 if frame.member.name != sender:
                     self.refusals.add(f"{sender} asked to join as {frame.member.name[:80]!r}")
                     continue
-                self._routes.setdefault(sender, parts[0].bytes)
+                self._routes.setdefault(sender, identity)
             arrivals.append((sender, frame))
 
     def _decoded(self, sender: str, parts: list[Any]) -> Frame | None:
@@ -274,6 +282,15 @@ def _settings(socket: Any, frame_bytes_max: int) -> None:
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     # Here the socket cuts the connection before it reserves memory, without a word; what is shorter is counted by us.
     socket.setsockopt(zmq.MAXMSGSIZE, 2 * frame_bytes_max)
+
+
+def _send_parts(socket: Any, parts: list[Any]) -> None:
+    """`send_multipart` without its enums, which cost as much as a small send itself."""
+    last = len(parts) - 1
+    for part in parts[:last]:
+        socket.send(part, _SEND_MORE)
+    large = len(parts) == 3 and parts[2].size >= COPY_BELOW_BYTES
+    socket.send(parts[last], 0, copy=not large)
 
 
 def routing_id(cluster: str, member: str, role: str) -> bytes:

@@ -1,0 +1,260 @@
+"""What one message costs a worker: receive, enqueue, schedule, apply a no-op, send; locally and over a socket.
+
+The worker machine is the real one, the codec and the sockets are the real ones; only the peer is this program itself.
+Costs are worker time in microseconds (the time of the thread, not of the clock on the wall), the median of rounds.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from stretto.actors.channel import CREDITS_PER_CHANNEL
+from stretto.actors.context import Context
+from stretto.actors.deployment import Deployment, Edge, Forward, FunctionSpec, Rebalance, Stage
+from stretto.actors.function import Function
+from stretto.actors.instance import Instance
+from stretto.protocol import COORDINATOR, Data, Deploy, Grant, Member, Members, OpenChannel, Start
+from stretto.runtime.keys import KeyPair
+from stretto.runtime.transport import Transport
+from stretto.worker import CodeLoaded, Effect, FrameArrived, Ran, Run, Send, Worker
+
+SCHEMA = pa.schema([("n", pa.int64()), ("t", pa.timestamp("us", tz="UTC"))])
+ROUNDS = 5
+ACTORS = (10, 100, 1_000, 10_000, 100_000)
+PENDING = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Microseconds per message, in all and by step."""
+
+    total_us: float
+    steps_us: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The cost of one message, and how it grows."""
+
+    local: Path
+    remote: Path
+    by_actors_us: dict[int, float]
+    by_pending_us: dict[int, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class NoOp(Function):
+    """Sends on what it gets."""
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.send(batch)
+
+
+class Swallow(Function):
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        pass
+
+
+def measure(messages: int = 20_000, progress: Callable[[str], None] = lambda text: None) -> Report:
+    """All figures; takes about a minute."""
+    progress("one message, locally")
+    local = _median_path(lambda: _local_round(messages))
+    progress("one message, over a socket")
+    remote = _median_path(lambda: _remote_round(messages))
+    by_actors, by_pending = {}, {}
+    for actors in ACTORS:
+        progress(f"{actors:,} actors")
+        by_actors[actors] = _growth(actors, pending=actors, messages=messages)
+    for pending in PENDING:
+        progress(f"{pending:,} pending messages")
+        by_pending[pending] = _growth(100, pending, messages)
+    return Report(local, remote, by_actors, by_pending)
+
+
+def _batch() -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([1]), pa.array([1], pa.timestamp("us", tz="UTC"))], schema=SCHEMA)
+
+
+def _worker(actors: int, downstream: str) -> Worker:
+    """A worker that hosts `actors` no-ops, each fed by a remote instance; `downstream` hosts what they feed."""
+    worker = Worker("me~1")
+    feed = Stage("up", SCHEMA, edges=[Edge("noop", "in", Forward() if actors > 1 else Rebalance())])
+    drain = Stage("noop", SCHEMA, edges=[Edge("down", "in", Forward() if actors > 1 else Rebalance())])
+    deployment = Deployment(
+        "job",
+        {
+            "up": FunctionSpec("up", Swallow(), actors, {"out": feed}),
+            "noop": FunctionSpec("noop", NoOp(), actors, {"out": drain}),
+            "down": FunctionSpec("down", Swallow(), actors),
+        },
+    )
+    placement = {"up": ["peer~1"] * actors, "noop": ["me~1"] * actors, "down": [downstream] * actors}
+    members = [Member(name, name, name, "host", 1) for name in ("me~1", "peer~1")]
+    _settle(worker, FrameArrived(COORDINATOR, Members(1, members)))
+    _settle(worker, FrameArrived(COORDINATOR, Deploy("job", "", placement)))
+    _settle(worker, CodeLoaded("job", deployment))
+    _settle(worker, FrameArrived(COORDINATOR, Start("job")))
+    for actor in range(actors):
+        _settle(worker, FrameArrived("peer~1", OpenChannel(actor, "job", "up", actor, "noop", actor, "in", b"")))
+    return worker
+
+
+def _settle(worker: Worker, event: Any) -> None:
+    """Tell the worker, and run whatever it asks for until it asks for nothing."""
+    pending = [effect for effect in worker.handle(event, 0) if isinstance(effect, Run)]
+    while pending:
+        run = pending.pop()
+        done = Ran(run.instance, run.work, run.instance.apply(run.work, 0), 0)
+        pending += [effect for effect in worker.handle(done, 0) if isinstance(effect, Run)]
+
+
+def _median_path(measured: Callable[[], dict[str, float]]) -> Path:
+    rounds = [measured() for _ in range(ROUNDS)]
+    steps = {name: statistics.median(found[name] for found in rounds) for name in rounds[0]}
+    return Path(statistics.median(sum(found.values()) for found in rounds), steps)
+
+
+class _Steps:
+    """Adds up the thread's time by step, without the cost of asking for the time."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, int] = {}
+        self._at = time.thread_time_ns()
+
+    def mark(self, step: str) -> None:
+        now = time.thread_time_ns()
+        self._spent[step] = self._spent.get(step, 0) + now - self._at
+        self._at = time.thread_time_ns()
+
+    def per_message_us(self, messages: int) -> dict[str, float]:
+        return {step: spent / messages / 1000 for step, spent in self._spent.items()}
+
+
+def _local_round(messages: int) -> dict[str, float]:
+    """A batch arrives in memory, goes through a no-op, and on to an instance of the same worker."""
+    worker, batch, steps = _worker(1, "me~1"), _batch(), _Steps()
+    for seq in range(1, messages + 1):
+        event = FrameArrived("peer~1", Data(0, seq, 0, batch))
+        steps.mark("bench")
+        effects = worker.handle(event, 0)
+        steps.mark("receive, enqueue, schedule")
+        run = next(effect for effect in effects if isinstance(effect, Run))
+        steps.mark("bench")
+        outcome = run.instance.apply(run.work, 0)
+        steps.mark("apply a no-op")
+        effects = worker.handle(Ran(run.instance, run.work, outcome, 0), 0)
+        steps.mark("number, send, give back credit")
+        for effect in effects:
+            if isinstance(effect, Run):
+                _settle_run(worker, effect)
+        steps.mark("bench")
+    found = steps.per_message_us(messages)
+    del found["bench"]
+    return found
+
+
+def _settle_run(worker: Worker, run: Run) -> None:
+    worker.handle(Ran(run.instance, run.work, run.instance.apply(run.work, 0), 0), 0)
+
+
+def _remote_round(messages: int) -> dict[str, float]:
+    """The same between two members: over an authenticated, encrypted connection in, and over another one out."""
+    worker, batch, steps = _worker(1, "peer~1"), _batch(), _Steps()
+    with _connected() as (near, far):
+        _send_and_receive(far, near, OpenChannel(0, "job", "up", 0, "noop", 0, "in", SCHEMA.serialize().to_pybytes()))
+        uncredited = 0
+        for seq in range(1, messages + 1):
+            far.send("me~1", Data(0, seq, 0, batch))
+            steps.mark("bench")
+            while not (arrivals := near.poll(0)):
+                steps.mark("bench")  # The bytes are still on their way, which costs the worker nothing.
+            steps.mark("socket and decode")
+            ((sender, frame),) = arrivals
+            effects = worker.handle(FrameArrived(sender, frame), 0)
+            steps.mark("receive, enqueue, schedule")
+            run = next(effect for effect in effects if isinstance(effect, Run))
+            outcome = run.instance.apply(run.work, 0)
+            steps.mark("apply a no-op")
+            sends = worker.handle(Ran(run.instance, run.work, outcome, 0), 0)
+            steps.mark("number, send, give back credit")
+            for send in sends:
+                if isinstance(send, Send) and send.to == "peer~1":
+                    near.send(send.to, send.frame)
+            steps.mark("encode and socket")
+            uncredited += 1
+            if uncredited == CREDITS_PER_CHANNEL // 2:
+                worker.handle(FrameArrived("peer~1", Grant(1, uncredited)), 0)
+                uncredited = 0
+                far.poll(0)
+    found = steps.per_message_us(messages)
+    del found["bench"]
+    return found
+
+
+@contextmanager
+def _connected() -> Iterator[tuple[Transport, Transport]]:
+    """Two members of one cluster with real sockets on loopback."""
+    keys = {name: KeyPair.new() for name in ("me~1", "peer~1")}
+    sides = [Transport("bench", name, pair, "127.0.0.1") for name, pair in keys.items()]
+    try:
+        members = [Member(s.member, s.endpoint, keys[s.member].public, "127.0.0.1", 0) for s in sides]
+        for side in sides:
+            side.set_members(members)
+        yield sides[0], sides[1]
+    finally:
+        for side in sides:
+            side.close()
+
+
+def _send_and_receive(sender: Transport, receiver: Transport, frame: Any) -> None:
+    sender.send(receiver.member, frame)
+    while not receiver.poll(1000):
+        pass
+
+
+def _growth(actors: int, pending: int, messages: int) -> float:
+    """Microseconds per message when so many actors take turns and so many messages wait in their mailboxes.
+
+    Credits bound a real mailbox; here they are set aside, because the question is what a long queue costs."""
+    rounds = []
+    worker, batch = _worker(actors, "me~1"), _batch()
+    channels = list(worker.jobs["job"].instances.values())[:actors]
+    for _ in range(ROUNDS):
+        waiting = _preload(worker, channels, batch, pending)
+        began = time.thread_time_ns()
+        done = 0
+        run = waiting
+        while run is not None and done < messages:
+            outcome = run.instance.apply(run.work, 0)
+            run = _next_run(worker.handle(Ran(run.instance, run.work, outcome, 0), 0))
+            done += 1
+        rounds.append((time.thread_time_ns() - began) / max(1, done) / 1000)
+        while run is not None:
+            outcome = run.instance.apply(run.work, 0)
+            run = _next_run(worker.handle(Ran(run.instance, run.work, outcome, 0), 0))
+    return statistics.median(rounds)
+
+
+def _preload(worker: Worker, instances: list[Instance], batch: pa.RecordBatch, pending: int) -> Run | None:
+    """Let `pending` messages wait, spread evenly over the actors; the first of them is asked to run."""
+    first: Run | None = None
+    sequences = {instance: instance.inputs[0].received for instance in instances}
+    for index in range(pending):
+        instance = instances[index % len(instances)]
+        sequences[instance] += 1
+        frame = Data(instance.inputs[0].number, sequences[instance], 0, batch)
+        first = first or _next_run(worker.handle(FrameArrived("peer~1", frame), 0))
+    return first
+
+
+def _next_run(effects: list[Effect]) -> Run | None:
+    return next((effect for effect in effects if isinstance(effect, Run)), None)
