@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
 from rich.table import Table
 
-from stretto.bench import message_path
-from stretto.cli.reporting import note, print_json, reported
+from stretto.bench import memory as memories
+from stretto.bench import message_path, profiling
+from stretto.bench.nexmark.queries import Workload
+from stretto.bench.nexmark.run import chosen
+from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
+from stretto.runtime.cluster import Cluster
+from stretto.runtime.session import local_master, spark_session
+
+MEMORY_GROWTH_PERCENT_MAX = 5.0
 
 bench = typer.Typer(name="bench", no_args_is_help=True, help="Measure stretto: what a message costs, and how it grows.")
 
@@ -44,3 +54,77 @@ def path(
         for count, cost in growth.items():
             table.add_row(f"{count:,}", f"{cost:.2f}")
         console.print(table)
+
+
+@bench.command()
+def memory(
+    events: Annotated[int, typer.Option(min=1000, help="Events to send.")] = 20_000_000,
+    seconds: Annotated[float, typer.Option(min=1, help="How long the slow sink takes for them.")] = 180.0,
+    workers: Annotated[int, typer.Option(min=1, help="Workers to start, each in a Spark task of its own.")] = 2,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+) -> None:
+    """Whether memory grows when a sink is slower than its sources: each worker's resident memory, second by second.
+
+    After the first minute it must not grow by more than 5 percent; the exit code is 1 when it does."""
+    with (
+        reported(),
+        spark_session("stretto bench memory", local_master(workers)) as spark,
+        Cluster.on_spark(spark, workers=workers) as cluster,
+        Progress(console=Console(stderr=True)) as bar,
+    ):
+        task = bar.add_task("sending", total=1.0)
+        report = memories.measure(
+            cluster,
+            events,
+            seconds,
+            lambda share, sample: bar.update(task, completed=share, description=_megabytes(sample)),
+        )
+    if json:
+        print_json(report.as_dict())
+    else:
+        table = Table("worker", "MB at the end of the first minute", "growth after it")
+        settled = next((s for s in report.series if s.elapsed_s >= report.warm_up_s), report.series[-1])
+        for name, percent in report.growth_percent.items():
+            table.add_row(name, f"{settled.rss_mb[name]:.0f}", f"{percent:.1f} %")
+        Console().print(table)
+    if any(percent >= MEMORY_GROWTH_PERCENT_MAX for percent in report.growth_percent.values()):
+        raise typer.Exit(WRONG_ANSWER)
+
+
+@bench.command()
+def profile(
+    query: Annotated[str, typer.Option(help="A NEXMark query: q0 to q8, q11 or q12.")] = "q5",
+    seconds: Annotated[float, typer.Option(min=1, help="How long to sample.")] = 10.0,
+    workers: Annotated[int, typer.Option(min=1, help="Workers to start, each in a Spark task of its own.")] = 2,
+    batch: Annotated[int, typer.Option(min=1, help="Events that a source reads at once, at most.")] = 4096,
+    stacks: Annotated[
+        Path | None, typer.Option(help="Keep the collapsed stacks in this file, for a flame graph viewer.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+) -> None:
+    """Where the workers' time goes while a query runs at full speed, sampled from outside with py-spy."""
+    with (
+        reported(),
+        spark_session("stretto bench profile", local_master(workers)) as spark,
+        Cluster.on_spark(spark, workers=workers) as cluster,
+    ):
+        (name,) = chosen([query])
+        note(f"sampling {workers} workers for {seconds:g} s while {name} runs")
+        found = profiling.profile(cluster, name, Workload(batch=batch), seconds, stacks)
+    if json:
+        print_json(found.as_dict())
+        return
+    console = Console()
+    console.print(f"{name}: {found.events_per_s:,.0f} rows/s read, {found.samples} samples")
+    table = Table("room", "time", title_justify="left")
+    for room, percent in found.rooms_percent.items():
+        table.add_row(room, f"{percent:.1f} %")
+    console.print(table)
+    table = Table("function", "itself", "with what it calls")
+    for share in found.functions:
+        table.add_row(escape(share.function), f"{share.self_percent:.1f} %", f"{share.total_percent:.1f} %")
+    console.print(table)
+
+
+def _megabytes(sample: memories.Sample) -> str:
+    return "  ".join(f"{name} {rss:.0f} MB" for name, rss in sample.rss_mb.items())

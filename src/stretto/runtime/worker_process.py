@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
@@ -23,6 +24,7 @@ from stretto.worker import Worker
 log = logging.getLogger("stretto.worker")
 
 PULSE_EVERY_S = 0.5
+GC_THRESHOLDS = (20_000, 20, 100)
 DRIVER_LOST_AFTER_S = 10.0
 
 
@@ -47,11 +49,22 @@ def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[st
     arguments = (settings, stop_pulse, os.getppid())
     pulse = threading.Thread(target=_pulse, args=arguments, daemon=True, name="stretto-pulse")
     pulse.start()
+    thresholds = gc.get_threshold()
     try:
+        _calm_garbage_collector()
         yield run_worker(settings)
     finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
         stop_pulse.set()
         pulse.join()
+
+
+def _calm_garbage_collector() -> None:
+    """What was imported stays, and full collections over all state would be pauses of tens of milliseconds."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def run_worker(settings: WorkerSettings) -> str:
