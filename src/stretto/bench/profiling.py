@@ -57,7 +57,11 @@ def profile(cluster: Cluster, query: str, workload: Workload, seconds: float, st
     try:
         before = job.metrics().elapsed_s, job.metrics().rows_in
         samplers = [
-            subprocess.Popen(_command(tool, member.pid, seconds, directory / member.name), stderr=subprocess.PIPE)
+            subprocess.Popen(
+                _command(tool, member.pid, seconds, directory / member.name),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
             for member in cluster.workers
         ]
         for sampler in samplers:
@@ -116,7 +120,7 @@ def _room(frames: list[str]) -> str:
 def _command(tool: str, pid: int, seconds: float, output: Path) -> list[str]:
     rate = str(SAMPLES_PER_S)
     return [tool, "record", "--pid", str(pid), "--duration", str(max(1, round(seconds))), "--rate", rate,
-            "--format", "raw", "--output", str(output)]  # fmt: skip
+            "--function", "--format", "raw", "--output", str(output)]  # fmt: skip
 
 
 def _tool() -> str:
