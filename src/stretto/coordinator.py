@@ -13,13 +13,13 @@ from enum import Enum
 from typing import Any
 
 from stretto.actors.metrics import FunctionMetrics
+from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol import (
     Deploy,
     Drain,
     Failed,
     Failure,
     Finished,
-    Frame,
     Heartbeat,
     Join,
     Leave,
@@ -86,12 +86,6 @@ class WorkerEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameArrived:
-    sender: str
-    frame: Frame
-
-
-@dataclass(frozen=True, slots=True)
 class SubmitRequested:
     job: str
     digest: str
@@ -109,21 +103,10 @@ class CloseRequested:
     """The cluster ends: all workers are to leave."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
-    """Time has passed."""
-
-
 Event = WorkerExpected | WorkerEnded | FrameArrived | SubmitRequested | StopRequested | CloseRequested | Ticked
 
 
 # Effects: imperatives.
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    to: str
-    frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +131,6 @@ class AnnounceLoss:
     """A worker is a member no more, and why."""
 
     member: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
     reason: str
 
 

@@ -24,6 +24,7 @@ from stretto.actors.instance import Errand, Instance, Outcome, Phase, Work
 from stretto.actors.metrics import FunctionMetrics
 from stretto.actors.wiring import wire
 from stretto.errors import InvariantError
+from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol import (
     COORDINATOR,
     CriticalSent,
@@ -55,14 +56,6 @@ REPORT_EVERY_NS = 250_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class FrameArrived:
-    """A frame from a member that the transport has authenticated."""
-
-    sender: str
-    frame: Frame
-
-
-@dataclass(frozen=True, slots=True)
 class CodeLoaded:
     job: str
     deployment: Deployment
@@ -89,11 +82,6 @@ class RunFailed:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
-    """Time has passed; deadlines may be due."""
-
-
 Event = FrameArrived | CodeLoaded | CodeFailed | Ran | RunFailed | Ticked
 
 
@@ -106,12 +94,6 @@ class Run:
 
     instance: Instance
     work: Work
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    to: str
-    frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +116,6 @@ class Connect:
     """The membership as it now is: connect to the new, cut off the gone."""
 
     members: list[Member]
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """Count and log something that was refused."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from stretto.bench.nexmark.queries import QUERIES, Workload, build
 from stretto.bench.verify import Match, compare
 from stretto.coordinator import JobStatus
 from stretto.errors import InvariantError
+from stretto.machine import Send
 from stretto.protocol import OpenChannel
 from stretto.simulator.cluster import SimulatedCluster, SimulatedJob, Timing
 
@@ -219,7 +220,7 @@ class ForgetsToOpen(working.Worker):
         self._effects[:] = [
             effect
             for effect in self._effects
-            if not (isinstance(effect, working.Send) and isinstance(effect.frame, OpenChannel))
+            if not (isinstance(effect, Send) and isinstance(effect.frame, OpenChannel))
         ]
 
 

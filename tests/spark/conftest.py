@@ -11,24 +11,26 @@ from typing import TypeVar
 import pytest
 from pyspark.sql import SparkSession
 
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+}
+
 T = TypeVar("T")
 Eventually = Callable[..., T]
 
 
-# Per module, because modules with settings of their own stop the one session that a process can have.
+# Per module: a module may have settings of its own (`SPARK_SETTINGS`), and a process has one session at a time.
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """Eight slots, so that several clusters fit beside each other."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master("local[8]")
-        .appName("stretto-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
+    builder = SparkSession.builder.master("local[8]").appName("stretto-tests")
+    for key, value in (DEFAULTS | getattr(request.module, "SPARK_SETTINGS", {})).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")  # Tasks are killed on purpose here; Spark would fill the page.
     yield session
     session.stop()

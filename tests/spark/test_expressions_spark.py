@@ -6,7 +6,6 @@ The pure twin, with results known by hand, is tests/unit/expressions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal, localcontext
 from typing import Any
@@ -145,21 +144,6 @@ AGGREGATES = [
 
 def _split(block: str) -> list[str]:
     return [text.strip() for line in block.strip().splitlines() for text in line.split(" | ")]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("expressions")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -27,21 +25,6 @@ SHORT = NexmarkConfig(seed=11, events=2_000, event_rate=100, disorder_s=1.0)
 
 # One query of each sort: stateless, unbounded join, interval join with aggregates, panes and top, sessions.
 SPREAD = ["q1", "q3", "q4", "q5", "q11"]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    made = (
-        SparkSession.builder.master("local[8]")
-        .appName("nexmark")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
-    yield made
-    made.stop()
 
 
 class Judges:

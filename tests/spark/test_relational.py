@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -31,18 +28,7 @@ BIDS = [(i * 700_000, i * i % 5, i * 37 % 11 * 10) for i in range(1, 61)]
 SCHEMA = pa.schema([("t", pa.timestamp("us", tz="UTC")), ("auction", pa.int64()), ("price", pa.int64())])
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    made = (
-        SparkSession.builder.master("local[4]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "America/New_York")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
-    yield made
-    made.stop()
+SPARK_SETTINGS = {"spark.sql.session.timeZone": "America/New_York"}
 
 
 def bids() -> MemorySource:

@@ -20,10 +20,11 @@ from stretto.actors.context import Context
 from stretto.actors.deployment import Deployment, Edge, Forward, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
+from stretto.machine import FrameArrived, Send
 from stretto.protocol import COORDINATOR, Data, Deploy, Grant, Member, Members, OpenChannel, Start
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import Transport
-from stretto.worker import CodeLoaded, Effect, FrameArrived, Ran, Run, Send, Worker
+from stretto.worker import CodeLoaded, Effect, Ran, Run, Worker
 
 SCHEMA = pa.schema([("n", pa.int64()), ("t", pa.timestamp("us", tz="UTC"))])
 ROUNDS = 5

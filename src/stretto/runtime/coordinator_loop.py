@@ -9,18 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from stretto.coordinator import (
-    AnnounceJob,
-    AnnounceLoss,
-    AnnounceMembers,
-    Coordinator,
-    Event,
-    FrameArrived,
-    Refuse,
-    Send,
-    Ticked,
-    WorkerExpected,
-)
+from stretto.coordinator import AnnounceJob, AnnounceLoss, AnnounceMembers, Coordinator, Event, WorkerExpected
+from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import Transport
 

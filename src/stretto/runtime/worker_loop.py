@@ -9,6 +9,7 @@ from collections.abc import Callable
 from stretto.actors.deployment import Deployment
 from stretto.actors.instance import Errand, Instance
 from stretto.errors import FunctionError, ProtocolError, StrettoError
+from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.operators.ends import SinkFunction
 from stretto.protocol import COORDINATOR, CriticalSent, Data, Failure, Report
 from stretto.runtime.failures import failure_of
@@ -21,14 +22,10 @@ from stretto.worker import (
     Effect,
     Event,
     Exit,
-    FrameArrived,
     LoadCode,
     Ran,
-    Refuse,
     Run,
     RunFailed,
-    Send,
-    Ticked,
     Worker,
 )
 

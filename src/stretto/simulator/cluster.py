@@ -15,6 +15,7 @@ from stretto.actors.deployment import Deployment
 from stretto.actors.instance import Errand, Instance
 from stretto.coordinator import Coordinator, FunctionShape, JobStatus
 from stretto.errors import InvariantError
+from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.operators.ends import SinkFunction
 from stretto.protocol import COORDINATOR, Failure, Frame, Join, Member
 from stretto.worker import Worker
@@ -99,19 +100,19 @@ class SimulatedCluster:
         due_ns = max(due_ns, self._latest_ns.get((sender, to), 0) + 1)
         self._latest_ns[sender, to] = due_ns
         if to == COORDINATOR:
-            self._later(due_ns - self.now_ns, lambda: self._coordinate(coordination.FrameArrived(sender, frame)))
+            self._later(due_ns - self.now_ns, lambda: self._coordinate(FrameArrived(sender, frame)))
         elif to in self.workers:
-            self._later(due_ns - self.now_ns, lambda: self._work(to, working.FrameArrived(sender, frame)))
+            self._later(due_ns - self.now_ns, lambda: self._work(to, FrameArrived(sender, frame)))
 
     def _coordinate(self, event: coordination.Event) -> None:
         for effect in self.coordinator.handle(event, self.now_ns):
             match effect:
-                case coordination.Send(to=to, frame=frame):
+                case Send(to=to, frame=frame):
                     self._transmit(COORDINATOR, to, frame)
                 case coordination.AnnounceJob(job=job, status=status, failure=failure):
                     self.jobs[job].status = status
                     self.jobs[job].failure = failure
-                case coordination.Refuse(reason=reason):
+                case Refuse(reason=reason):
                     self.refusals.append(reason)
 
     def _work(self, name: str, event: working.Event) -> None:
@@ -120,14 +121,14 @@ class SimulatedCluster:
             match effect:
                 case working.Run(instance=instance, work=work):
                     self._execute(name, instance, work)
-                case working.Send(to=to, frame=frame):
+                case Send(to=to, frame=frame):
                     self._transmit(name, to, frame)
                 case working.LoadCode(job=job):
                     self._work(name, working.CodeLoaded(job, self._deployments[job]))
                 case working.Close(instances=instances):
                     for instance in instances:
                         instance.close()
-                case working.Refuse(reason=reason):
+                case Refuse(reason=reason):
                     self.refusals.append(reason)
         worker.check_invariants()
         self._wake(name, worker)
@@ -142,7 +143,7 @@ class SimulatedCluster:
     def _tick(self, name: str, deadline_ns: int) -> None:
         if self._wake_ns.get(name) == deadline_ns:
             del self._wake_ns[name]
-        self._work(name, working.Ticked())
+        self._work(name, Ticked())
 
     def _execute(self, name: str, instance: Instance, work: Any) -> None:
         cost_ns = self._random.randint(*self._timing.cost_ns)

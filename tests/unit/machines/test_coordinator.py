@@ -11,17 +11,14 @@ from stretto.coordinator import (
     CloseRequested,
     Coordinator,
     Effect,
-    FrameArrived,
     FunctionShape,
     JobStatus,
-    Refuse,
-    Send,
     StopRequested,
     SubmitRequested,
-    Ticked,
     WorkerEnded,
     WorkerExpected,
 )
+from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol import (
     Deploy,
     Drain,

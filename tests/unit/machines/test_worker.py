@@ -14,6 +14,7 @@ from stretto.actors.critical import EndOfInput, UserCritical, Watermark
 from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.errors import FunctionError
+from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol import (
     COORDINATOR,
     CriticalSent,
@@ -32,20 +33,7 @@ from stretto.protocol import (
     Stop,
     Stopped,
 )
-from stretto.worker import (
-    CodeLoaded,
-    Effect,
-    Exit,
-    FrameArrived,
-    LoadCode,
-    Ran,
-    Refuse,
-    Run,
-    RunFailed,
-    Send,
-    Ticked,
-    Worker,
-)
+from stretto.worker import CodeLoaded, Effect, Exit, LoadCode, Ran, Run, RunFailed, Worker
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

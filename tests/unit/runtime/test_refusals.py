@@ -10,10 +10,11 @@ import zmq
 
 from stretto.actors.deployment import Deployment
 from stretto.errors import ProtocolError
+from stretto.machine import FrameArrived
 from stretto.protocol import COORDINATOR, Frame, Member, Members, Report, Stop, Stopped
 from stretto.runtime.transport import Handshakes, Refusals, Transport, routing_id
 from stretto.runtime.worker_loop import REFUSALS_EVERY_NS, WorkerLoop
-from stretto.worker import FrameArrived, Worker
+from stretto.worker import Worker
 
 ACCEPTED, GONE = zmq.EVENT_ACCEPTED, zmq.EVENT_DISCONNECTED
 WELCOME, WRONG_KEY = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_HANDSHAKE_FAILED_AUTH

@@ -1,0 +1,38 @@
+"""What both machines, the worker's and the coordinator's, hear and say.
+
+Events are past facts and come with the time; effects are imperatives, carried out in order by whoever drives it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stretto.protocol import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class FrameArrived:
+    """A frame from a member that the transport has authenticated."""
+
+    sender: str
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed; deadlines may be due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a frame to a member or to the coordinator."""
+
+    to: str
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Count and log something that was refused."""
+
+    reason: str
