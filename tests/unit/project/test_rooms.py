@@ -12,7 +12,10 @@ import pytest
 
 PACKAGE = Path(__file__).parents[3] / "src" / "stretto"
 
-PURE_ROOMS = ("actors", "api", "coordinator", "errors", "expressions", "operators", "scheduling", "state", "worker")
+PURE_ROOMS = (
+    *("actors", "api", "expressions", "operators", "scheduling", "simulator", "state"),
+    *("coordinator", "errors", "machine", "protocol", "worker"),
+)
 
 BANNED_MODULES = {
     "asyncio",
