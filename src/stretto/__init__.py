@@ -7,7 +7,7 @@ bids = app.source("bids", sources.parquet("bids/"), time="dateTime", delay="2 se
 bids.key_by("auction").window(tumbling("10 seconds")).aggregate(high="max(price)").sink(sinks.collect())
 
 with Cluster.on_spark(spark, workers=2) as cluster:
-    print(cluster.submit(app).wait().result())
+    print(cluster.submit(app).wait().results())
 """
 
 from stretto import sinks, sources

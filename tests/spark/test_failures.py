@@ -58,7 +58,7 @@ def expected_auctions(events: int = EVENTS) -> Counter[int]:
 
 
 def auctions(job: Job) -> Counter[int]:
-    return Counter(job.result("out").column("auction").to_pylist())
+    return Counter(job.results("out").column("auction").to_pylist())
 
 
 class Bystander:
@@ -257,7 +257,7 @@ def test_a_dataframe_feeds_an_app_when_a_slot_is_free(spark: SparkSession, clust
     app = App("frame", engine="actors")
     app.source("numbers", sources.dataframe(spark.range(1_000))).filter("id % 2 = 0").sink(sinks.collect(), name="out")
     job = cluster.submit(app).wait(WAIT_S)
-    assert sorted(job.result("out").column("id").to_pylist()) == list(range(0, 1_000, 2))
+    assert sorted(job.results("out").column("id").to_pylist()) == list(range(0, 1_000, 2))
 
 
 # Backpressure.
@@ -308,7 +308,7 @@ def test_stopping_ends_an_endless_job_at_once(cluster: Cluster, eventually: Even
     job = cluster.submit(windowed("endless"))
     eventually(lambda: job.metrics().rows_in > 1_000)
     assert job.stop().status is JobStatus.STOPPED
-    assert job.wait(0).result("out").num_rows == 0, "no window was complete"
+    assert job.wait(0).results("out").num_rows == 0, "no window was complete"
     rows = job.metrics().rows_in
     assert rows > 1_000
     assert Bystander(cluster).unharmed()
@@ -321,7 +321,7 @@ def test_draining_ends_an_endless_job_with_all_of_its_windows(cluster: Cluster, 
     eventually(lambda: job.metrics().rows_in > 1_000)
     assert job.stop(drain=True).status is JobStatus.FINISHED
     rows = job.metrics().rows_in
-    result = job.result("out")
+    result = job.results("out")
     assert sum(result.column("n").to_pylist()) == rows > 1_000
     counts = dict(zip(result.column("auction").to_pylist(), result.column("n").to_pylist(), strict=True))
     assert len(counts) == result.num_rows
@@ -425,13 +425,13 @@ def test_state_timers_critical_messages_and_outputs_on_real_workers(cluster: Clu
     tally.sink(sinks.collect(), name="passed")
     job = cluster.submit(app).wait(WAIT_S)
 
-    assert job.result("passed").num_rows == 19
-    assert job.result("checks").to_pylist() == [
+    assert job.results("passed").num_rows == 19
+    assert job.results("checks").to_pylist() == [
         {"name": "checked", "seen": 13, "sum_a": 5 + 0 + 3, "arrived": 13},
         {"name": "checked", "seen": 19, "sum_a": 5 + 3 + 10 + 0, "arrived": 19},
     ], "a critical message arrives after all rows that were sent before it, and before those after it"
-    assert job.result("timers").to_pylist() == [{"tag": "fifty", "due": 50 * SECOND_US, "seen": 17, "before": True}]
-    rows = {row["key"]: row for row in job.result("totals").to_pylist()}
+    assert job.results("timers").to_pylist() == [{"tag": "fifty", "due": 50 * SECOND_US, "seen": 17, "before": True}]
+    rows = {row["key"]: row for row in job.results("totals").to_pylist()}
     assert (rows["a"]["sum"], rows["b"]["sum"]) == (5 + 3 + 10 + 0, 5 + 2 + 10 + 7)
     assert rows["a"]["ticks"] >= 3, "processing time passed while the source paused"
     assert job.metrics().functions["tally"].counts == {"batches": 4}

@@ -52,7 +52,7 @@ def expected_auctions(events: int) -> Counter[int]:
 
 
 def auctions(job: Job) -> Counter[int]:
-    return Counter(job.result("out").column("auction").to_pylist())
+    return Counter(job.results("out").column("auction").to_pylist())
 
 
 def alive(pid: int, created_s: float) -> bool:
@@ -432,7 +432,7 @@ def run(spark):
     bids = app.source("bids", NexmarkSource("bid", NexmarkConfig(events=50_000)), time="dateTime")
     bids.key_by("auction").window(tumbling("1 second")).aggregate(n="count(*)").sink(sinks.collect(), name="out")
     with Cluster.on_spark(spark, workers=2) as cluster:
-        rows = sum(cluster.submit(app).wait(60).result("out").column("n").to_pylist())
+        rows = sum(cluster.submit(app).wait(60).results("out").column("n").to_pylist())
         pids = [worker.pid for worker in cluster.workers]
     gc.collect()
     pa.default_memory_pool().release_unused()

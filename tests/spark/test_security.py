@@ -132,7 +132,7 @@ def bids_per_auction(name: str, events: int | None = EVENTS) -> App:
 
 
 def counted(job: Job) -> dict[int, int]:
-    result = job.result("out")
+    result = job.results("out")
     return dict(zip(result.column("auction").to_pylist(), result.column("n").to_pylist(), strict=True))
 
 

@@ -130,11 +130,14 @@ class App:
             trigger_s = measure_trigger_s(spark)
         return explained(self, workers or self.parallelism or 1, trigger_s)
 
-    def to_spark(self, spark: SparkSession) -> dict[str, DataFrame]:
-        """The batch twin: this app's sinks as DataFrames over the whole of its bounded sources, by sink name."""
+    def to_spark(self, spark: SparkSession, sink: str | None = None) -> DataFrame:
+        """The batch twin: what a sink gets, as a DataFrame over the whole of the app's bounded sources.
+
+        `sink` names one where there are several."""
         from stretto.runtime.batch_twin import batch_twin
 
-        return batch_twin(self.plan(), spark)
+        plan = self.plan()
+        return batch_twin(plan, spark)[plan.sink_named(sink).name]
 
     def add_node(self, node: plans.Node) -> plans.Node:
         """For the verbs: take a node into the plan under its name."""

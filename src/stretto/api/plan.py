@@ -159,6 +159,18 @@ class Plan:
     def sinks(self) -> list[SinkNode]:
         return [node for node in self.nodes.values() if isinstance(node, SinkNode)]
 
+    def sink_named(self, name: str | None) -> SinkNode:
+        """A sink by its name; without one, the only sink, or the only one of several that collects."""
+        sinks = {node.name: node for node in self.sinks}
+        if name is not None:
+            if name not in sinks:
+                raise PlanError(f"app '{self.app}' has no sink '{name}'", f"it has {', '.join(sinks)}")
+            return sinks[name]
+        candidates = [node for node in sinks.values() if node.sink.collects] or list(sinks.values())
+        if len(candidates) > 1:
+            raise PlanError(f"app '{self.app}' has several sinks", ", ".join(sinks), "Name the one you mean.")
+        return candidates[0]
+
 
 def checked(app: str, nodes: dict[str, Node], slo: SLO) -> Plan:
     """The plan in topological order, or a PlanError that names what is wrong."""

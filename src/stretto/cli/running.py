@@ -111,7 +111,7 @@ def report(job: Job, workers: int, spark_app_id: str) -> dict[str, Any]:
         "why": job.why,
         "workers": workers,
         "spark_app_id": spark_app_id,
-        "rows": {node.name: job.result(node.name).num_rows for node in job.plan.sinks if node.sink.collects},
+        "rows": {node.name: job.results(node.name).num_rows for node in job.plan.sinks if node.sink.collects},
         "metrics": job.metrics().as_dict(),
     }
 
@@ -120,7 +120,7 @@ def _print_results(job: Job, limit: int, console: Console) -> None:
     metrics = job.metrics()
     for node in job.plan.sinks:
         if node.sink.collects:
-            console.print(rows_table(node.name, job.result(node.name), limit))
+            console.print(rows_table(node.name, job.results(node.name), limit))
     console.print(
         f"{job.name} {job.status.value}: {metrics.rows_in:,} rows in {metrics.elapsed_s:.2f} s "
         f"({metrics.input_rate:,.0f} rows/s)",

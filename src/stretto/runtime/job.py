@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stretto.api.changes import last_by_key
 from stretto.api.engines import EngineChoice
-from stretto.api.plan import Plan, SinkNode
+from stretto.api.plan import Plan
 from stretto.coordinator import JobStatus
 from stretto.errors import ClusterError, StrettoError, UserError
 from stretto.runtime.metrics import JobMetrics
@@ -38,7 +38,7 @@ class Execution(Protocol):
 
 
 class Job:
-    """A running (or ended) app. `wait()`, `stop()`, `metrics()`, `result()`."""
+    """A running (or ended) app. `wait()`, `stop()`, `metrics()`, `results()`."""
 
     def __init__(self, name: str, plan: Plan, choice: EngineChoice, execution: Execution, spark: SparkSession) -> None:
         self.name = name
@@ -86,7 +86,7 @@ class Job:
 
     def updates(self, sink: str | None = None) -> pa.Table:
         """All rows that a collecting sink got so far, in order of arrival."""
-        node = self._sink(sink)
+        node = self.plan.sink_named(sink)
         writer = self._execution.writers.get(node.name)
         if writer is None:
             return node.schema.empty_table()
@@ -99,26 +99,15 @@ class Job:
         table: pa.Table = writer.table()
         return table
 
-    def result(self, sink: str | None = None) -> pa.Table:
+    def results(self, sink: str | None = None) -> pa.Table:
         """The rows of a collecting sink; where later rows replace earlier ones, only the last of each key."""
-        node = self._sink(sink)
+        node = self.plan.sink_named(sink)
         table = self.updates(node.name)
         return table if node.changes_by is None else last_by_key(table, node.changes_by)
 
     def dataframe(self, sink: str | None = None) -> DataFrame:
         """The result as a Spark DataFrame."""
-        return self._spark.createDataFrame(self.result(sink))
-
-    def _sink(self, name: str | None) -> SinkNode:
-        sinks = {node.name: node for node in self.plan.sinks}
-        if name is None:
-            collecting = [n for n in sinks.values() if n.sink.collects] or list(sinks.values())
-            if len(collecting) > 1:
-                raise UserError(f"job '{self.name}' has several sinks", ", ".join(sinks), "Name the one you mean.")
-            return collecting[0]
-        if name not in sinks:
-            raise UserError(f"job '{self.name}' has no sink '{name}'", f"it has {', '.join(sinks)}")
-        return sinks[name]
+        return self._spark.createDataFrame(self.results(sink))
 
 
 class ActorExecution:

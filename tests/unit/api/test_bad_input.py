@@ -117,6 +117,18 @@ def test_a_stream_that_reaches_no_sink_is_named() -> None:
     expect_error(app.plan, PlanError, "'lost'", "reaches no sink", ".sink(")
 
 
+def test_a_sink_is_found_by_its_name_or_by_being_the_only_one() -> None:
+    app = App("app")
+    stream = bids(app)
+    stream.sink(sinks.null(), name="first")
+    assert app.plan().sink_named(None).name == "first"
+    stream.sink(sinks.null(), name="second")
+    expect_error(lambda: app.plan().sink_named(None), PlanError, "several sinks", "first, second")
+    expect_error(lambda: app.plan().sink_named("third"), PlanError, "no sink 'third'", "first, second")
+    stream.sink(sinks.collect(), name="kept")
+    assert app.plan().sink_named(None).name == "kept"
+
+
 def test_an_empty_app_says_so() -> None:
     expect_error(App("empty").plan, PlanError, "empty", "source")
 

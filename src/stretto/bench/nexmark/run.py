@@ -239,7 +239,7 @@ class Bench:
             return self._outcome(running, Status.FAILED, error=_stop(job))
         if job.error is not None:
             return self._outcome(running, Status.FAILED, error=str(job.error))
-        results = {sink.name: job.result(sink.name) for sink in job.plan.sinks if sink.sink.collects}
+        results = {sink.name: job.results(sink.name) for sink in job.plan.sinks if sink.sink.collects}
         metrics = job.metrics()
         return self._outcome(
             running,
