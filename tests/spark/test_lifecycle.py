@@ -28,10 +28,11 @@ from stretto import App, Cluster, Job, UserError, sinks
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.generator import generate
 from stretto.bench.nexmark.source import NexmarkSource
-from stretto.coordinator import JobStatus
+from stretto.coordinator import Event, JobStatus, WorkerExpected
 from stretto.errors import ClusterError
-from stretto.protocol import Member
+from stretto.protocol import COORDINATOR, Member
 from stretto.runtime import cluster as cluster_module
+from stretto.runtime.coordinator_loop import CoordinatorLoop
 from stretto.runtime.hosting import running_threads
 
 GONE_WITHIN_S = 30.0
@@ -414,6 +415,7 @@ from pyspark.sql import SparkSession
 from stretto import App, Cluster, sinks, sources, tumbling
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.source import NexmarkSource
+from stretto.runtime.coordinator_loop import CoordinatorLoop
 from stretto.runtime.hosting import running_threads
 
 me = psutil.Process()
@@ -474,3 +476,18 @@ def test_ten_runs_in_a_row_leave_nothing(tmp_path: Path) -> None:
     assert tenth["objects"] < third["objects"] * 1.01, [run["objects"] for run in runs]
     assert tenth["rss"] < third["rss"] * 1.05, [run["rss"] for run in runs]
     assert told["left"] == [], "after spark.stop() no Python process is left"
+
+
+def test_a_busy_coordinator_turns_nobody_away(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is refused once does not come back, so workers are admitted before they start."""
+    tell = CoordinatorLoop._tell
+
+    def slowly(self: CoordinatorLoop, event: Event) -> None:
+        if isinstance(event, WorkerExpected):
+            time.sleep(1.0)  # As long as a loaded machine may take: the driver's own worker connects within it.
+        tell(self, event)
+
+    monkeypatch.setattr(CoordinatorLoop, "_tell", slowly)
+    with Cluster.on_spark(spark, workers=2, start_timeout=30.0) as cluster:
+        assert len(cluster.workers) == 2
+        assert cluster.refused[COORDINATOR] == 0

@@ -526,7 +526,7 @@ def test_who_left_the_membership_is_cut_off(pair: Pair, outside: Outside) -> Non
     sender = outside.dealer(pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
     sender.send_multipart(encode(Grant(1, 1)))
     assert pair.received(bool) == [("w1~1", Grant(1, 1))]
-    pair.server.set_members([])
+    pair.server.dismiss("w1~1")
     sender.send_multipart(encode(Grant(1, 2)))
     assert pair.received(lambda _: pair.server.refusals.count == 1) == []
     assert pair.server.refusals.reasons == {"a frame of 'w1~1', which is not a member": 1}

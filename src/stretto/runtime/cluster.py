@@ -28,7 +28,6 @@ from stretto.coordinator import (
     StopRequested,
     SubmitRequested,
     WorkerEnded,
-    WorkerExpected,
 )
 from stretto.errors import ClusterError, EngineError, InvariantError
 from stretto.operators.user_aggregate import UserAggregate
@@ -142,7 +141,7 @@ class Cluster:
 
     def _settings(self, member: str, on_driver: bool = False) -> WorkerSettings:
         keys = KeyPair.new()
-        self._coordinator.request(WorkerExpected(member, keys.public))
+        self._coordinator.expect(member, keys.public)
         return WorkerSettings(
             self.id,
             member,

@@ -9,7 +9,15 @@ import threading
 import time
 from collections.abc import Callable
 
-from stretto.coordinator import AnnounceJob, AnnounceLoss, AnnounceMembers, Coordinator, Event, WorkerExpected
+from stretto.coordinator import (
+    AnnounceJob,
+    AnnounceLoss,
+    AnnounceMembers,
+    Coordinator,
+    Event,
+    WorkerEnded,
+    WorkerExpected,
+)
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import Transport
@@ -39,7 +47,6 @@ class CoordinatorLoop:
         self._requests: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
-        self._expected: set[str] = set()
         self._stopping = threading.Event()
         self._wake_lock = threading.Lock()
         self._closed = False
@@ -50,6 +57,11 @@ class CoordinatorLoop:
 
     def start(self) -> None:
         self._thread.start()
+
+    def expect(self, member: str, public_key: str) -> None:
+        """Admit a worker; to be called before it is started."""
+        self.transport.expect(member, public_key)
+        self.request(WorkerExpected(member, public_key))
 
     def request(self, event: Event) -> None:
         """Hand an event to the machine from another thread; nobody hears it once the loop is closed."""
@@ -89,21 +101,22 @@ class CoordinatorLoop:
 
     def _loop(self) -> None:
         while True:
-            for sender, frame in self.transport.poll(POLL_MS):
-                self._tell(FrameArrived(sender, frame))
+            arrivals = self.transport.poll(POLL_MS)
+            # Requests first: that a worker is expected was requested before the worker could send anything.
             while True:
                 try:
                     self._tell(self._requests.get_nowait())
                 except queue.Empty:
                     break
+            for sender, frame in arrivals:
+                self._tell(FrameArrived(sender, frame))
             self._tell(Ticked())
             if self._stopping.is_set() and self._requests.empty():
                 return
 
     def _tell(self, event: Event) -> None:
-        if isinstance(event, WorkerExpected):
-            self._expected.add(event.name)
-            self.transport.expect(event.name, event.public_key)
+        if isinstance(event, WorkerEnded):
+            self.transport.dismiss(event.name)
         with self.lock:
             effects = self.machine.handle(event, time.time_ns())
         for effect in effects:
@@ -111,8 +124,7 @@ class CoordinatorLoop:
                 case Send(to=to, frame=frame):
                     self.transport.send_routed(to, frame)
                 case AnnounceMembers(members=members):
-                    self._expected -= {member.name for member in members}
-                    self.transport.set_members(list(members), self._expected)
+                    self.transport.set_members(list(members))
                     self._on_members(effect)
                 case AnnounceJob():
                     self._on_job(effect)

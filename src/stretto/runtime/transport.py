@@ -82,6 +82,8 @@ class Transport:
         self._poller = zmq.Poller()
         self._decoder = Decoder()
         self._members: dict[str, Member] = {}
+        self._admission = threading.Lock()
+        self._expected: dict[str, str] = {}
         self._known_keys: dict[str, str] = {}
         self._verified: dict[bytes, str] = {}
         self._peers: dict[str, Any] = {}
@@ -113,12 +115,26 @@ class Transport:
         return dealer(self._context, endpoint, public_key, self._keys, routing_id(self.cluster, self.member, MAIN))
 
     def expect(self, member: str, public_key: str) -> None:
-        """Admit a worker that is about to join."""
-        self._known_keys[member] = public_key
-        self.allowed.add(public_key)
+        """Admit a worker that is about to join. May be called from any thread.
 
-    def set_members(self, members: list[Member], expected: set[str] = frozenset()) -> None:  # type: ignore[assignment]
-        """Admit these members (and the expected ones) and no others; cut the connections to those that are gone."""
+        It must be called before the worker starts: a connection that is refused once does not come back."""
+        with self._admission:
+            self._expected[member] = public_key
+            self._admit()
+
+    def dismiss(self, member: str) -> None:
+        """Expect a worker no more."""
+        with self._admission:
+            self._expected.pop(member, None)
+            self._admit()
+
+    def _admit(self) -> None:
+        known = self._expected | {name: member.public_key for name, member in self._members.items()}
+        self._known_keys, self._verified = known, {}
+        self.allowed.replace(set(known.values()))
+
+    def set_members(self, members: list[Member]) -> None:
+        """Admit these members (and those expected) and no others; cut the connections to those that are gone."""
         current = {member.name: member for member in members}
         for name in self._members.keys() - current.keys():
             self._decoder.forget(name)
@@ -126,11 +142,11 @@ class Transport:
             peer = self._peers.pop(name, None)
             if peer is not None:
                 peer.close(linger=0)
-        self._members = current
-        self._known_keys = {name: key for name, key in self._known_keys.items() if name in expected}
-        self._known_keys.update({name: member.public_key for name, member in current.items()})
-        self._verified = {}
-        self.allowed.replace(set(self._known_keys.values()))
+        with self._admission:
+            self._members = current
+            for name in current:
+                self._expected.pop(name, None)
+            self._admit()
 
     def send(self, to: str, frame: Frame) -> None:
         """Send a frame to the coordinator or to a member; never blocks."""
