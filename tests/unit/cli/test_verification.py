@@ -86,7 +86,7 @@ class FakeJob:
         self.status = JobStatus.FINISHED if error is None else JobStatus.FAILED
         self._results = results
 
-    def result(self, sink: str) -> pa.Table:
+    def results(self, sink: str) -> pa.Table:
         return self._results[sink]
 
     def metrics(self) -> Any:
