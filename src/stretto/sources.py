@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from stretto.api.memory import Item, MemorySource
+from stretto.operators.windows import Duration
 from stretto.runtime.connectors.dataframe import DataFrameSource
 from stretto.runtime.connectors.files import FileSource
+from stretto.runtime.connectors.watched import WatchedFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,6 +77,19 @@ def arrow(
 ) -> FileSource:
     """Replay Arrow IPC files or streams (see `files`)."""
     return FileSource(path, "arrow", schema, time, speed)
+
+
+def watch(
+    directory: str | os.PathLike[str],
+    format: Literal["parquet", "jsonl", "arrow"] = "parquet",
+    schema: pa.Schema | str | None = None,
+    poll: Duration = "2 ms",
+) -> WatchedFiles:
+    """Read the files of a directory as they appear, in the order of their names, until a file `_SUCCESS` appears too.
+
+    A file must be whole when it appears: write it under a name that begins with `_` or `.` and rename it. A directory
+    that is empty at first needs a schema. The directory is looked at every `poll`."""
+    return WatchedFiles(directory, format, schema, poll)
 
 
 def dataframe(df: DataFrame) -> DataFrameSource:

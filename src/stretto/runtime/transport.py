@@ -27,8 +27,6 @@ from stretto.runtime.keys import AllowList, KeyPair
 log = logging.getLogger("stretto.transport")
 
 MAIN, PULSE = "main", "pulse"
-COPY_BELOW_BYTES = 65_536
-"""Shorter parts are cheaper to copy than to hand over to the socket's thread."""
 RECEIVE_AT_ONCE = 256
 """Messages taken from a socket before others get their turn."""
 LINGER_MS = 2_000
@@ -39,7 +37,9 @@ _MONITORED = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | _SETTLED_HANDSHAKES
 
 _BETWEEN_WORKERS = (Data, CriticalSent, Grant, OpenChannel)
 
-_SEND_MORE, _NOBLOCK = int(zmq.SNDMORE), int(zmq.NOBLOCK)
+# Plain numbers: an enum costs as much as a small send or receive itself.
+_SEND_MORE, _RECEIVE_MORE, _NOBLOCK = int(zmq.SNDMORE), int(zmq.RCVMORE), int(zmq.NOBLOCK)
+_EVENTS, _READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
 
 Arrival = tuple[str, Frame]
 
@@ -188,48 +188,56 @@ class Transport:
         return arrivals
 
     def _receive_routed(self, arrivals: list[Arrival]) -> None:
+        router = self._router
         for _ in range(RECEIVE_AT_ONCE):
+            # A routing id ends in a secret of its connection's, so whose it is needs to be found out only once.
             try:
-                parts = self._router.recv_multipart(_NOBLOCK, copy=False)
+                identity = router.recv(_NOBLOCK)
             except zmq.Again:
                 return
-            # A routing id ends in a secret of its connection's, so whose it is needs to be found out only once.
-            identity = parts[0].bytes
             sender = self._verified.get(identity)
+            # Copying costs less than a frame object, which is needed only to ask for the key of a new connection.
+            first = router.recv(_NOBLOCK, copy=sender is not None)
+            parts = [first if sender is not None else first.buffer, *_rest(router)]
             if sender is None:
-                sender = self._sender(parts[0])
+                sender = self._sender(identity, first)
                 if sender is None:
                     continue
                 self._verified[identity] = sender
-            frame = self._decoded(sender, parts[1:])
-            if frame is None:
-                continue
+            frame = self._decoded(sender, parts)
+            if frame is not None:
+                self._accept(sender, frame, identity, arrivals)
+            if not router.get(_EVENTS) & _READABLE:
+                return
+
+    def _accept(self, sender: str, frame: Frame, identity: bytes, arrivals: list[Arrival]) -> None:
+        if type(frame) is not Data:
             if self._coordinator is not None and not isinstance(frame, _BETWEEN_WORKERS):
                 # Jobs and membership are the coordinator's to decide, and it has a connection of its own.
                 self.refusals.add(f"a frame of type {type(frame).__name__} from {sender}, which is not the coordinator")
-                continue
+                return
             if isinstance(frame, Heartbeat):
                 self._router.send_multipart([identity, *encode(Heartbeat())])
             if isinstance(frame, Join):
                 if frame.member.name != sender:
                     self.refusals.add(f"{sender} asked to join as {frame.member.name[:80]!r}")
-                    continue
+                    return
                 self._routes.setdefault(sender, identity)
-            arrivals.append((sender, frame))
+        arrivals.append((sender, frame))
 
     def _decoded(self, sender: str, parts: list[Any]) -> Frame | None:
         if max(map(len, parts), default=0) > self.frame_bytes_max:
             self.refusals.add(f"a frame of {sender} that is longer than {self.frame_bytes_max} bytes")
             return None
         try:
-            return self._decoder.decode(sender, [part.buffer for part in parts])
+            return self._decoder.decode(sender, parts)
         except ProtocolError as error:
             self.refusals.add(f"a frame of {sender}: {error}")
             return None
 
-    def _sender(self, identity: Any) -> str | None:
-        """The member behind a routing id, if the connection's key is that member's."""
-        cluster, _, rest = identity.bytes.partition(b"/")
+    def _sender(self, identity: bytes, first: Any) -> str | None:
+        """The member behind a routing id, if the key of the connection that this frame came by is that member's."""
+        cluster, _, rest = identity.partition(b"/")
         member: str = rest.partition(b"/")[0].decode(errors="replace")
         if cluster != self.cluster.encode():
             self.refusals.add("a frame of another cluster")
@@ -238,7 +246,7 @@ class Transport:
         if known is None:
             self.refusals.add(f"a frame of {member[:80]!r}, which is not a member")
             return None
-        if identity.get("User-Id") != known:
+        if first.get("User-Id") != known:
             self.refusals.add(f"a frame in the name of {member} with another key")
             return None
         return member
@@ -246,7 +254,7 @@ class Transport:
     def _receive_coordinator(self, arrivals: list[Arrival]) -> None:
         for _ in range(RECEIVE_AT_ONCE):
             try:
-                parts = self._coordinator.recv_multipart(zmq.NOBLOCK, copy=False)
+                parts = self._coordinator.recv_multipart(_NOBLOCK)
             except zmq.Again:
                 return
             frame = self._decoded(COORDINATOR, parts)
@@ -300,13 +308,22 @@ def _settings(socket: Any, frame_bytes_max: int) -> None:
     socket.setsockopt(zmq.MAXMSGSIZE, 2 * frame_bytes_max)
 
 
+def _rest(socket: Any) -> list[Any]:
+    """The further parts of a message, without a copy: who sends a body in a part of its own means it to be large."""
+    parts: list[Any] = []
+    while socket.get(_RECEIVE_MORE):
+        parts.append(socket.recv(_NOBLOCK, copy=False).buffer)
+    return parts
+
+
 def _send_parts(socket: Any, parts: list[Any]) -> None:
-    """`send_multipart` without its enums, which cost as much as a small send itself."""
-    last = len(parts) - 1
-    for part in parts[:last]:
-        socket.send(part, _SEND_MORE)
-    large = len(parts) == 3 and parts[2].size >= COPY_BELOW_BYTES
-    socket.send(parts[last], 0, copy=not large)
+    """A message of one part or two."""
+    if len(parts) == 1:
+        socket.send(parts[0])
+        return
+    header, body = parts  # The body has a part of its own because it is too large to be copied.
+    socket.send(header, _SEND_MORE)
+    socket.send(body, 0, copy=False)
 
 
 def routing_id(cluster: str, member: str, role: str) -> bytes:

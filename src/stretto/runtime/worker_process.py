@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import socket
@@ -16,6 +15,7 @@ import zmq
 from stretto.protocol import COORDINATOR, Heartbeat, Join, Member
 from stretto.runtime import code_store
 from stretto.runtime.codec import encode
+from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import PULSE, Transport, dealer, routing_id
 from stretto.runtime.worker_loop import WorkerLoop
@@ -24,7 +24,6 @@ from stretto.worker import Worker
 log = logging.getLogger("stretto.worker")
 
 PULSE_EVERY_S = 0.5
-GC_THRESHOLDS = (20_000, 20, 100)
 DRIVER_LOST_AFTER_S = 10.0
 
 
@@ -49,22 +48,12 @@ def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[st
     arguments = (settings, stop_pulse, os.getppid())
     pulse = threading.Thread(target=_pulse, args=arguments, daemon=True, name="stretto-pulse")
     pulse.start()
-    thresholds = gc.get_threshold()
     try:
-        _calm_garbage_collector()
-        yield run_worker(settings)
+        with calm_garbage_collector():
+            yield run_worker(settings)
     finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
         stop_pulse.set()
         pulse.join()
-
-
-def _calm_garbage_collector() -> None:
-    """What was imported stays, and full collections over all state would be pauses of tens of milliseconds."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def run_worker(settings: WorkerSettings) -> str:
