@@ -1,7 +1,8 @@
 # Everything a newcomer or the continuous integration runs. `make` alone lists the targets.
 #
 # Each target that needs the environment makes it first: `.venv` is filled from the lock files when they change, and
-# otherwise left alone. Nothing is installed outside this directory, except Java where it is missing (scripts/ensure_java).
+# otherwise left alone. Nothing is installed outside this directory, except Java where it is missing (scripts/ensure_java),
+# and Chromium for the tests (scripts/ensure_chromium).
 
 PYTHON ?= python3
 VENV   := .venv
@@ -31,7 +32,7 @@ demo: install ## Run several NEXMark queries on one local cluster and check them
 	$(BIN)/stretto demo $(ARGS)
 
 .PHONY: test
-test: install ## Run all tests
+test: install chromium ## Run all tests
 	$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: install
@@ -71,6 +72,10 @@ clean: ## Remove .venv, caches and what Spark leaves behind
 .PHONY: java
 java:
 	@scripts/ensure_java
+
+.PHONY: chromium
+chromium:
+	@scripts/ensure_chromium
 
 $(VENV_STAMP):
 	@scripts/make_venv $(PYTHON) $(VENV)

@@ -15,6 +15,8 @@ from stretto.bench import memory as memories
 from stretto.bench import message_path, profiling
 from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import chosen
+from stretto.cli.bench_compare import compare
+from stretto.cli.bench_report import report
 from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
@@ -27,6 +29,10 @@ bench = typer.Typer(name="bench", no_args_is_help=True, help="Measure stretto: w
 @bench.callback()
 def about() -> None:
     """Measure stretto: what a message costs, and how it grows."""
+
+
+bench.command()(compare)
+bench.command()(report)
 
 
 @bench.command()

@@ -1,7 +1,8 @@
 """The NEXMark queries, each written once with the public API (NEXMARK.md says which variant each one follows).
 
-`build(query, workload)` gives an app whose sink is called "out". Query 12 has a second sink, "ingested", that records
-the ingestion time of every bid, so that the oracle can compute the same windows.
+A query takes `Streams` and returns the stream of its answer. `build(query, workload)` gives an app whose sink is called
+"out". Query 12 has a second sink, "ingested", that records the ingestion time of every bid, so that the oracle can
+compute the same windows.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from stretto.actors.sink import Sink
+from stretto.actors.source import Source
 from stretto.api.app import App
 from stretto.api.memory import CollectSink
 from stretto.api.slo import SLO
@@ -53,40 +55,47 @@ class Streams:
             batch_rows=workload.batch,
         )
 
-    def of(self, kind: str, columns: Sequence[str] | None = None, **options: Any) -> Stream:
+    def of(self, kind: str, columns: Sequence[str], **options: Any) -> Stream:
         # The source promises its watermark itself; the delay is for micro-batches, which only know the greatest time.
-        config = self.workload.config
-        source = NexmarkSource(kind, config, self.workload.rate, columns)
-        return self.app.source(kind, source, **{"time": "dateTime", "delay": config.disorder_s, **options})
+        delay = self.workload.config.disorder_s
+        return self.app.source(kind, self.source(kind, columns), **{"time": "dateTime", "delay": delay, **options})
+
+    def source(self, kind: str, columns: Sequence[str]) -> Source:
+        """Where the events of one kind come from."""
+        return NexmarkSource(kind, self.workload.config, self.workload.rate, columns)
+
+    def record(self, bids: Stream) -> None:
+        """Keep bids as they were ingested."""
+        self.end(bids, "ingested")
 
     def end(self, stream: Stream, name: str = "out") -> None:
         stream.sink(self.workload.sink(), name=name)
 
 
-def q0(streams: Streams) -> None:
+def q0(streams: Streams) -> Stream:
     """Pass bids through."""
-    streams.end(streams.of("bid", ["auction", "bidder", "price", "dateTime", "extra"]))
+    return streams.of("bid", ["auction", "bidder", "price", "dateTime", "extra"])
 
 
-def q1(streams: Streams) -> None:
+def q1(streams: Streams) -> Stream:
     """Bids with their price in euros."""
     bids = streams.of("bid", ["auction", "bidder", "price", "dateTime", "extra"])
-    streams.end(bids.select("auction", "bidder", "0.908 * price AS price", "dateTime", "extra"))
+    return bids.select("auction", "bidder", "0.908 * price AS price", "dateTime", "extra")
 
 
-def q2(streams: Streams) -> None:
+def q2(streams: Streams) -> Stream:
     """Bids on some auctions."""
     bids = streams.of("bid", ["auction", "price", "dateTime"])
-    streams.end(bids.filter("auction % 123 = 0").select("auction", "price"))
+    return bids.filter("auction % 123 = 0").select("auction", "price")
 
 
-def q3(streams: Streams) -> None:
+def q3(streams: Streams) -> Stream:
     """Auctions of category 10 with their seller in Oregon, Idaho or California."""
     people = streams.of("person", ["id", "name", "city", "state", "dateTime"])
     auctions = streams.of("auction", ["id", "seller", "category", "dateTime"])
     sellers = people.filter("state IN ('OR', 'ID', 'CA')").select("id AS person", "name", "city", "state")
     offers = auctions.filter("category = 10").select("id", "seller")
-    streams.end(offers.join(sellers, on="seller = person").select("name", "city", "state", "id"))
+    return offers.join(sellers, on="seller = person").select("name", "city", "state", "id")
 
 
 def winning_prices(streams: Streams) -> Stream:
@@ -108,22 +117,22 @@ def winning_prices(streams: Streams) -> Stream:
     )
 
 
-def q4(streams: Streams) -> None:
+def q4(streams: Streams) -> Stream:
     """Average winning price of each category."""
-    streams.end(winning_prices(streams).key_by("category").aggregate(avg_price="avg(final)"))
+    return winning_prices(streams).key_by("category").aggregate(avg_price="avg(final)")
 
 
-def q5(streams: Streams) -> None:
+def q5(streams: Streams) -> Stream:
     """The auctions with most bids in the last ten seconds, every two seconds."""
     bids = streams.of("bid", ["auction", "dateTime"])
     counts = bids.key_by("auction").window(hopping("10 seconds", "2 seconds")).aggregate(num="count(*)", name="counts")
-    streams.end(counts.top(1, by="num").select("window_start", "window_end", "auction", "num"))
+    return counts.top(1, by="num").select("window_start", "window_end", "auction", "num")
 
 
-def q6(streams: Streams) -> None:
+def q6(streams: Streams) -> Stream:
     """Mean winning price of each seller's last ten closed auctions."""
     winners = winning_prices(streams).select("seller", "id", "window_end AS closed", "final")
-    streams.end(winners.key_by("seller").aggregate(avg_price=mean_of_last(LAST_AUCTIONS)))
+    return winners.key_by("seller").aggregate(avg_price=mean_of_last(LAST_AUCTIONS))
 
 
 def mean_of_last(count: int) -> UserAggregate:
@@ -142,14 +151,14 @@ def mean_of_last(count: int) -> UserAggregate:
     return UserAggregate(list, add, combine, finish, pa.float64(), ("closed", "id", "final"), "avg_price")
 
 
-def q7(streams: Streams) -> None:
+def q7(streams: Streams) -> Stream:
     """The bids of highest price in each ten seconds."""
     bids = streams.of("bid", ["auction", "bidder", "price", "dateTime"])
     highest = bids.window(tumbling("10 seconds")).top(1, by="price")
-    streams.end(highest.select("window_start", "window_end", "auction", "bidder", "price", "dateTime"))
+    return highest.select("window_start", "window_end", "auction", "bidder", "price", "dateTime")
 
 
-def q8(streams: Streams) -> None:
+def q8(streams: Streams) -> Stream:
     """Persons who opened an auction in the ten seconds in which they registered."""
     ten_seconds = tumbling("10 seconds")
     people = streams.of("person", ["id", "name", "dateTime"])
@@ -157,25 +166,25 @@ def q8(streams: Streams) -> None:
     newcomers = people.key_by("id", "name").window(ten_seconds).aggregate(name="newcomers")
     sellers = auctions.key_by("seller").window(ten_seconds).aggregate(name="sellers")
     joined = newcomers.window_join(sellers, on="id = seller")
-    streams.end(joined.select("id", "name", "window_start", "window_end"))
+    return joined.select("id", "name", "window_start", "window_end")
 
 
-def q11(streams: Streams) -> None:
+def q11(streams: Streams) -> Stream:
     """Bids of each bidder per session of activity."""
     bids = streams.of("bid", ["bidder", "dateTime"])
     counted = bids.key_by("bidder").window(session("10 seconds")).aggregate(bids="count(*)")
-    streams.end(counted.select("bidder", "window_start", "window_end", "bids"))
+    return counted.select("bidder", "window_start", "window_end", "bids")
 
 
-def q12(streams: Streams) -> None:
+def q12(streams: Streams) -> Stream:
     """Bids of each bidder per ten seconds of processing time."""
     bids = streams.of("bid", ["auction", "bidder", "price", "dateTime"], time="ingestTime", stamp="ingestTime")
-    streams.end(bids, "ingested")
+    streams.record(bids)
     counted = bids.key_by("bidder").window(tumbling("10 seconds")).aggregate(bids="count(*)")
-    streams.end(counted.select("bidder", "window_start", "window_end", "bids"))
+    return counted.select("bidder", "window_start", "window_end", "bids")
 
 
-QUERIES: dict[str, Callable[[Streams], None]] = {
+QUERIES: dict[str, Callable[[Streams], Stream]] = {
     function.__name__: function for function in (q0, q1, q2, q3, q4, q5, q6, q7, q8, q11, q12)
 }
 
@@ -186,5 +195,5 @@ def build(query: str, workload: Workload) -> App:
     if make is None:
         raise UserError(f"there is no NEXMark query '{query}'", None, f"Choose one of {', '.join(QUERIES)}.")
     streams = Streams(query, workload)
-    make(streams)
+    streams.end(make(streams))
     return streams.app
