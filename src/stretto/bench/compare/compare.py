@@ -52,7 +52,7 @@ class Plan:
     events: int = 2_000_000
     rate: float | None = None
     rounds: int = 5
-    steps: int = 4
+    steps: int = 6
     seconds: float = 8.0
     latency_seconds: float = 20.0
     cores: tuple[int, ...] = field(default_factory=lambda: tuple(sorted(os.sched_getaffinity(0))))
@@ -160,10 +160,15 @@ class Comparison:
     def _find_rate(self, record: Record, trials: Trials) -> None:
         system, config = _system(record), self._config(EVENT_RATE)
         with self._guarded(system.name, record):
+            trials.drain(system, config, self.plan.events)  # Warms it up: a JVM compiles what it has seen for a while.
             guess = trials.drain(system, config, self.plan.events)
             self._step()
+            self._say(f"{system.name}: gets through {guess:,.0f} events/s when all are there")
             search = Search(max(guess, 1_000.0))
             for _ in range(self.plan.steps):
+                if search.is_close:
+                    self._step()
+                    continue
                 figures = trials.paced(system, config, search.rate, self._length, low_latency=False)
                 self._note(record, figures)
                 search.learn(figures.sustained, figures.events_per_s)

@@ -7,8 +7,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-RISE = 1.5
+RISE = 2.0
 """A search without an upper bound yet tries so much more."""
+CLOSE = 1.12
+"""A search ends when what is not sustained is so little above what is."""
 STEP_UP = 1.04
 STEP_DOWN = 0.92
 
@@ -36,6 +38,11 @@ class Search:
             if self.high <= self.low:
                 self.high = self.low * 1.1  # The machine was slower for a while: a sustained rate is a fact.
             self.rate = math.sqrt(self.low * self.high)
+
+    @property
+    def is_close(self) -> bool:
+        """Whether going on would tell little more."""
+        return self.low is not None and self.high is not None and self.high <= self.low * CLOSE
 
     @property
     def found(self) -> float:

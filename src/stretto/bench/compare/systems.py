@@ -44,7 +44,9 @@ class CannotExpress(Exception):
 class System:
     """One running system. `cores` is how many of the cores it can use."""
 
-    def __init__(self, name: str, environment: Environment, cores: Sequence[int], scratch: Path) -> None:
+    def __init__(
+        self, name: str, environment: Environment, cores: Sequence[int], scratch: Path, script: Path | None = None
+    ) -> None:
         self.name = name
         self._log = scratch / f"{name}.log"
         variables = {
@@ -54,7 +56,7 @@ class System:
         }
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [environment.python, _SCRIPTS / f"{name}_peer.py"],
+                [environment.python, script or _SCRIPTS / f"{name}_peer.py"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -67,7 +69,10 @@ class System:
         os.sched_setaffinity(self._process.pid, cores)
         assert self._process.stdout is not None
         self._answers: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._listen, args=(self._process.stdout,), name=f"{name} answers", daemon=True).start()
+        self._listener = threading.Thread(
+            target=self._listen, args=(self._process.stdout,), name=f"{name} answers", daemon=True
+        )
+        self._listener.start()
         told = self._answer(START_TIMEOUT_S)
         self.version: str = told["version"]
         self.persists: str = told["persists"]
@@ -99,6 +104,7 @@ class System:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._listener.join()
 
     def _ask(self, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -128,6 +134,7 @@ class System:
         return SystemFailed(f"{self.name} failed", "\n".join([detail, *last]))
 
     def _listen(self, answers: IO[str]) -> None:
-        for line in answers:
-            self._answers.put(line)
+        with answers:
+            for line in answers:
+                self._answers.put(line)
         self._answers.put("")
