@@ -88,12 +88,16 @@ def compared(name: str) -> Compared:
 class FedStreams(Streams):
     """Streams whose events come as files that appear in a directory."""
 
-    def __init__(self, name: str, workload: Workload, directory: Path, columns: dict[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, name: str, workload: Workload, directory: Path, columns: dict[str, tuple[str, ...]], poll: str
+    ) -> None:
         super().__init__(name, workload)
+        self._poll = poll
         self._directory = directory
         self._columns = columns
 
     def source(self, kind: str, columns: Sequence[str]) -> WatchedFiles:
         assert tuple(columns) == self._columns[kind], f"{kind} has {self._columns[kind]}, not {columns}"
         whole = SCHEMAS[Kind(kind)]
-        return WatchedFiles(self._directory / kind, schema=pa.schema([whole.field(name) for name in columns]))
+        schema = pa.schema([whole.field(name) for name in columns])
+        return WatchedFiles(self._directory / kind, schema=schema, poll=self._poll)

@@ -97,9 +97,9 @@ class StrettoPeer(Peer):
 
     def _app(self, task: Task, query: Compared) -> App:
         # At a low rate one reader is enough, and a window need not wait for a second one to see its end.
-        parallelism = 1 if task.low_latency else task.parallelism
+        parallelism, poll = (1, "1 ms") if task.low_latency else (task.parallelism, "2 ms")
         workload = Workload(parallelism=parallelism, batch=BATCH_ROWS)
-        streams = FedStreams(task.query, workload, Path(task.directory), query.columns)
+        streams = FedStreams(task.query, workload, Path(task.directory), query.columns, poll)
         if task.mode == "check":
             query.answer(streams).sink(sinks.collect(), name="out")
             return streams.app
