@@ -36,6 +36,9 @@ EVENT_RATE = 10_000
 """Events per second of event time when throughput is measured."""
 SPEED_UP = 10
 """How much faster than event time the clock runs when latency is measured, so that windows close often."""
+DRAIN_S = 5.0
+DRAIN_GROWTH_MAX = 5
+"""The second run of each system is to take so long, and has at most so many times the events of the first."""
 COMMON_RATE_MAX = 10_000
 COMMON_SHARE = 0.5
 """The rate at which all are timed is at most so much of what the slowest sustains."""
@@ -52,7 +55,7 @@ class Plan:
     events: int = 2_000_000
     rate: float | None = None
     rounds: int = 5
-    steps: int = 6
+    steps: int = 8
     seconds: float = 8.0
     latency_seconds: float = 20.0
     cores: tuple[int, ...] = field(default_factory=lambda: tuple(sorted(os.sched_getaffinity(0))))
@@ -160,8 +163,10 @@ class Comparison:
     def _find_rate(self, record: Record, trials: Trials) -> None:
         system, config = _system(record), self._config(EVENT_RATE)
         with self._guarded(system.name, record):
-            trials.drain(system, config, self.plan.events)  # Warms it up: a JVM compiles what it has seen for a while.
-            guess = trials.drain(system, config, self.plan.events)
+            events = self.plan.events
+            guess = trials.drain(system, config, events)
+            # Once more: a JVM compiles what it has seen for a while, and what starts slowly needs a longer run.
+            guess = trials.drain(system, config, min(DRAIN_GROWTH_MAX * events, max(events, int(guess * DRAIN_S))))
             self._step()
             self._say(f"{system.name}: gets through {guess:,.0f} events/s when all are there")
             search = Search(max(guess, 1_000.0))

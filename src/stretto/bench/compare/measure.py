@@ -21,7 +21,7 @@ WARM_UP_SHARE = 0.25
 """The first part of a run does not count."""
 
 SLOPE_MAX = 0.03
-"""A backlog that grows by more than so many seconds in a second is growing."""
+"""A backlog that grows by more than so many seconds in a second, beyond doubt, is growing."""
 
 P99_GROWTH_MAX = 2.0
 P99_GROWTH_SLACK_MS = 100.0
@@ -29,6 +29,9 @@ P99_GROWTH_SLACK_MS = 100.0
 
 COVERAGE_MIN = 0.8
 """Outputs must reach so far into the run: a system that stops putting out sustains nothing."""
+
+TOGETHER_S = 0.01
+"""Outputs received within the same stretch of so long came together."""
 
 _SLOPE_POINTS_MAX = 400
 
@@ -76,8 +79,9 @@ def paced(outputs: Outputs, rate: float, seconds: float) -> Figures:
     if len(steady.due_s) < 2:
         return Figures(rate, False, 0.0 if not len(outputs.due_s) else _pace(outputs, rate), steady.latency_ms)
     slope = _slope(steady)
+    doubt = _doubt(steady, slope)
     reached = float(steady.due_s.max()) >= seconds * COVERAGE_MIN
-    sustained = slope <= SLOPE_MAX and reached and not _p99_grows(steady)
+    sustained = slope - doubt <= SLOPE_MAX and reached and not _p99_grows(steady)
     return Figures(rate, sustained, rate if sustained else _pace(steady, rate), steady.latency_ms)
 
 
@@ -124,6 +128,16 @@ def _slope(outputs: Outputs) -> float:
     apart = due_s[j] - due_s[i]
     wide = apart > 0
     return float(np.median((late_s[j] - late_s[i])[wide] / apart[wide])) if wide.any() else 0.0
+
+
+def _doubt(outputs: Outputs, slope: float) -> float:
+    """The standard error of the slope. Outputs that were received together are one observation: the latency of
+    micro-batches swings by as much as a batch takes, and a run has only so many of them."""
+    late_s = outputs.latency_ms / 1000
+    swing_s = float(np.std(late_s - slope * outputs.due_s))
+    together = len(np.unique((outputs.received_s / TOGETHER_S).astype(np.int64)))
+    spread_s = float(np.std(outputs.due_s))
+    return swing_s / (spread_s * together**0.5) if spread_s > 0 else 0.0
 
 
 def _p99_grows(outputs: Outputs) -> bool:

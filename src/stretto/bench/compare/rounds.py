@@ -26,6 +26,8 @@ class Search:
     def learn(self, sustained: bool, reached: float) -> None:
         """Take in what a run at `rate` showed, and choose the next rate."""
         if sustained:
+            if self.low is None:
+                self.high = None  # What failed before was perhaps not warm yet.
             self.low = max(self.low or 0.0, self.rate)
         else:
             self.high = min(self.high or math.inf, self.rate)

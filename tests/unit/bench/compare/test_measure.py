@@ -92,3 +92,12 @@ def test_a_drained_backlog_gives_the_pace_after_the_warm_up() -> None:
     assert drained(numbers, received_s) == pytest.approx(50_000, rel=0.01)
     assert drained(np.array([100_000]), np.array([4.0])) == pytest.approx(25_000)
     assert drained(np.empty(0, np.int64), np.empty(0)) == 0.0
+
+
+@pytest.mark.parametrize("batch_s", [0.3, 1.0, 1.7])
+def test_large_micro_batches_near_the_limit_are_not_taken_for_a_growing_backlog(batch_s: float) -> None:
+    due_s = np.arange(1, 8_001) / 1000
+    received_s = np.ceil(due_s / batch_s) * batch_s + batch_s
+    assert paced(Outputs(due_s, received_s), 1000, 8.0).sustained
+    behind_s = due_s * 0.3
+    assert not paced(Outputs(due_s, received_s + behind_s), 1000, 8.0).sustained
