@@ -45,7 +45,7 @@ RECIPES: dict[str, Recipe] = {
         jars=("org.apache.flink:flink-sql-parquet:2.3.0",),
         spark_jars=("hadoop-client-api-*.jar", "hadoop-client-runtime-*.jar"),
     ),
-    "bytewax": Recipe(("bytewax==0.21.1", "pyarrow==24.0.0")),
+    "bytewax": Recipe(("bytewax==0.21.1", "pyarrow==25.0.1")),
     "pathway": Recipe(("pathway==0.33.0",)),
 }
 
