@@ -1,7 +1,8 @@
 """From a plan to actors: which nodes become functions, which are fused, how rows travel, how finely time must pass.
 
 Stateless nodes without a parallelism of their own are fused into whatever feeds them. Everything else becomes a
-function with partitions. Keyed functions get their rows by key; a forward edge keeps rows on their worker.
+function with partitions. Keyed functions get their rows by key; a forward edge keeps rows on their worker. Rows that
+are dealt by some of the keys already stay where they are: an aggregate by (auction, seller) after a join on auction.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class _Lowering:
         self._functions: dict[str, FunctionSpec] = {}
         # Where a node's rows come out: a stage of some function, or several of them for a union.
         self._stages: dict[str, list[tuple[FunctionSpec, Stage]]] = {}
+        # The columns by which a node's rows are dealt to partitions, where they are.
+        self._dealt_by: dict[str, tuple[str, ...]] = {}
 
     def deployment(self, job: str) -> Deployment:
         for node in self._plan.nodes.values():
@@ -74,6 +77,9 @@ class _Lowering:
                 self._stages[node.name] = [(spec, spec.outputs[node.output])]
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() if node.parallelism is None:
                 self._fuse(node, _transform(node))
+                dealt_by = _still_dealt_by(node, self._dealt_by.get(node.inputs[0], ()))
+                if dealt_by:
+                    self._dealt_by[node.name] = dealt_by
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode():
                 partitions = node.parallelism or self._parallelism
                 self._add_function(node, StatelessFunction(_transform(node)), partitions, [None])
@@ -127,7 +133,22 @@ class _Lowering:
         self._open_output(spec, node)
         names = ["in"] if len(node.inputs) == 1 else ["left", "right"]
         for name, input_name, key in zip(node.inputs, names, keys, strict=True):
-            self._feed(name, spec, input_name, key)
+            dealt_by = self._already_dealt_by(name, key, partitions, exactly=len(node.inputs) > 1) if key else None
+            self._feed(name, spec, input_name, None if dealt_by else key)
+            if input_name != "right" and key and set(key) <= set(node.schema.names):
+                self._dealt_by[node.name] = dealt_by or key
+
+    def _already_dealt_by(
+        self, name: str, keys: tuple[str, ...], partitions: int, exactly: bool
+    ) -> tuple[str, ...] | None:
+        """The columns by which a stream's rows are dealt to as many partitions, if rows of equal keys are together.
+
+        The two sides of a join must be dealt by the very same hash; for one input, any part of its keys will do."""
+        dealt_by = self._dealt_by.get(name)
+        if dealt_by is None or partitions == 1 or any(s.parallelism != partitions for s, _ in self._stages[name]):
+            return None
+        fits = dealt_by == keys if exactly else set(dealt_by) <= set(keys)
+        return dealt_by if fits else None
 
     def _add_spec(self, node: nodes.Node, function: Function, partitions: int, on_driver: bool = False) -> FunctionSpec:
         spec = FunctionSpec(node.name, function, partitions, on_driver=on_driver, nodes=[node.name])
@@ -158,6 +179,17 @@ class _Lowering:
             else:
                 routing = Rebalance()
             stage.edges.append(Edge(target.name, input_name, routing))
+
+
+def _still_dealt_by(node: nodes.Node, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """What these columns are called after a stateless step, or nothing if one of them did not come through it."""
+    match node:
+        case nodes.FilterNode():
+            return columns
+        case nodes.SelectNode():
+            names = {column: name for name, column in node.projection.passthrough.items()}
+            return tuple(names[column] for column in columns) if names.keys() >= set(columns) else ()
+    return ()
 
 
 def _transform(node: nodes.Node) -> Transform:

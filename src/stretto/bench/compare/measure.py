@@ -77,7 +77,7 @@ def paced(outputs: Outputs, rate: float, seconds: float) -> Figures:
     """Judge a run of so many seconds at a rate."""
     steady = outputs.after(seconds * WARM_UP_SHARE)
     if len(steady.due_s) < 2:
-        return Figures(rate, False, 0.0 if not len(outputs.due_s) else _pace(outputs, rate), steady.latency_ms)
+        return Figures(rate, False, _pace(outputs, rate), steady.latency_ms)
     slope = _slope(steady)
     doubt = _doubt(steady, slope)
     reached = float(steady.due_s.max()) >= seconds * COVERAGE_MIN
@@ -114,9 +114,11 @@ def drained(numbers: Int64s, received_s: Floats) -> float:
 
 
 def _pace(outputs: Outputs, rate: float) -> float:
-    if len(outputs.due_s) < 2:
-        return rate * float(outputs.due_s[-1] / max(outputs.received_s[-1], 1e-9))
-    return rate / (1 + max(0.0, _slope(outputs)))
+    """What was reached of a rate that was not sustained: by the slope, and no more than came out in that time."""
+    if not len(outputs.due_s):
+        return 0.0
+    share = min(1.0, float(outputs.due_s.max() / max(outputs.received_s.max(), 1e-9)))
+    return rate * min(share, 1 / (1 + max(0.0, _slope(outputs))))
 
 
 def _slope(outputs: Outputs) -> float:

@@ -101,3 +101,10 @@ def test_large_micro_batches_near_the_limit_are_not_taken_for_a_growing_backlog(
     assert paced(Outputs(due_s, received_s), 1000, 8.0).sustained
     behind_s = due_s * 0.3
     assert not paced(Outputs(due_s, received_s + behind_s), 1000, 8.0).sustained
+
+
+def test_outputs_that_stop_after_the_warm_up_reach_no_more_than_came_out() -> None:
+    due_s = np.array([0.5, 1.0, 1.5])
+    found = paced(Outputs(due_s, np.array([6.0, 6.0, 6.0])), 1000, SECONDS)
+    assert not found.sustained
+    assert found.events_per_s == pytest.approx(250)
