@@ -26,6 +26,9 @@ from stretto.runtime.connectors.watched import LAST_FILE
 
 Int64s = npt.NDArray[np.int64]
 
+BYTES_MAX = 3 << 30
+"""The size of the files of one run: a fast system gets through this in a few seconds."""
+
 INTERVAL_S = 0.05
 """How often a new file appears, about."""
 
@@ -85,6 +88,12 @@ class Library:
                 _write(config, kind, columns, number, per_file, directory / kind)
         self._sets[config, per_file] = max(have, files)
         return Rendered(directory, config, tuple(self._columns), per_file, files)
+
+    def events_max(self, config: NexmarkConfig, per_file: int) -> int:
+        """How many events a run may have at most, so that its files stay in the page cache."""
+        first = self.rendered(config, per_file, 1)
+        size = sum((first.directory / kind / file_name(0)).stat().st_size for kind in first.kinds)
+        return max(1, BYTES_MAX // max(1, size)) * per_file
 
 
 def _write(

@@ -81,3 +81,11 @@ def test_everything_at_once_ends_with_the_mark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("rate", "events"), [(10_000, 500), (1_000_000, 50_000), (3_900_000, 100_000), (1, 100)])
 def test_a_file_appears_about_twenty_times_a_second(rate: float, events: int) -> None:
     assert events_per_file(rate) == events
+
+
+def test_a_run_is_no_longer_than_its_files_may_be_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = library(tmp_path)
+    rendered = made.rendered(CONFIG, 100, 1)
+    size = sum(path.stat().st_size for path in rendered.directory.rglob("*.parquet"))
+    monkeypatch.setattr("stretto.bench.compare.feed.BYTES_MAX", size * 7 + 1)
+    assert made.events_max(CONFIG, 100) == 700

@@ -347,7 +347,7 @@ def run_child() -> None:
 
 
 class BytewaxPeer(ChildPeer):
-    version = "bytewax 0.21.1"
+    version = "0.21.1"
     cores = 1  # one worker must read everything in order, and a worker is a thread that holds Python's lock
     script = __file__
     queries = QUERIES

@@ -262,7 +262,7 @@ def run_child() -> None:
 
 
 class PathwayPeer(ChildPeer):
-    version = "pathway 0.33.0"
+    version = "0.33.0"
     script = __file__
     queries = QUERIES
 
