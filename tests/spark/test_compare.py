@@ -101,7 +101,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Rendered:
 
 def test_the_judge_finds_a_row_that_is_wrong_missing_or_too_many(spark: SparkSession, rendered: Rendered) -> None:
     judge = Judge(spark, "q7", compared("q7"), rendered)
-    right = oracle.answer(spark, "q7", rendered.directory)
+    right = oracle.answer(spark, "q7", rendered.directory).sort_by("window_end")
     assert judge.rows >= 5
     assert judge.complaint(right) is None
     assert judge.complaint(right.slice(1)) is not None
@@ -136,9 +136,9 @@ def test_unknown_queries_and_peers_are_refused() -> None:
 
 def test_a_short_comparison_with_spark_has_all_figures() -> None:
     said: list[str] = []
-    plan = Plan("q7", ("spark",), events=200_000, rate=5_000, rounds=1, steps=1, seconds=2, latency_seconds=4)
+    plan = Plan("q1", ("spark",), events=200_000, rate=5_000, rounds=1, steps=1, seconds=2, latency_seconds=4)
     found = Comparison(plan, said.append, lambda: None).run()
-    assert found["query"] == "q7"
+    assert found["query"] == "q1"
     assert found["load"]["max"] >= 0
     assert set(found["systems"]) == {"stretto", "spark"}
     for name, system in found["systems"].items():

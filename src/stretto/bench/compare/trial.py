@@ -39,7 +39,7 @@ SECONDS_MAX = 40.0
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long paced runs are."""
+    """How long paced runs are: longer where windows have to close first."""
 
     seconds: float
     seconds_by_arrival: float = 26.0
@@ -47,7 +47,7 @@ class Length:
     def events(self, rate: float, event_rate: int, query: Compared) -> int:
         if query.by_arrival:
             return math.ceil(rate * self.seconds_by_arrival)
-        least = min(EVENTS_MIN * event_rate / 10_000, rate * SECONDS_MAX)
+        least = 0 if query.by_row else min(EVENTS_MIN * event_rate / 10_000, rate * SECONDS_MAX)
         return math.ceil(max(rate * self.seconds, least))
 
 
