@@ -29,6 +29,9 @@ IDLE_S = 1.5
 GRACE_S = 5.0
 """... and at the latest after so long. What has not come out by then only shows that the system was behind."""
 DRAIN_TIMEOUT_S = 180.0
+BY_ARRIVAL_GUESS = 2_000_000.0
+"""Where windows of arrival are concerned, nothing comes out before the clock lets it, so a drain tells no rate: the
+search begins so high that a slow system is overloaded, since what it reaches then is close to what it sustains."""
 SAMPLE_MS = 200
 """Of queries that put out every event, the rows of one millisecond in so many are timed."""
 
@@ -83,8 +86,7 @@ class Trials:
             table = _output(system, task)
         received_s = (table.column("received_ns").to_numpy() - feed.start_ns) / 1e9
         if self.query.by_arrival:
-            # Nothing comes out before the clock lets it; how much a second's reading is worth is in the windows.
-            return rendered.events / PROCESSING_TIME_WINDOW_S
+            return BY_ARRIVAL_GUESS
         numbers = (rendered.file_with(table.column("trigger_us").to_numpy()) + 1) * per_file
         return drained(np.minimum(numbers, rendered.events), received_s)
 
