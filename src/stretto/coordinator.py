@@ -21,6 +21,8 @@ from stretto.protocol import (
     Failure,
     Finished,
     Heartbeat,
+    Hosts,
+    HostsLeft,
     Join,
     Leave,
     Left,
@@ -90,6 +92,15 @@ class SubmitRequested:
     job: str
     digest: str
     functions: tuple[FunctionShape, ...]
+    spreads: bool = False
+    """Whether functions may have lessees: then every worker gets the code, also those that join later."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetireRequested:
+    """A worker is to leave: no new lessees come to it, and when the last is gone it is asked to go."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,16 @@ class CloseRequested:
     """The cluster ends: all workers are to leave."""
 
 
-Event = WorkerExpected | WorkerEnded | FrameArrived | SubmitRequested | StopRequested | CloseRequested | Ticked
+Event = (
+    WorkerExpected
+    | WorkerEnded
+    | FrameArrived
+    | SubmitRequested
+    | StopRequested
+    | RetireRequested
+    | CloseRequested
+    | Ticked
+)
 
 
 # Effects: imperatives.
@@ -144,16 +164,29 @@ class Job:
     name: str
     functions: tuple[FunctionShape, ...]
     placement: dict[str, list[str]]
+    digest: str = ""
+    spreads: bool = False
+    hosts: list[str] = field(default_factory=list)
+    """Workers that may have lessees; a joining one is among them once it has loaded the code."""
+    change: int = 0
+    unchanged: set[str] = field(default_factory=set)
+    """Members that have not said that they took the last change of hosts in."""
     status: JobStatus = JobStatus.DEPLOYING
     failure: Failure | None = None
     unready: set[str] = field(default_factory=set)
     unstopped: set[str] = field(default_factory=set)
     unfinished: set[tuple[str, int]] = field(default_factory=set)
-    metrics: dict[str, dict[int, FunctionMetrics]] = field(default_factory=dict)
+    metrics: dict[str, dict[tuple[int, str], FunctionMetrics]] = field(default_factory=dict)
+    """By function, then by partition and member: an actor may run in several places."""
 
     @property
     def members(self) -> list[str]:
-        return sorted({member for members in self.placement.values() for member in members})
+        return sorted({*self.hosts, *self.homes})
+
+    @property
+    def homes(self) -> set[str]:
+        """The members that host a lessor."""
+        return {member for members in self.placement.values() for member in members}
 
 
 class Coordinator:
@@ -169,12 +202,15 @@ class Coordinator:
         self._ticked_ns = 0
         self._effects: list[Effect] = []
         self._closing = False
+        self._retiring: set[str] = set()
+        self._dismissed: set[str] = set()
         self._handlers: dict[type, Callable[[Any, int], None]] = {
             WorkerExpected: self._on_expected,
             WorkerEnded: self._on_ended,
             FrameArrived: self._on_frame,
             SubmitRequested: self._on_submit,
             StopRequested: self._on_stop_requested,
+            RetireRequested: self._on_retire_requested,
             CloseRequested: self._on_close,
             Ticked: self._on_ticked,
         }
@@ -186,6 +222,7 @@ class Coordinator:
             Stopped: self._on_stopped,
             Report: self._on_report,
             Left: self._on_left,
+            HostsLeft: self._on_hosts_left,
         }
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -231,6 +268,9 @@ class Coordinator:
         if not member.on_driver:
             self._seen_ns[sender] = now_ns
         self._announce_members()
+        for job in self.jobs.values():
+            if job.spreads and job.status is JobStatus.RUNNING and not member.on_driver:
+                self._effects.append(Send(sender, Deploy(job.name, job.digest, job.placement)))
 
     def _announce_members(self) -> None:
         self.epoch += 1
@@ -260,6 +300,8 @@ class Coordinator:
         if name not in self.members:
             return
         del self.members[name]
+        self._retiring.discard(name)
+        self._dismissed.discard(name)
         self._seen_ns.pop(name, None)
         self._effects.append(AnnounceLoss(name, reason))
         if not self._closing:
@@ -292,11 +334,14 @@ class Coordinator:
 
     def workers(self) -> list[str]:
         """The members that host ordinary actors, in a stable order."""
-        return sorted(name for name, member in self.members.items() if not member.on_driver)
+        return sorted(
+            name for name, member in self.members.items() if not member.on_driver and name not in self._retiring
+        )
 
     def _on_submit(self, event: SubmitRequested, now_ns: int) -> None:
         placement = self._place(event.functions)
-        job = Job(event.job, event.functions, placement)
+        hosts = self.workers() if event.spreads else []
+        job = Job(event.job, event.functions, placement, event.digest, event.spreads, hosts)
         self.jobs[event.job] = job
         if not all(placement.values()):
             self._fail(job, Failure("ClusterError", "the cluster has no worker left", None, "Start a new cluster."))
@@ -337,6 +382,10 @@ class Coordinator:
 
     def _on_ready(self, sender: str, frame: Ready, now_ns: int) -> None:
         job = self.jobs.get(frame.job)
+        if job is not None and job.status is JobStatus.RUNNING and sender not in job.members:
+            if sender in self.workers():
+                self._change_hosts(job, [*job.hosts, sender])
+            return
         if job is None or job.status is not JobStatus.DEPLOYING:
             return
         job.unready.discard(sender)
@@ -344,7 +393,47 @@ class Coordinator:
             job.status = JobStatus.RUNNING
             self._effects.append(AnnounceJob(job.name, job.status))
             for member in job.members:
-                self._effects.append(Send(member, Start(job.name)))
+                self._effects.append(Send(member, Start(job.name, job.hosts)))
+            if any(name in self._retiring for name in job.hosts):
+                self._change_hosts(job, [name for name in job.hosts if name not in self._retiring])
+
+    # Who may have lessees.
+
+    def _change_hosts(self, job: Job, hosts: list[str]) -> None:
+        """Tell all members of a job; those who are no longer among the hosts may still have lessees for a while."""
+        told = job.members
+        job.hosts = hosts
+        job.change += 1
+        job.unchanged = {member for member in {*told, *job.members} if member in self.members}
+        for member in sorted(job.unchanged):
+            self._effects.append(Send(member, Hosts(job.name, hosts, job.change)))
+
+    def _on_hosts_left(self, sender: str, frame: HostsLeft, now_ns: int) -> None:
+        job = self.jobs.get(frame.job)
+        if job is not None and frame.change == job.change:
+            job.unchanged.discard(sender)
+            self._let_retire()
+
+    def _on_retire_requested(self, event: RetireRequested, now_ns: int) -> None:
+        member = self.members.get(event.name)
+        homes = [job.name for job in self.jobs.values() if not job.status.ended and event.name in job.homes]
+        if member is None or member.on_driver or homes or event.name in self._retiring:
+            why = f"it is home to actors of {', '.join(homes)}" if homes else "it is no worker, or it leaves already"
+            self._effects.append(Refuse(f"{event.name} cannot retire: {why}"))
+            return
+        self._retiring.add(event.name)
+        for job in self.jobs.values():
+            if job.status is JobStatus.RUNNING and event.name in job.hosts:
+                self._change_hosts(job, [name for name in job.hosts if name != event.name])
+        self._let_retire()
+
+    def _let_retire(self) -> None:
+        """Ask those to leave who have nothing left to do."""
+        running = [job for job in self.jobs.values() if not job.status.ended]
+        for name in sorted(self._retiring - self._dismissed):
+            if not any(name in job.members or job.unchanged for job in running):
+                self._dismissed.add(name)
+                self._effects.append(Send(name, Leave()))
 
     def _on_finished(self, sender: str, frame: Finished, now_ns: int) -> None:
         job = self.jobs.get(frame.job)
@@ -367,9 +456,13 @@ class Coordinator:
         """Settle a job and let every member drop what it holds of it."""
         job.status = status
         self._effects.append(AnnounceJob(job.name, status, job.failure))
-        for member in job.members:
-            if member in self.members:
-                self._effects.append(Send(member, Stop(job.name)))
+        for member in self._holders(job):
+            self._effects.append(Send(member, Stop(job.name)))
+        self._let_retire()
+
+    def _holders(self, job: Job) -> list[str]:
+        """The members that hold something of a job; for one that spreads, also those that join or retire just now."""
+        return [name for name in self.members if name in job.members or job.spreads]
 
     def _on_stop_requested(self, event: StopRequested, now_ns: int) -> None:
         job = self.jobs.get(event.job)
@@ -380,7 +473,7 @@ class Coordinator:
                 self._effects.append(Send(member, Drain(job.name)))
             return
         job.status = JobStatus.STOPPING
-        job.unstopped = {member for member in job.members if member in self.members}
+        job.unstopped = set(self._holders(job))
         for member in sorted(job.unstopped):
             self._effects.append(Send(member, Stop(job.name)))
 
@@ -400,7 +493,8 @@ class Coordinator:
         job = self.jobs.get(frame.job)
         if job is not None:
             for function, partitions in frame.functions.items():
-                job.metrics.setdefault(function, {}).update(partitions)
+                known = job.metrics.setdefault(function, {})
+                known.update({(partition, sender): metrics for partition, metrics in partitions.items()})
 
     def forget(self, job: str) -> None:
         """Drop the record of an ended job; the handle keeps what it needs."""

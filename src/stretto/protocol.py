@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from stretto.actors.critical import Critical
+from stretto.actors.critical import Critical, Last, SyncProgram
 from stretto.actors.metrics import FunctionMetrics
 
 COORDINATOR = "coordinator"
@@ -57,7 +57,9 @@ class Members(msgspec.Struct, frozen=True, tag="members"):
 
 
 class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
-    """Make the instances of a job that are placed here. `digest` names the code, which comes through a file."""
+    """Make the instances of a job that are placed here. `digest` names the code, which comes through a file.
+
+    A worker where nothing is placed gets it too, if lessees of the job may come there."""
 
     job: str
     digest: str
@@ -69,9 +71,25 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Start(msgspec.Struct, frozen=True, tag="start"):
-    """All members are ready: open the channels and let the sources read."""
+    """All members are ready: open the channels and let the sources read. `hosts` may be given lessees."""
 
     job: str
+    hosts: list[str] = []
+
+
+class Hosts(msgspec.Struct, frozen=True, tag="hosts"):
+    """The workers that may be given lessees from now on. Who is no longer among them loses them at the next barrier."""
+
+    job: str
+    hosts: list[str]
+    change: int = 0
+
+
+class HostsLeft(msgspec.Struct, frozen=True, tag="hostsleft"):
+    """No lessor here has a lessee any more on a worker that the change took away."""
+
+    job: str
+    change: int
 
 
 class Drain(msgspec.Struct, frozen=True, tag="drain"):
@@ -134,10 +152,13 @@ class OpenChannel(msgspec.Struct, frozen=True, tag="open"):
 
 
 class CriticalSent(msgspec.Struct, frozen=True, tag="critical", array_like=True):
+    """A critical message, merged with its SYNC program where one is needed."""
+
     number: int
     seq: int
     arrived_ns: int
     critical: Critical
+    sync: SyncProgram | None = None
 
 
 class Grant(msgspec.Struct, frozen=True, tag="grant", array_like=True):
@@ -145,6 +166,108 @@ class Grant(msgspec.Struct, frozen=True, tag="grant", array_like=True):
 
     number: int
     credits: int
+
+
+# Between the instances of a dual-mode actor, and from actor to actor about them (dirigo.txt 4.1.2).
+
+
+class Lease(msgspec.Struct, frozen=True, tag="lease"):
+    """From a lessor: the worker may run messages of the actor. The lessee starts from this event time and epoch."""
+
+    job: str
+    function: str
+    partition: int
+    watermark_us: int
+    epoch: int
+    states: bytes | None = None
+
+
+class SyncRequest(msgspec.Struct, frozen=True, tag="sync"):
+    """To a lessee: run what is in the dependency set, hold back the rest, and reply with your state."""
+
+    job: str
+    function: str
+    partition: int
+    barrier: int
+    last: tuple[Last, ...]
+
+
+class SyncAck(msgspec.Struct, frozen=True, tag="syncack"):
+    """From a lessee: the request is here, and nothing beyond the dependency set runs from now on."""
+
+    job: str
+    function: str
+    partition: int
+    barrier: int
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """How far a lessee has sent on one channel, and the place of that channel among the outs of its actor."""
+
+    index: int
+    last: Last
+
+
+class SyncReply(msgspec.Struct, frozen=True, tag="reply"):
+    """From a lessee: the dependency set is done; the partial state, and the last message on each downstream channel."""
+
+    job: str
+    function: str
+    partition: int
+    barrier: int
+    states: bytes | None
+    told: tuple[Told, ...]
+
+
+class Ack(msgspec.Struct, frozen=True, tag="ack"):
+    """To the upstream lessor: a critical message of its actor has run."""
+
+    job: str
+    function: str
+    partition: int
+
+
+class Unsync(msgspec.Struct, frozen=True, tag="unsync"):
+    """To a lessee: the barrier is over. `keep` says whether the lease goes on; `states` is the consolidated state."""
+
+    job: str
+    function: str
+    partition: int
+    barrier: int
+    watermark_us: int
+    epoch: int
+    keep: bool
+    states: bytes | None = None
+
+
+class Register(msgspec.Struct, frozen=True, tag="register"):
+    """LESSEE_REGISTRATION: an upstream instance asks the lessor for lessees that it may send to directly.
+
+    `epoch` counts the critical messages of the upstream actor; `index` is its place for the channel. With `near`, it
+    wants a lessee on its own worker and no other."""
+
+    job: str
+    function: str
+    partition: int
+    from_function: str
+    from_partition: int
+    index: int
+    epoch: int
+    near: bool = False
+
+
+class Registered(msgspec.Struct, frozen=True, tag="registered"):
+    """The answer: the lessees that the upstream instance may send to until its actor's next critical message."""
+
+    job: str
+    function: str
+    partition: int
+    index: int
+    epoch: int
+    lessees: list[str]
+
+
+DualMode = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
 
 
 class Data:
@@ -174,6 +297,9 @@ Control = (
     | Report
     | Leave
     | Left
+    | Hosts
+    | HostsLeft
+    | DualMode
 )
-Peer = OpenChannel | Data | CriticalSent | Grant
+Peer = OpenChannel | Data | CriticalSent | Grant | DualMode
 Frame = Any

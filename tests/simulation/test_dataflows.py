@@ -16,7 +16,7 @@ import pytest
 from stretto import worker as working
 from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, OutChannel, Payload
 from stretto.actors.context import Context
-from stretto.actors.critical import EndOfInput
+from stretto.actors.critical import EndOfInput, SyncProgram
 from stretto.actors.function import Function
 from stretto.api.app import App
 from stretto.api.changes import last_by_key
@@ -25,6 +25,7 @@ from stretto.api.memory import CollectSink, MemorySource
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import QUERIES, Workload, build
 from stretto.bench.verify import Match, compare
+from stretto.channels import Channels
 from stretto.coordinator import JobStatus
 from stretto.errors import InvariantError
 from stretto.machine import Send
@@ -186,30 +187,30 @@ def test_draining_an_endless_source_flushes_its_windows() -> None:
 # Planted faults: each breaks one rule of the worker machine, and one of the checks above must notice.
 
 
-class LosesOne(working.Worker):
+class LosesOne(Channels):
     """Forgets the fourth message of every channel."""
 
-    def _send(self, channel: OutChannel, payload: Payload, arrived_ns: int) -> None:
+    def send(self, channel: OutChannel, payload: Payload, arrived_ns: int) -> None:
         if channel.seq == 3 and isinstance(payload, pa.RecordBatch):
             return
-        super()._send(channel, payload, arrived_ns)
+        super().send(channel, payload, arrived_ns)
 
 
-class SendsTwice(working.Worker):
+class SendsTwice(Channels):
     """Repeats the fourth message of every channel."""
 
-    def _send(self, channel: OutChannel, payload: Payload, arrived_ns: int) -> None:
+    def send(self, channel: OutChannel, payload: Payload, arrived_ns: int) -> None:
         repeats = 2 if channel.seq == 3 and isinstance(payload, pa.RecordBatch) else 1
         for _ in range(repeats):
-            super()._send(channel, payload, arrived_ns)
+            super().send(channel, payload, arrived_ns)
 
 
-class KeepsCredits(working.Worker):
+class KeepsCredits(Channels):
     """Never gives credits back on remote channels."""
 
-    def _give_back(self, channel: InChannel) -> None:
+    def give_back(self, channel: InChannel) -> None:
         if channel.out is not None:
-            super()._give_back(channel)
+            super().give_back(channel)
 
 
 class ForgetsToOpen(working.Worker):
@@ -217,26 +218,31 @@ class ForgetsToOpen(working.Worker):
 
     def _on_ran(self, event: working.Ran, now_ns: int) -> None:
         super()._on_ran(event, now_ns)
-        self._effects[:] = [
+        self.effects[:] = [
             effect
-            for effect in self._effects
+            for effect in self.effects
             if not (isinstance(effect, Send) and isinstance(effect.frame, OpenChannel))
         ]
 
 
-class EndsEarly(working.Worker):
+class EndsEarly(Channels):
     """Overtakes waiting rows with the end of the input."""
 
-    def _receive(self, sender: str, number: int, seq: int, payload: Payload, arrived_ns: int) -> None:
-        super()._receive(sender, number, seq, payload, arrived_ns)
+    def _receive(
+        self, sender: str, number: int, seq: int, payload: Payload, arrived_ns: int, sync: SyncProgram | None = None
+    ) -> None:
+        super()._receive(sender, number, seq, payload, arrived_ns, sync)
         channel = self._ins.get((sender, number))
         if channel is not None and isinstance(payload, EndOfInput):
             channel.instance.mailbox.rotate(1)
 
 
 @pytest.mark.parametrize("fault", [LosesOne, SendsTwice, KeepsCredits, ForgetsToOpen, EndsEarly])
-def test_the_checks_notice_a_planted_fault(fault: type[working.Worker], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stretto.simulator.cluster.Worker", fault)
+def test_the_checks_notice_a_planted_fault(
+    fault: type[working.Worker] | type[Channels], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = "stretto.simulator.cluster.Worker" if issubclass(fault, working.Worker) else "stretto.worker.Channels"
+    monkeypatch.setattr(where, fault)
 
     def sweep() -> None:
         for seed in range(20):

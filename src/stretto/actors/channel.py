@@ -14,14 +14,20 @@ import msgspec
 import pyarrow as pa
 
 from stretto.actors.address import Address
-from stretto.actors.critical import Critical
+from stretto.actors.critical import Critical, SyncProgram
 from stretto.actors.function import EVENT_TIME_MIN_US
 
 if TYPE_CHECKING:
+    from stretto.actors.deployment import Spreading
     from stretto.actors.instance import Instance
 
 CREDITS_PER_CHANNEL = 32
 """Messages that may be under way on one channel."""
+
+GRANT_AT = CREDITS_PER_CHANNEL // 2
+"""Credits are given back by so many at once ..."""
+GRANT_EXTRA_AT = 4
+"""... and sooner where they also tell a lessor how far its lessee is."""
 
 Payload: TypeAlias = pa.RecordBatch | Critical
 
@@ -36,16 +42,23 @@ class Message(msgspec.Struct, gc=False):
     seq: int
     payload: Any
     arrived_ns: int
+    sync: SyncProgram | None = None
 
 
 class InChannel:
     """The receiving end. A local one knows the sending end (`out`), a remote one the peer and the peer's number for it.
 
-    `consumed` counts messages processed since credits were last given back."""
+    `consumed` counts messages processed since credits were last given back. All messages up to the number `settled`
+    were run or forwarded, and so were those in `ahead`; `executed` counts the critical ones. Critical messages come on
+    the channels between lessors alone; the others (from an upstream lessee, to a lessee, or from a lessor to its
+    lessee) are extra ones, opened when first used."""
 
     __slots__ = (
+        "ahead",
         "consumed",
         "ended",
+        "executed",
+        "grant_at",
         "input",
         "instance",
         "number",
@@ -53,6 +66,7 @@ class InChannel:
         "peer",
         "received",
         "sender",
+        "settled",
         "watermark_us",
     )
 
@@ -65,19 +79,57 @@ class InChannel:
         self.out: OutChannel | None = None
         self.received = 0
         self.consumed = 0
+        self.settled = 0
+        self.ahead: set[int] | None = None
+        self.executed = 0
+        self.grant_at = GRANT_AT
         self.watermark_us = EVENT_TIME_MIN_US
         self.ended = False
 
+    def settle(self, seq: int) -> None:
+        """A message was run or forwarded. One that was forwarded as it came may overtake others that wait here."""
+        if seq != self.settled + 1:
+            self.ahead = self.ahead or set()
+            self.ahead.add(seq)
+            return
+        self.settled = seq
+        while self.ahead and self.settled + 1 in self.ahead:
+            self.settled += 1
+            self.ahead.discard(self.settled)
+
 
 class OutChannel:
-    """The sending end. A local channel holds the receiving end itself, so nothing is serialised."""
+    """The sending end. A local channel holds the receiving end itself, so nothing is serialised.
 
-    __slots__ = ("credits", "input", "instance", "local", "number", "peer", "receiver", "schema", "seq")
+    `index` is its place among the outs of its instance; an extra channel has that of the channel it stands in for.
+    `synced` is how far a barrier has told of it. `extras` are the channels to lessees of the receiver by member, and
+    `direct` those of them that may be used now. While it `waits` to hear of lessees, its instance does not run."""
+
+    __slots__ = (
+        "credits",
+        "direct",
+        "extra",
+        "extras",
+        "index",
+        "input",
+        "instance",
+        "local",
+        "number",
+        "peer",
+        "receiver",
+        "schema",
+        "sender",
+        "seq",
+        "spreading",
+        "synced",
+        "waits",
+    )
 
     def __init__(
         self, instance: Instance, receiver: Address, input_name: str, peer: str | None, number: int, schema: pa.Schema
     ) -> None:
         self.instance = instance
+        self.sender = instance.address
         self.receiver = receiver
         self.input = input_name
         self.peer = peer
@@ -86,3 +138,15 @@ class OutChannel:
         self.local: InChannel | None = None
         self.seq = 0
         self.credits = CREDITS_PER_CHANNEL
+        self.index = -1
+        self.extra = False
+        self.synced = 0
+        self.extras: dict[str, OutChannel] | None = None
+        self.direct: list[OutChannel] | None = None
+        self.spreading: Spreading | None = None
+        self.waits = False
+
+    @property
+    def unsettled(self) -> int:
+        """Messages under way, as far as the receiver has told."""
+        return CREDITS_PER_CHANNEL - self.credits

@@ -13,6 +13,7 @@ import pyarrow as pa
 from stretto.actors.critical import UserCritical
 from stretto.actors.function import EVENT_TIME_MIN_US
 from stretto.errors import FunctionError
+from stretto.state import State
 
 
 class Clock(Enum):
@@ -26,6 +27,7 @@ class Context:
     """Handed to every callback of a function; valid only during the call."""
 
     __slots__ = (
+        "_consolidated",
         "_outputs",
         "counts",
         "function",
@@ -53,6 +55,7 @@ class Context:
         self.timers_set: list[tuple[Clock, int, Any]] = []
         self.timers_cancelled: list[tuple[Clock, int, Any]] = []
         self.counts: dict[str, int] = {}
+        self._consolidated: dict[str, State] = {}
 
     def send(self, batch: pa.RecordBatch, output: str = "out") -> None:
         """Send a batch to every consumer of the output; empty batches are not sent."""
@@ -65,9 +68,22 @@ class Context:
         if batch.num_rows:
             self.sent.append((output, batch))
 
-    def send_critical(self, name: str, payload: Any = None) -> None:
-        """Send a user-defined critical message to every partition of every consumer, after all that was sent before."""
-        self.sent.append((None, UserCritical(name, payload)))
+    def send_critical(self, name: str, payload: Any = None, *, every_upstream: bool = False) -> None:
+        """Send a user-defined critical message to every partition of every consumer, after all that was sent before.
+
+        With `every_upstream`, a consumer waits until each of its upstream actors has sent one, holding back what
+        follows it, and is then called once, with the list of their payloads."""
+        self.sent.append((None, UserCritical(name, payload, every_upstream)))
+
+    def consolidated(self, name: str) -> State | None:
+        """A state of this function as it was at the last barrier, the same on every worker; to be read only.
+
+        The function must say `shares_state = True`. None before the first barrier."""
+        return self._consolidated.get(name)
+
+    def adopt(self, states: dict[str, State]) -> None:
+        """For the runtime: what `consolidated` gives from now on."""
+        self._consolidated = states
 
     def set_timer(self, due: int, tag: Any = None, clock: Clock = Clock.EVENT) -> None:
         """Ask for `on_timer(tag, due)` once the clock reaches `due` (event time in us, processing time in ns)."""

@@ -6,9 +6,17 @@ typed data, because they cross the wire.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import msgspec
+
+
+class Granularity(Enum):
+    """Which upstream actors a barrier holds back: the one that sent the critical message, or all of them."""
+
+    CHANNEL = "SYNC_CHANNEL"
+    ONE = "SYNC_ONE"
 
 
 class Watermark(msgspec.Struct, frozen=True, tag="w", array_like=True):
@@ -22,11 +30,37 @@ class EndOfInput(msgspec.Struct, frozen=True, tag="e", array_like=True):
 
 
 class UserCritical(msgspec.Struct, frozen=True, tag="u", array_like=True):
-    """A critical message of the user's own; the payload is plain data (numbers, strings, lists, dicts, bytes)."""
+    """A critical message of the user's own; the payload is plain data (numbers, strings, lists, dicts, bytes).
+
+    With `one`, the barrier waits for such a message from every upstream actor, and they are processed together."""
 
     name: str
     payload: Any = None
+    one: bool = False
 
 
 Critical = Watermark | EndOfInput | UserCritical
 END_OF_INPUT = EndOfInput()
+
+
+class Last(msgspec.Struct, frozen=True, array_like=True):
+    """The last message that was sent on one channel: who receives there, and the channel by its sender's number."""
+
+    receiver: str
+    sender: str
+    number: int
+    seq: int
+
+
+class SyncProgram(msgspec.Struct, frozen=True, array_like=True):
+    """What rides with a critical message when instances elsewhere are concerned (dirigo.txt table 1).
+
+    `last` is the DEPENDENCY_PAYLOAD: one entry for each channel, beside the critical message's own, that the upstream
+    actor's instances have used since its last barrier. `ack` asks for an ACK once the critical message has run."""
+
+    last: tuple[Last, ...] = ()
+    ack: bool = False
+
+
+def granularity(critical: Critical) -> Granularity:
+    return Granularity.ONE if isinstance(critical, UserCritical) and critical.one else Granularity.CHANNEL

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from stretto.actors.function import Function
+
+if TYPE_CHECKING:
+    from stretto.actors.channel import OutChannel
+    from stretto.actors.instance import Instance
 
 Transform = Callable[[pa.RecordBatch], list[pa.RecordBatch]]
 
@@ -56,6 +61,28 @@ class Stage:
     stages: list[Stage] = field(default_factory=list)
 
 
+class Spreading:
+    """A strategy's say in where a message of a spread function runs. By default: at home.
+
+    With `near`, a sender asks for a lessee on its own worker and for no other; with `waits`, it sends nothing until its
+    question is answered."""
+
+    near = False
+    waits = False
+
+    def enqueue(self, lessor: Instance, candidates: list[str]) -> str | None:
+        """REJECTSEND: a message has come to the lessor; the worker to forward it to, or None to keep it."""
+        return None
+
+    def wants_direct(self, channel: OutChannel) -> bool:
+        """DIRECTSEND: whether to ask the receiver's lessor for lessees that batches may be sent to directly."""
+        return False
+
+    def prepare_send(self, channel: OutChannel, direct: list[OutChannel]) -> OutChannel:
+        """DIRECTSEND: the channel for the next batch: `channel` to the lessor, or one of `direct` to its lessees."""
+        return channel
+
+
 @dataclass
 class FunctionSpec:
     """One function of a deployment. `outputs` is a stage tree per named output; `on_driver` pins it to the driver."""
@@ -67,6 +94,10 @@ class FunctionSpec:
     on_driver: bool = False
     nodes: list[str] = field(default_factory=list)
     """The plan nodes that run inside this function, itself first; for explain() and metrics."""
+    lessees_max: int = 0
+    """How many lessees each of its actors may have; PARALLELISM_RANGE, less the lessor."""
+    spreading: Spreading | None = None
+    sequential_because: str | None = None
 
 
 @dataclass
@@ -76,8 +107,10 @@ class Deployment:
     job: str
     functions: dict[str, FunctionSpec]
 
-    def actors(self) -> int:
-        return sum(spec.parallelism for spec in self.functions.values())
+    @property
+    def spreads(self) -> bool:
+        """Whether any function may have lessees, so that all workers need the code."""
+        return any(spec.lessees_max for spec in self.functions.values())
 
 
 def edges_of(stage: Stage) -> list[Edge]:

@@ -36,6 +36,16 @@ class Discipline(Enum):
 class Function:
     """A function on batches. Subclass it, declare state as class attributes, and override what you need."""
 
+    shares_state: bool = False
+    """Whether `ctx.consolidated` is used: the state as of the last barrier then goes to all instances after it."""
+
+    @property
+    def order_matters(self) -> bool:
+        """Whether the answer may depend on the order of batches between two critical messages.
+
+        Functions that feed such a one stay sequential, since instances of a spread function overtake each other."""
+        return self.sequential_because is not None
+
     def open(self, ctx: Context) -> None:
         """Called once, before the first batch."""
 
@@ -61,12 +71,20 @@ class Function:
     @property
     def discipline(self) -> Discipline:
         """Derived from the states; a function with a state that cannot combine stays sequential."""
+        if self.sequential_because is not None:
+            return Discipline.SEQUENTIAL
+        return Discipline.COMBINABLE if states_of(self) else Discipline.STATELESS
+
+    @property
+    def sequential_because(self) -> str | None:
+        """Why the function cannot run on several workers at once, or None when it can."""
         states = states_of(self)
-        if not states:
-            return Discipline.STATELESS
-        if all(state.combinable for state in states.values()):
-            return Discipline.COMBINABLE
-        return Discipline.SEQUENTIAL
+        stiff = sorted(name for name, state in states.items() if not state.combinable)
+        if stiff:
+            return f"state '{stiff[0]}' has no combining function"
+        if type(self).on_timer is not Function.on_timer:
+            return "it has timers"
+        return None
 
     def bind_states(self) -> None:
         """Give this instance its own copy of every declared state."""

@@ -20,10 +20,12 @@ from stretto.actors.context import Clock, Context
 from stretto.actors.critical import END_OF_INPUT, EndOfInput, UserCritical, Watermark
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
+from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.metrics import FunctionMetrics, LatencySketch
 from stretto.actors.routing import BoundStage, Sends
 from stretto.actors.source import Reading
 from stretto.errors import FunctionError, InvariantError
+from stretto.state.packing import packed, unpacked
 
 
 class Phase(Enum):
@@ -40,17 +42,39 @@ class Errand(Enum):
     OPEN = "open"
     POLL = "poll"
     TIMERS = "timers"
+    SURRENDER = "surrender"
+    """A lessee's part of a barrier: give the partial state away."""
 
 
-Work = Message | Errand
+class Barrier:
+    """A barrier's critical part as one run of the lessor: take the partial states in, run the critical messages."""
+
+    __slots__ = ("messages", "parts")
+
+    def __init__(self, messages: list[Message], parts: list[bytes]) -> None:
+        self.messages = messages
+        self.parts = parts
+
+
+class Adoption:
+    """A lessee gets the consolidated state, to read from until the next barrier."""
+
+    __slots__ = ("states",)
+
+    def __init__(self, states: bytes) -> None:
+        self.states = states
+
+
+Work = Message | Errand | Barrier | Adoption
 
 
 class Outcome:
     """What one run gave: payloads per channel in order, and what the worker must know to go on.
 
-    A source says in `next_ns` when its next row is due, and in `gather_until_ns` how long it may wait for more."""
+    A source says in `next_ns` when its next row is due, and in `gather_until_ns` how long it may wait for more.
+    `states` is what a lessee surrendered, or what a lessor shares."""
 
-    __slots__ = ("arrived_ns", "finished", "gather_until_ns", "next_ns", "rows_in", "sends")
+    __slots__ = ("arrived_ns", "finished", "gather_until_ns", "next_ns", "rows_in", "sends", "states")
 
     def __init__(self, arrived_ns: int) -> None:
         self.sends: Sends = []
@@ -59,10 +83,13 @@ class Outcome:
         self.finished = False
         self.next_ns: int | None = None
         self.gather_until_ns = 0
+        self.states: bytes | None = None
 
 
 class Instance:
-    """A lessor instance: the actor's function, its mailbox, its channels, its timers."""
+    """An instance of an actor: its function, its mailbox, its channels, its timers.
+
+    `gate` is there when the actor may have lessees, or hears from lessees of others; else nothing needs to be held."""
 
     def __init__(self, address: Address, spec: FunctionSpec, is_source: bool, is_sink: bool) -> None:
         self.address = address
@@ -75,7 +102,10 @@ class Instance:
         self.mailbox: deque[Work] = deque()
         self.inputs: list[InChannel] = []
         self.outs: list[OutChannel] = []
+        self.extra_outs: list[OutChannel] = []
         self.outputs: dict[str, BoundStage] = {}
+        self.gate: LessorGate | LesseeGate | None = None
+        self.epoch = 0
         self.starved = 0
         self.queued = False
         self.poll_due = False
@@ -108,8 +138,17 @@ class Instance:
                 self._collect(outcome)
             else:
                 self._apply_critical(work.channel, payload, outcome)
+                self._share(outcome)
         elif work is Errand.POLL:
             outcome = self._poll(now_ns)
+        elif isinstance(work, Barrier):
+            outcome = self._apply_barrier(work)
+        elif work is Errand.SURRENDER:
+            outcome = Outcome(now_ns)
+            outcome.states = self._surrendered()
+        elif isinstance(work, Adoption):
+            outcome = Outcome(now_ns)
+            self._adopt(work.states)
         elif work is Errand.OPEN:
             outcome = Outcome(now_ns)
             self.function.open(ctx)
@@ -137,7 +176,92 @@ class Instance:
         self.metrics.queued = len(self.mailbox)
         self.metrics.counts = self._ctx.counts
         self.metrics.latency = self.latency.export() if self.latency is not None else None
+        durations = self.gate.durations if isinstance(self.gate, LessorGate) else None
+        self.metrics.barriers = durations.export() if durations is not None else None
         return self.metrics
+
+    def needs_no_barrier(self, channel: InChannel, critical: Payload) -> bool:
+        """Whether a critical message of this channel changes nothing yet, since others hold event time back."""
+        if isinstance(critical, Watermark):
+            time_us = critical.time_us
+        elif isinstance(critical, EndOfInput):
+            if all(other.ended for other in self.inputs if other is not channel):
+                return False
+            time_us = EVENT_TIME_MAX_US
+        else:
+            return False
+        if channel.watermark_us > self.watermark_us:
+            return True
+        others = (other.watermark_us for other in self.inputs if other is not channel)
+        return min((time_us, *others)) <= self.watermark_us
+
+    def note(self, channel: InChannel, critical: Payload) -> None:
+        """Take such a critical message in."""
+        if isinstance(critical, Watermark):
+            channel.watermark_us = max(channel.watermark_us, critical.time_us)
+        else:
+            channel.ended = True
+            channel.watermark_us = EVENT_TIME_MAX_US
+
+    def at_watermark(self, watermark_us: int) -> None:
+        """A lessee learns from its lessor how far event time has come."""
+        self.watermark_us = self._ctx.watermark_us = watermark_us
+
+    def _apply_barrier(self, barrier: Barrier) -> Outcome:
+        outcome = Outcome(max(message.arrived_ns for message in barrier.messages))
+        for part in barrier.parts:
+            self._consolidate(part)
+        first = barrier.messages[0]
+        if isinstance(first.payload, UserCritical) and first.payload.one:
+            self._apply_together(barrier.messages, outcome)
+        else:
+            for message in barrier.messages:
+                self._apply_critical(message.channel, message.payload, outcome)
+        self._share(outcome)
+        return outcome
+
+    def _apply_together(self, messages: list[Message], outcome: Outcome) -> None:
+        """A barrier over all upstream actors: their critical messages are one, with the payload of each."""
+        names = sorted({message.payload.name for message in messages})
+        if len(names) > 1:
+            raise FunctionError(
+                f"function '{self.address.function}' waits for one barrier and was sent several",
+                f"critical messages {', '.join(names)}",
+                "Send a critical message with every_upstream=True from all functions that feed it, in the same order.",
+            )
+        self._ctx.input = messages[0].channel.input
+        self.function.on_critical(names[0], [message.payload.payload for message in messages], self._ctx)
+        self._collect(outcome)
+
+    def _surrendered(self) -> bytes | None:
+        """Give all states away and begin anew; None when there is none."""
+        states = self.function.states()
+        if not states:
+            return None
+        content = {name: state.export() for name, state in states.items()}
+        self.function.bind_states()
+        return packed(content)
+
+    def _consolidate(self, part: bytes) -> None:
+        states = self.function.states()
+        for name, content in unpacked(part).items():
+            theirs = states[name].fresh()
+            theirs.restore(content)
+            states[name].merge(theirs)
+
+    def _share(self, outcome: Outcome) -> None:
+        """After a barrier of a function that reads its consolidated state, everybody gets it anew."""
+        if not self.function.shares_state:
+            return
+        outcome.states = packed({name: state.export() for name, state in self.function.states().items()})
+        self._adopt(outcome.states)
+
+    def _adopt(self, states: bytes) -> None:
+        consolidated = {}
+        for name, content in unpacked(states).items():
+            consolidated[name] = self.function.states()[name].fresh()
+            consolidated[name].restore(content)
+        self._ctx.adopt(consolidated)
 
     def _poll(self, now_ns: int) -> Outcome:
         reading: Reading = Reading(None, now_ns, done=True) if self.draining else self.function.read(now_ns)

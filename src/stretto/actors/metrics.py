@@ -26,6 +26,7 @@ class FunctionMetrics(msgspec.Struct):
     rows_in: int = 0
     rows_out: int = 0
     messages_in: int = 0
+    messages_forwarded: int = 0
     busy_ns: int = 0
     queued: int = 0
     instances: int = 1
@@ -35,6 +36,8 @@ class FunctionMetrics(msgspec.Struct):
     """Rows sent, by the downstream function (T in equation 3.3)."""
     counts: dict[str, int] = {}
     latency: SketchBins | None = None
+    barriers: SketchBins | None = None
+    """How long barriers with lessees took, from BLOCKED to the last UNSYNC."""
 
 
 class LatencySketch:
@@ -89,11 +92,12 @@ class LatencySketch:
 def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
     """One function's totals over its instances."""
     total = FunctionMetrics(instances=len(parts))
-    sketch = LatencySketch()
+    sketch, barriers = LatencySketch(), LatencySketch()
     for part in parts:
         total.rows_in += part.rows_in
         total.rows_out += part.rows_out
         total.messages_in += part.messages_in
+        total.messages_forwarded += part.messages_forwarded
         total.busy_ns += part.busy_ns
         total.queued += part.queued
         for mine, theirs in (
@@ -105,7 +109,9 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
                 mine[name] = mine.get(name, 0) + amount
         if part.latency is not None:
             sketch.merge(part.latency)
-    total.latency = sketch.export()
+        if part.barriers is not None:
+            barriers.merge(part.barriers)
+    total.latency, total.barriers = sketch.export(), barriers.export()
     return total
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from stretto.actors.address import Address
-from stretto.actors.channel import InChannel, OutChannel
+from stretto.actors.channel import GRANT_EXTRA_AT, InChannel, OutChannel
 from stretto.actors.deployment import Deployment, Edge, Forward, Stage, edges_of
+from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.instance import Instance
 from stretto.actors.routing import BoundEdge, BoundStage
 
@@ -63,7 +64,9 @@ class _Wirer:
             for partition, member in enumerate(self._placement[name]):
                 if member == self._member:
                     address = Address(self._deployment.job, name, partition)
-                    self._wiring.instances[address] = Instance(address, spec, name not in fed, is_sink)
+                    instance = self._wiring.instances[address] = Instance(address, spec, name not in fed, is_sink)
+                    if spec.lessees_max:
+                        instance.gate = LessorGate(address)
 
     def _make_inputs(self, sender: str, senders: int, edge: Edge) -> None:
         for partition, member in enumerate(self._placement[edge.target]):
@@ -91,10 +94,62 @@ class _Wirer:
         member = self._placement[edge.target][target]
         self._numbered += 1
         channel = OutChannel(instance, receiver, edge.input, member, self._numbered, schema)
+        target_spec = self._deployment.functions[edge.target]
+        channel.spreading = target_spec.spreading if target_spec.lessees_max else None
+        channel.index = len(instance.outs)
         if member == self._member:
-            channel.peer = None
-            channel.local = self._receivers[instance.address, receiver, edge.input].pop(0)
-            channel.local.out = channel
+            join_local(channel, self._receiver(instance, receiver, edge.input))
         self._wiring.outs[channel.number] = channel
         instance.outs.append(channel)
         return channel
+
+    def _receiver(self, instance: Instance, receiver: Address, input_name: str) -> InChannel:
+        return self._receivers[instance.address, receiver, input_name].pop(0)
+
+
+class _LesseeWirer(_Wirer):
+    """Wires one lessee: its channels lead to the lessors of the receivers, and each of them is an extra one there."""
+
+    def __init__(
+        self, member: str, deployment: Deployment, placement: Placement, numbered: int, local: dict[Address, Instance]
+    ) -> None:
+        super().__init__(member, deployment, placement, numbered)
+        self._local = local
+
+    def lessee(self, address: Address) -> Instance:
+        spec = self._deployment.functions[address.function]
+        instance = Instance(address, spec, is_source=False, is_sink=False)
+        instance.gate = LesseeGate(address, self._placement[address.function][address.partition])
+        for output, stage in spec.outputs.items():
+            instance.outputs[output] = self._bind(instance, stage)
+        return instance
+
+    def _receiver(self, instance: Instance, receiver: Address, input_name: str) -> InChannel:
+        return extra_input(instance.address, self._local[receiver], input_name)
+
+
+def wire_lessee(
+    address: Address,
+    member: str,
+    deployment: Deployment,
+    placement: Placement,
+    numbered: int,
+    local: dict[Address, Instance],
+) -> tuple[Instance, dict[int, OutChannel]]:
+    """A lessee of the actor on `member`, with its sending ends; `local` has the lessors that are there too."""
+    wirer = _LesseeWirer(member, deployment, placement, numbered, local)
+    return wirer.lessee(address), wirer._wiring.outs
+
+
+def extra_input(sender: Address, instance: Instance, input_name: str) -> InChannel:
+    """A receiving end beside those between lessors: no critical message comes on it."""
+    channel = InChannel(sender, instance, input_name)
+    channel.grant_at = GRANT_EXTRA_AT
+    return channel
+
+
+def join_local(channel: OutChannel, receiving: InChannel) -> None:
+    """Join the two ends of a channel that are on one worker."""
+    channel.peer = None
+    channel.local = receiving
+    receiving.out = channel

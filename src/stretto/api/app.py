@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from stretto.actors.deployment import Spreading
 from stretto.actors.source import Source
 from stretto.api import plan as plans
 from stretto.api.engines import Engine
@@ -14,6 +15,7 @@ from stretto.api.stream import TIMESTAMP, Stream
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar
 from stretto.operators.windows import Duration, EventTime, duration_us
+from stretto.scheduling.spreading import RejectSend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +49,7 @@ class App:
         self.batch_rows = batch_rows
         self.batch_delay_us = duration_us(batch_delay, f"the batch delay of app '{name}'")
         self._nodes: dict[str, plans.Node] = {}
+        self._spreads: plans.Spreads = {}
 
     def source(
         self,
@@ -117,7 +120,19 @@ class App:
 
     def plan(self) -> plans.Plan:
         """The checked plan, or a PlanError that says what is wrong."""
-        return plans.checked(self.name, self._nodes, self.slo)
+        return plans.checked(self.name, self._nodes, self.slo, self._spreads)
+
+    def spread(self, *names: str, lessees: int = 4, strategy: Spreading | None = None) -> App:
+        """Let functions run on several workers at once between barriers: those named, or all that can.
+
+        Each actor may have so many `lessees` beside its home. By default it forwards to them what it cannot do soon
+        (`stretto.scheduling.RejectSend`); `DirectSend` lets the senders choose. Answers do not change. A function that
+        must stay sequential is refused when it is named, and left alone when not; `explain()` says why."""
+        if lessees < 0:
+            raise PlanError(f"app '{self.name}' cannot have {lessees} lessees", None, "Use 0 to keep to one instance.")
+        chosen = plans.Spread(lessees, strategy or RejectSend())
+        self._spreads.update(dict.fromkeys(names or (None,), chosen))
+        return self
 
     def explain(self, spark: SparkSession | None = None, workers: int | None = None) -> str:
         """The plan, the engine and why, as text. `auto` needs the trigger time, measured with a Spark session."""

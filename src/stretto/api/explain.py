@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stretto.actors.deployment import ByKey, Deployment, Forward, FunctionSpec, edges_of
+from stretto.actors.function import Discipline
 from stretto.api import plan as nodes
 from stretto.api.engines import Engine, EngineChoice, choose
 from stretto.api.lowering import lowered
@@ -46,7 +47,7 @@ def _function_lines(spec: FunctionSpec, plan: nodes.Plan, deployment: Deployment
     for name in dict.fromkeys(spec.nodes[1:]):
         lines.append(f"      + {name}: {_described(plan.nodes[name])}")
     if not isinstance(plan.nodes[spec.name], nodes.SourceNode | nodes.SinkNode):
-        lines.append(f"      scales: {spec.function.discipline.value}")
+        lines.append(f"      scales: {_scaling(spec)}")
     for stage in spec.outputs.values():
         for edge in edges_of(stage):
             how = "in turn"
@@ -58,6 +59,15 @@ def _function_lines(spec: FunctionSpec, plan: nodes.Plan, deployment: Deployment
                 how = "all"
             lines.append(f"      -> {edge.target} ({how})")
     return lines
+
+
+def _scaling(spec: FunctionSpec) -> str:
+    if spec.sequential_because is not None:
+        return f"{Discipline.SEQUENTIAL.value}, because {spec.sequential_because}"
+    if not spec.lessees_max:
+        return spec.function.discipline.value
+    lessees = f"up to {spec.lessees_max} lessee{'s' if spec.lessees_max > 1 else ''} per partition"
+    return f"{spec.function.discipline.value}; {lessees} by {type(spec.spreading).__name__}"
 
 
 def _described(node: nodes.Node) -> str:

@@ -21,11 +21,12 @@ from stretto.actors.deployment import (
     Routing,
     Stage,
     Transform,
+    edges_of,
 )
-from stretto.actors.function import Function
+from stretto.actors.function import Discipline, Function
 from stretto.api import plan as nodes
 from stretto.api.plan import Plan
-from stretto.errors import InvariantError
+from stretto.errors import InvariantError, PlanError
 from stretto.operators.ends import SinkFunction, SourceFunction
 from stretto.operators.joins import IntervalJoin, UnboundedJoin, WindowJoin
 from stretto.operators.running import RunningAggregate
@@ -64,7 +65,42 @@ class _Lowering:
     def deployment(self, job: str) -> Deployment:
         for node in self._plan.nodes.values():
             self._lower(node)
+        self._spread()
         return Deployment(job, self._functions)
+
+    def _spread(self) -> None:
+        """Say of each function whether it may have lessees, and give them to those that are to have some."""
+        for name in self._plan.spreads:
+            if name is not None and name not in self._functions:
+                raise PlanError(
+                    f"step '{name}' cannot be spread by itself",
+                    "it runs inside of what feeds it",
+                    "Give it a parallelism of its own, or spread the function before it.",
+                )
+        for spec in reversed(self._functions.values()):
+            spec.sequential_because = self._sequential_because(spec)
+            wish = self._plan.spreads.get(spec.name)
+            if wish is not None and wish.lessees and spec.sequential_because is not None:
+                raise PlanError(
+                    f"function '{spec.name}' cannot be spread",
+                    spec.sequential_because,
+                    "Leave it out of spread(), or give every state of it a combining function.",
+                )
+            wish = wish or self._plan.spreads.get(None)
+            if wish is not None and spec.sequential_because is None:
+                spec.lessees_max, spec.spreading = wish.lessees, wish.strategy
+
+    def _sequential_because(self, spec: FunctionSpec) -> str | None:
+        if isinstance(spec.function, SourceFunction):
+            return "it is a source"
+        if isinstance(spec.function, SinkFunction):
+            return "it is a sink"
+        if spec.function.discipline is Discipline.STATELESS:
+            for edge in _edges(spec):
+                consumer = self._functions[edge.target]
+                if consumer.function.order_matters or _passes_order_on(consumer):
+                    return f"the order of what it sends matters to '{edge.target}'"
+        return spec.function.sequential_because
 
     def _lower(self, node: nodes.Node) -> None:
         match node:
@@ -114,7 +150,7 @@ class _Lowering:
     def _add_sink(self, node: nodes.SinkNode) -> None:
         feeding = max(spec.parallelism for spec, _ in self._stages[node.inputs[0]])
         partitions = 1 if node.sink.on_driver else node.parallelism or feeding
-        function = SinkFunction(node.sink, node.schema)
+        function = SinkFunction(node.sink, node.schema, changes=node.changes_by is not None)
         spec = self._add_spec(node, function, partitions, on_driver=node.sink.on_driver)
         self._feed(node.inputs[0], spec, "in", None)
 
@@ -179,6 +215,15 @@ class _Lowering:
             else:
                 routing = Rebalance()
             stage.edges.append(Edge(target.name, input_name, routing))
+
+
+def _edges(spec: FunctionSpec) -> list[Edge]:
+    return [edge for stage in spec.outputs.values() for edge in edges_of(stage)]
+
+
+def _passes_order_on(consumer: FunctionSpec) -> bool:
+    """Whether a stateless consumer is sequential for the sake of another one further down."""
+    return consumer.function.discipline is Discipline.STATELESS and consumer.sequential_because is not None
 
 
 def _still_dealt_by(node: nodes.Node, columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from stretto.actors.deployment import Spreading
 from stretto.actors.function import Function
 from stretto.actors.sink import Sink
 from stretto.actors.source import Source
@@ -141,12 +142,25 @@ class SinkNode(Node):
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How a function may go parallel between barriers: how many lessees each actor may have, and who gets messages."""
+
+    lessees: int
+    strategy: Spreading
+
+
+Spreads = dict[str | None, Spread]
+"""By the function's name; None is for all that can and are not named."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """A checked graph. `nodes` is in topological order."""
 
     app: str
     nodes: dict[str, Node]
     slo: SLO
+    spreads: Spreads = field(default_factory=dict)
 
     def consumers(self, name: str) -> Iterator[Node]:
         return (node for node in self.nodes.values() if name in node.inputs)
@@ -172,7 +186,7 @@ class Plan:
         return candidates[0]
 
 
-def checked(app: str, nodes: dict[str, Node], slo: SLO) -> Plan:
+def checked(app: str, nodes: dict[str, Node], slo: SLO, spreads: Spreads | None = None) -> Plan:
     """The plan in topological order, or a PlanError that names what is wrong."""
     if not nodes:
         raise PlanError(
@@ -187,7 +201,10 @@ def checked(app: str, nodes: dict[str, Node], slo: SLO) -> Plan:
                 "nobody would see its rows",
                 f"End it with .sink(...), or remove '{node.name}'.",
             )
-    return Plan(app, ordered, slo)
+    for name in spreads or {}:
+        if name is not None and name not in ordered:
+            raise PlanError(f"app '{app}' has no function '{name}' to spread", f"it has {', '.join(ordered)}")
+    return Plan(app, ordered, slo, dict(spreads or {}))
 
 
 def _has_consumed_output(node: Node, nodes: dict[str, Node]) -> bool:

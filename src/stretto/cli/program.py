@@ -16,6 +16,7 @@ from stretto.cli.bench import bench
 from stretto.cli.nexmark import DEMO_EVENTS, Request, demo_request, run_at_once, run_in_turn
 from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
+from stretto.cli.simulate import simulate
 
 program = typer.Typer(
     name="stretto",
@@ -27,6 +28,9 @@ program = typer.Typer(
 )
 
 program.add_typer(bench)
+program.add_typer(simulate)
+
+SPREAD_LESSEES = 4
 
 Workers = Annotated[int, typer.Option(min=1, help="Workers to start, each in a Spark task of its own.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
@@ -130,16 +134,23 @@ def nexmark(
         str | None, typer.Option(metavar="DURATION", help="An objective for the p99 latency, such as '200 ms'.")
     ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds after which a query has failed.")] = 600.0,
+    spread: Annotated[
+        bool, typer.Option("--spread", help=f"Run all that can go parallel on {SPREAD_LESSEES} lessees per partition.")
+    ] = False,
 ) -> None:
     """Run NEXMark queries, an online auction's, and check their answers against Spark SQL.
 
     With --json, one object per query: query, events, rows, match (true only after a row-by-row comparison with Spark
     SQL), events_per_s, latency_ms, workers, spark_app_id and more. The exit code is 1 when an answer is wrong or a
-    query fails. What the micro-batch engine cannot express is reported with the reason, and is no mismatch."""
+    query fails. What the micro-batch engine cannot express is reported with the reason, and is no mismatch. --spread
+    starts at least one worker more than there are lessees, so that each lessee is on a worker of its own."""
+    if spread:
+        workers = max(workers, SPREAD_LESSEES + 1)
     with reported():
         config = NexmarkConfig(seed=seed, events=events, event_rate=event_rate, disorder_s=disorder)
         slo = objective(latency=latency) if latency else None
-        workload = Workload(config, rate, parallelism, batch, slo=slo, engine=engine.value)
+        lessees = SPREAD_LESSEES if spread else 0
+        workload = Workload(config, rate, parallelism, batch, slo=slo, engine=engine.value, lessees=lessees)
         code = run_in_turn(Request(chosen(queries), workload, workers, verify, json, timeout))
     raise typer.Exit(code)
 

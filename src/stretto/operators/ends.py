@@ -112,16 +112,22 @@ def _stamped(batch: pa.RecordBatch, schema: pa.Schema, now_us: int) -> pa.Record
 
 
 class SinkFunction(Function):
-    """Writes one partition of a sink."""
+    """Writes one partition of a sink. `changes` says that a row replaces earlier ones of its key."""
 
-    def __init__(self, sink: Sink, schema: pa.Schema) -> None:
+    def __init__(self, sink: Sink, schema: pa.Schema, changes: bool = False) -> None:
         self.sink = sink
         self.schema = schema
+        self.changes = changes
         self.writer: SinkWriter | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SinkFunction:
         # A callback's closure is the user's; it must stay the same object.
-        return SinkFunction(self.sink, self.schema)
+        return SinkFunction(self.sink, self.schema, self.changes)
+
+    @property
+    def order_matters(self) -> bool:
+        """Later rows replace earlier ones where rows are changes."""
+        return self.changes
 
     def open(self, ctx: Context) -> None:
         self.writer = self.sink.writer(self.schema, ctx.partition, ctx.parallelism)

@@ -40,6 +40,8 @@ class Join(Function):
     `output` names the columns: left's, right's, and then as many as `_appended` gives.
     """
 
+    order_matters = False
+
     def __init__(
         self, left: Indexer, right: Indexer, on: On, output: pa.Schema, residual: RowFilter | None, appended: int = 0
     ) -> None:

@@ -290,6 +290,8 @@ def _hashable_rows(keys: Sequence[Column], rows: int) -> Any:
 class RunningAggregate(Function):
     """Aggregates per key over all rows so far. Columns out: keys, one per call; later rows replace earlier ones."""
 
+    order_matters = False
+
     def __init__(self, schema: pa.Schema, keys: tuple[str, ...], calls: tuple[Call | UserAggregate, ...]) -> None:
         self._aggregation = Aggregation(schema, keys, calls)
         self.schema = pa.schema([*self._aggregation.key_fields, *self._aggregation.result_fields])

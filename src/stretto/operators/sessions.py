@@ -228,6 +228,8 @@ class SessionAggregate(Function):
     emits the session that it falls into anew, right away; such a function cannot run in parallel.
     """
 
+    order_matters = False
+
     def __init__(
         self,
         schema: pa.Schema,

@@ -66,6 +66,8 @@ class Grouped:
 class WindowAggregate(Function):
     """Aggregates per key and window. Columns out: keys, window_start, window_end, one per call."""
 
+    order_matters = False
+
     def __init__(
         self,
         schema: pa.Schema,

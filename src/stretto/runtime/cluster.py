@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stretto.actors.deployment import Deployment
 from stretto.actors.function import Function
@@ -273,7 +273,7 @@ class Cluster:
         self._deployments[name] = deployment
         self._digests[name] = digest
         shapes = tuple(FunctionShape(s.name, s.parallelism, s.on_driver) for s in deployment.functions.values())
-        self._coordinator.request(SubmitRequested(name, digest, shapes))
+        self._coordinator.request(SubmitRequested(name, digest, shapes, deployment.spreads))
         return Job(name, plan, choice, execution, self.spark)
 
     def _submit_microbatch(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:
@@ -337,7 +337,7 @@ class Cluster:
     def read_metrics(self, job: str, order: list[str], elapsed_s: float, plan: Plan) -> JobMetrics:
         with self._coordinator.lock:
             record = self._coordinator.machine.jobs.get(job)
-            functions: dict[str, dict[int, FunctionMetrics]] = {}
+            functions: dict[str, dict[Any, FunctionMetrics]] = {}
             if record is not None:
                 functions = {name: dict(partitions) for name, partitions in record.metrics.items()}
         return report(functions, order, elapsed_s, plan)

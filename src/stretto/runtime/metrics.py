@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from stretto.actors.metrics import FunctionMetrics, LatencySketch, juice, merged
+from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, juice, merged
 from stretto.api.plan import Plan
 from stretto.api.slo import SLO
 
@@ -23,6 +23,9 @@ class FunctionReport:
     output_rate: float
     instances: int
     counts: dict[str, int] = field(default_factory=dict)
+    messages_forwarded: int = 0
+    barrier_ms: dict[str, float | None] = field(default_factory=dict)
+    """How long barriers over several instances took; empty when there was none."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class JobMetrics:
 
 
 def report(
-    functions: dict[str, dict[int, FunctionMetrics]], order: list[str], elapsed_s: float, plan: Plan
+    functions: dict[str, dict[Any, FunctionMetrics]], order: list[str], elapsed_s: float, plan: Plan
 ) -> JobMetrics:
     """Merge what the workers reported; `order` lists the functions topologically."""
     totals = {name: merged(list(functions[name].values())) for name in order if name in functions}
@@ -91,7 +94,17 @@ def _function(total: FunctionMetrics, elapsed_s: float) -> FunctionReport:
         output_rate=total.rows_out / elapsed_s,
         instances=total.instances,
         counts=dict(total.counts),
+        messages_forwarded=total.messages_forwarded,
+        barrier_ms=_percentiles(total.barriers),
     )
+
+
+def _percentiles(bins: SketchBins | None) -> dict[str, float | None]:
+    if bins is None:
+        return {}
+    sketch = LatencySketch()
+    sketch.merge(bins)
+    return sketch.percentiles()
 
 
 def _objective(slo: SLO, latency: LatencySketch, juice_now: float | None) -> ObjectiveReport:

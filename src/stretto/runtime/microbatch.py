@@ -127,8 +127,8 @@ class MicrobatchQuery:
         ended = self._ended if self.status.ended else time.monotonic()
         return report(self._measured(), list(self.plan.nodes), ended - self._began, self.plan)
 
-    def _measured(self) -> dict[str, dict[int, FunctionMetrics]]:
-        functions: dict[str, dict[int, FunctionMetrics]] = {}
+    def _measured(self) -> dict[str, dict[Any, FunctionMetrics]]:
+        functions: dict[str, dict[Any, FunctionMetrics]] = {}
         for watch in self._watches:
             rows_read = sum(list(watch.input_rows.values()))
             for source, rows in list(watch.input_rows.items()):

@@ -13,14 +13,14 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import zmq
 import zmq.auth.thread
 from zmq.utils.monitor import recv_monitor_message
 
 from stretto.errors import ProtocolError
-from stretto.protocol import COORDINATOR, CriticalSent, Data, Frame, Grant, Heartbeat, Join, Member, OpenChannel
+from stretto.protocol import COORDINATOR, Data, Frame, Heartbeat, Join, Member, Peer
 from stretto.runtime.codec import FRAME_BYTES_MAX, Decoder, encode
 from stretto.runtime.keys import AllowList, KeyPair
 
@@ -35,7 +35,7 @@ _REFUSED_HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE
 _SETTLED_HANDSHAKES = _REFUSED_HANDSHAKES | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
 _MONITORED = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | _SETTLED_HANDSHAKES
 
-_BETWEEN_WORKERS = (Data, CriticalSent, Grant, OpenChannel)
+_BETWEEN_WORKERS = get_args(Peer)
 
 # Plain numbers: an enum costs as much as a small send or receive itself.
 _SEND_MORE, _RECEIVE_MORE, _NOBLOCK = int(zmq.SNDMORE), int(zmq.RCVMORE), int(zmq.NOBLOCK)

@@ -5,28 +5,72 @@ from __future__ import annotations
 import heapq
 import random
 import traceback
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from stretto import coordinator as coordination
 from stretto import worker as working
+from stretto.actors.address import Address
+from stretto.actors.channel import Message
 from stretto.actors.deployment import Deployment
 from stretto.actors.instance import Errand, Instance
+from stretto.actors.mailbox import Mailbox, Role, Trigger
 from stretto.coordinator import Coordinator, FunctionShape, JobStatus
 from stretto.errors import InvariantError
+from stretto.leasing import Leasing
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.operators.ends import SinkFunction
-from stretto.protocol import COORDINATOR, Failure, Frame, Join, Member
+from stretto.protocol import (
+    COORDINATOR,
+    Data,
+    Failure,
+    Frame,
+    Join,
+    Member,
+    SyncAck,
+    SyncReply,
+    SyncRequest,
+    Unsync,
+)
+from stretto.simulator.history import History
 from stretto.worker import Worker
+
+REPEATABLE = (SyncRequest, SyncAck, SyncReply, Unsync)
+"""Frames that carry the number of their barrier, so that a second copy is known for one."""
+
+Costs = Callable[[random.Random, Instance, Any], int]
+"""How long a run takes, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long things take, in nanoseconds, each drawn evenly between its two bounds."""
+    """How long things take, in nanoseconds, the first two drawn evenly between their bounds.
+
+    With `receive_ns`, what a frame costs its receiver, and `send_ns`, what a batch costs its sender, a worker does one
+    thing at a time, as the real one does: frames wait while a function runs. Else only runs take time."""
 
     delay_ns: tuple[int, int] = (20_000, 2_000_000)
     cost_ns: tuple[int, int] = (1_000, 500_000)
+    receive_ns: int = 0
+    send_ns: int = 0
+    ns_per_byte: float = 0.0
+    """What each byte of a state adds to the delay of the frame that carries it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """What goes wrong without a crash: control frames come twice, clocks differ, workers are slow or stop for a while.
+
+    `slow` multiplies what a run costs on a worker, `skew_ns` is how much a worker's clock is ahead, `pauses` are
+    from when to when a worker stops: nothing reaches it and nothing leaves it."""
+
+    copies: float = 0.0
+    slow: dict[str, float] = field(default_factory=dict)
+    skew_ns: dict[str, int] = field(default_factory=dict)
+    pauses: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
 
 @dataclass
@@ -41,35 +85,59 @@ class SimulatedJob:
 class SimulatedCluster:
     """`SimulatedCluster(workers=5, seed=7)`, then `submit` deployments, then `run` until nothing is left to happen."""
 
-    def __init__(self, workers: int, seed: int, timing: Timing | None = None, steps_max: int = 5_000_000) -> None:
+    def __init__(
+        self,
+        workers: int,
+        seed: int,
+        timing: Timing | None = None,
+        steps_max: int = 5_000_000,
+        weather: Weather | None = None,
+        history: History | None = None,
+        leasing: type[Leasing] = Leasing,
+        costs: Costs | None = None,
+    ) -> None:
         self._random = random.Random(seed)
         self._timing = timing or Timing()
+        self._weather = weather or Weather()
+        self._history = history
+        self._leasing = leasing
+        self._costs = costs
         self._steps_max = steps_max
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._scheduled = 0
         self._latest_ns: dict[tuple[str, str], int] = {}
         self._wake_ns: dict[str, int] = {}
         self._deployments: dict[str, Deployment] = {}
+        self._inbox: dict[str, deque[working.Event]] = {}
+        self._busy: set[str] = set()
+        self._owed_ns: dict[str, int] = {}
         self.now_ns = 1_000_000_000
         self.jobs: dict[str, SimulatedJob] = {}
         self.refusals: list[str] = []
         self.coordinator = Coordinator()
         self.workers: dict[str, Worker] = {}
-        for name in [*(f"w{i}~1" for i in range(workers)), "driver~1"]:
-            self._join(name)
-        self.run()
+        self._assemble([*(f"w{i}~1" for i in range(workers)), "driver~1"])
 
     def submit(self, deployment: Deployment) -> SimulatedJob:
         """Ask the coordinator to run a deployment; call `run` to let it happen."""
         job = self.jobs[deployment.job] = SimulatedJob()
         self._deployments[deployment.job] = deployment
         shapes = tuple(FunctionShape(s.name, s.parallelism, s.on_driver) for s in deployment.functions.values())
-        self._later(0, lambda: self._coordinate(coordination.SubmitRequested(deployment.job, "", shapes)))
+        request = coordination.SubmitRequested(deployment.job, "", shapes, deployment.spreads)
+        self._later(0, partial(self._coordinate, request))
         return job
 
     def stop(self, job: str, after_ns: int, drain: bool = False) -> None:
         """Ask for a job to be stopped at a virtual time."""
-        self._later(after_ns, lambda: self._coordinate(coordination.StopRequested(job, drain)))
+        self._later(after_ns, partial(self._coordinate, coordination.StopRequested(job, drain)))
+
+    def join(self, name: str, after_ns: int) -> None:
+        """Let another worker join at a virtual time."""
+        self._later(after_ns, partial(self._join, name))
+
+    def retire(self, name: str, after_ns: int) -> None:
+        """Ask a worker to leave at a virtual time, when it has no lessees any more."""
+        self._later(after_ns, partial(self._coordinate, coordination.RetireRequested(name)))
 
     def run(self) -> None:
         """Let events happen until all jobs have ended and the network is quiet."""
@@ -84,11 +152,29 @@ class SimulatedCluster:
         if unended:
             raise InvariantError("nothing is left to happen, and jobs have not ended", ", ".join(unended))
 
+    # Members.
+
+    def _assemble(self, names: list[str]) -> None:
+        """All begin together: of the memberships that are announced meanwhile, only the last one reaches them."""
+        last: dict[str, Send] = {}
+        for name in names:
+            self._add(name)
+            for effect in self.coordinator.handle(FrameArrived(name, Join(_member(name))), self.now_ns):
+                if isinstance(effect, Send):
+                    last[effect.to] = effect
+        for effect in last.values():
+            self._work(effect.to, FrameArrived(COORDINATOR, effect.frame))
+
     def _join(self, name: str) -> None:
-        self.workers[name] = Worker(name)
-        member = Member(name, f"sim://{name}", name, "simulated", 0, on_driver=name.startswith("driver"))
+        self._add(name)
+        self._transmit(name, COORDINATOR, Join(_member(name)))
+
+    def _add(self, name: str) -> None:
+        observer = _Recorder(self, name, self._history) if self._history is not None else None
+        self.workers[name] = Worker(name, self._leasing, observer)
         self._coordinate(coordination.WorkerExpected(name, name))
-        self._transmit(name, COORDINATOR, Join(member))
+
+    # Time and the network.
 
     def _later(self, delay_ns: int, happen: Callable[[], None]) -> None:
         self._scheduled += 1
@@ -96,13 +182,66 @@ class SimulatedCluster:
 
     def _transmit(self, sender: str, to: str, frame: Frame) -> None:
         """Deliver a frame after a delay, never before one that was sent earlier between the same two."""
-        due_ns = self.now_ns + self._random.randint(*self._timing.delay_ns)
-        due_ns = max(due_ns, self._latest_ns.get((sender, to), 0) + 1)
-        self._latest_ns[sender, to] = due_ns
-        if to == COORDINATOR:
-            self._later(due_ns - self.now_ns, lambda: self._coordinate(FrameArrived(sender, frame)))
-        elif to in self.workers:
-            self._later(due_ns - self.now_ns, lambda: self._work(to, FrameArrived(sender, frame)))
+        copies = 1
+        if self._weather.copies and isinstance(frame, REPEATABLE) and self._random.random() < self._weather.copies:
+            copies = 2
+        for _ in range(copies):
+            due_ns = self.now_ns + self._random.randint(*self._timing.delay_ns)
+            if self._timing.ns_per_byte and (states := getattr(frame, "states", None)) is not None:
+                due_ns += int(len(states) * self._timing.ns_per_byte)
+            due_ns = self._latest_ns[sender, to] = max(due_ns, self._latest_ns.get((sender, to), 0) + 1)
+            arrival = FrameArrived(sender, frame)
+            if to == COORDINATOR:
+                self._later(due_ns - self.now_ns, partial(self._coordinate, arrival))
+            elif to in self.workers:
+                self._later(due_ns - self.now_ns, partial(self._arrive, to, arrival))
+
+    def _arrive(self, name: str, event: working.Event) -> None:
+        if not self._timing.receive_ns:
+            self._work(name, event)
+            return
+        self._inbox.setdefault(name, deque()).append(event)
+        if name not in self._busy:
+            self._busy.add(name)
+            self._go_on(name)
+
+    def _go_on(self, name: str) -> None:
+        """A worker that does one thing at a time takes the next frame, or rests."""
+        if self._inbox.get(name):
+            self._later(self._owed(name) + self._timing.receive_ns, partial(self._take, name))
+        else:
+            self._busy.discard(name)
+
+    def _take(self, name: str) -> None:
+        worker = self.workers.get(name)
+        if worker is None or worker.busy:
+            return  # A timer has begun a run meanwhile; the frames wait for its end.
+        if self._inbox[name]:
+            self._work(name, self._inbox[name].popleft())
+        if not worker.busy:
+            self._go_on(name)
+
+    def _owed(self, name: str) -> int:
+        """What sending has cost since it was last asked for."""
+        return self._owed_ns.pop(name, 0)
+
+    def _start(self, name: str, instance: Instance, work: Any) -> None:
+        """Before a run, the frames that came meanwhile are taken in."""
+        inbox = self._inbox.get(name) or ()
+        waiting = len(inbox)
+        for _ in range(waiting):
+            self._work(name, self._inbox[name].popleft())
+        delay_ns = self._owed(name) + waiting * self._timing.receive_ns
+        self._busy.add(name)
+        self._later(delay_ns, partial(self._execute, name, instance, work))
+
+    def _paused_until(self, name: str) -> int:
+        pauses = self._weather.pauses.get(name)
+        if pauses is None:
+            return 0
+        return max((end_ns for start_ns, end_ns in pauses if start_ns <= self.now_ns < end_ns), default=0)
+
+    # The machines.
 
     def _coordinate(self, event: coordination.Event) -> None:
         for effect in self.coordinator.handle(event, self.now_ns):
@@ -116,21 +255,41 @@ class SimulatedCluster:
                     self.refusals.append(reason)
 
     def _work(self, name: str, event: working.Event) -> None:
-        worker = self.workers[name]
-        for effect in worker.handle(event, self.now_ns):
+        worker = self.workers.get(name)
+        if worker is None:
+            return
+        paused_until_ns = self._paused_until(name)
+        if paused_until_ns:
+            self._later(paused_until_ns - self.now_ns, partial(self._work, name, event))
+            return
+        if self._history is not None and isinstance(event, working.Ran):
+            self._history.ended(self.now_ns, name, event.instance, event.work, event.outcome)
+        for effect in worker.handle(event, self.now_ns + self._weather.skew_ns.get(name, 0)):
             match effect:
                 case working.Run(instance=instance, work=work):
-                    self._execute(name, instance, work)
+                    if self._timing.receive_ns:
+                        self._later(0, partial(self._start, name, instance, work))
+                    else:
+                        self._execute(name, instance, work)
                 case Send(to=to, frame=frame):
+                    if isinstance(frame, Data):
+                        self._owed_ns[name] = self._owed_ns.get(name, 0) + self._timing.send_ns
                     self._transmit(name, to, frame)
                 case working.LoadCode(job=job):
                     self._work(name, working.CodeLoaded(job, self._deployments[job]))
                 case working.Close(instances=instances):
                     for instance in instances:
                         instance.close()
+                case working.Exit():
+                    del self.workers[name]
+                    return
                 case Refuse(reason=reason):
                     self.refusals.append(reason)
-        worker.check_invariants()
+        if self._timing.receive_ns:
+            if isinstance(event, working.Ran | working.RunFailed) and not worker.busy:
+                self._go_on(name)
+        else:
+            worker.check_invariants()
         self._wake(name, worker)
 
     def _wake(self, name: str, worker: Worker) -> None:
@@ -138,7 +297,8 @@ class SimulatedCluster:
         if deadline_ns is None or self._wake_ns.get(name, -1) == deadline_ns:
             return
         self._wake_ns[name] = deadline_ns
-        self._later(max(0, deadline_ns - self.now_ns), lambda: self._tick(name, deadline_ns))
+        wait_ns = deadline_ns - self._weather.skew_ns.get(name, 0) - self.now_ns
+        self._later(max(0, wait_ns), partial(self._tick, name, deadline_ns))
 
     def _tick(self, name: str, deadline_ns: int) -> None:
         if self._wake_ns.get(name) == deadline_ns:
@@ -146,10 +306,12 @@ class SimulatedCluster:
         self._work(name, Ticked())
 
     def _execute(self, name: str, instance: Instance, work: Any) -> None:
-        cost_ns = self._random.randint(*self._timing.cost_ns)
+        cost_ns = self._cost_ns(name, instance, work)
+        if self._history is not None:
+            self._history.began(self.now_ns, name, instance, work)
         event: working.Event
         try:
-            outcome = instance.apply(work, self.now_ns)
+            outcome = instance.apply(work, self.now_ns + self._weather.skew_ns.get(name, 0))
         except Exception as error:
             failure = Failure(type(error).__name__, str(error), traceback=traceback.format_exc())
             event = working.RunFailed(instance, work, failure)
@@ -157,4 +319,30 @@ class SimulatedCluster:
             event = working.Ran(instance, work, outcome, cost_ns)
             if work is Errand.OPEN and isinstance(instance.function, SinkFunction) and instance.spec.on_driver:
                 self.jobs[instance.address.job].writers[instance.address.function] = instance.function.writer
-        self._later(cost_ns, lambda: self._work(name, event))
+        self._later(cost_ns, partial(self._work, name, event))
+
+    def _cost_ns(self, name: str, instance: Instance, work: Any) -> int:
+        if self._costs is not None:
+            cost_ns = self._costs(self._random, instance, work)
+        else:
+            cost_ns = self._random.randint(*self._timing.cost_ns)
+        return int(cost_ns * self._weather.slow.get(name, 1.0))
+
+
+class _Recorder:
+    """Tells the history what the gates of one worker do, and when."""
+
+    def __init__(self, cluster: SimulatedCluster, member: str, history: History) -> None:
+        self._cluster = cluster
+        self._member = member
+        self._history = history
+
+    def moved(self, address: Address, role: Role, before: Mailbox, trigger: Trigger, after: Mailbox) -> None:
+        self._history.moved(self._cluster.now_ns, self._member, address, role, before, trigger, after)
+
+    def noted(self, message: Message) -> None:
+        self._history.noted(self._cluster.now_ns, self._member, message)
+
+
+def _member(name: str) -> Member:
+    return Member(name, f"sim://{name}", name, "simulated", 0, on_driver=name.startswith("driver"))

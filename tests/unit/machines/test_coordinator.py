@@ -13,6 +13,7 @@ from stretto.coordinator import (
     Effect,
     FunctionShape,
     JobStatus,
+    RetireRequested,
     StopRequested,
     SubmitRequested,
     WorkerEnded,
@@ -26,6 +27,8 @@ from stretto.protocol import (
     Failure,
     Finished,
     Heartbeat,
+    Hosts,
+    HostsLeft,
     Join,
     Leave,
     Member,
@@ -218,3 +221,52 @@ def test_only_ended_jobs_can_be_forgotten() -> None:
     coordinator.handle(FrameArrived("w0~1", Failed("job", Failure("UserError", "x"))), 0)
     coordinator.forget("job")
     assert "job" not in coordinator.jobs
+
+
+# Workers that host lessees.
+
+SINGLE = (FunctionShape("source", 1, False),)
+
+
+def spread_job(coordinator: Coordinator) -> dict[str, Deploy]:
+    """A job with its one actor on the first worker, running, and what was deployed."""
+    deployed = frames(Deploy, coordinator.handle(SubmitRequested("job", "digest", SINGLE, spreads=True), 0))
+    for name in deployed:
+        effects = coordinator.handle(FrameArrived(name, Ready("job")), 0)
+    assert frames(Start, effects)
+    return deployed
+
+
+def test_a_job_that_spreads_is_deployed_to_all_workers_and_told_them() -> None:
+    coordinator = joined("a~1", "b~1", "driver~1")
+    assert set(spread_job(coordinator)) == {"a~1", "b~1"}
+    assert coordinator.jobs["job"].hosts == ["a~1", "b~1"]
+
+
+def test_a_worker_that_joins_later_may_host_lessees_once_it_has_the_code() -> None:
+    coordinator = joined("a~1", "driver~1")
+    spread_job(coordinator)
+    coordinator.handle(WorkerExpected("b~1", "key of b~1"), 0)
+    effects = coordinator.handle(FrameArrived("b~1", Join(member("b~1"))), 0)
+    assert set(frames(Deploy, effects)) == {"b~1"}
+    effects = coordinator.handle(FrameArrived("b~1", Ready("job")), 0)
+    assert frames(Hosts, effects)["a~1"].hosts == ["a~1", "b~1"]
+
+
+def test_a_worker_retires_when_nobody_has_lessees_on_it_any_more() -> None:
+    coordinator = joined("a~1", "b~1", "driver~1")
+    spread_job(coordinator)
+    told = frames(Hosts, coordinator.handle(RetireRequested("b~1"), 0))
+    assert told["a~1"].hosts == ["a~1"]
+    assert not frames(Leave, coordinator.handle(FrameArrived("b~1", HostsLeft("job", told["b~1"].change)), 0))
+    effects = coordinator.handle(FrameArrived("a~1", HostsLeft("job", told["a~1"].change)), 0)
+    assert set(frames(Leave, effects)) == {"b~1"}
+    coordinator.handle(WorkerEnded("b~1", "it left"), 0)
+    assert coordinator.jobs["job"].status is JobStatus.RUNNING
+
+
+def test_a_worker_that_is_home_to_an_actor_does_not_retire() -> None:
+    coordinator = joined("a~1", "b~1", "driver~1")
+    spread_job(coordinator)
+    (refused,) = of(Refuse, coordinator.handle(RetireRequested("a~1"), 0))
+    assert "home to actors of job" in refused.reason

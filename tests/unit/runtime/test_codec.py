@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stretto
-from stretto.actors.critical import EndOfInput, UserCritical, Watermark
+from stretto.actors.critical import EndOfInput, Last, SyncProgram, UserCritical, Watermark
 from stretto.actors.metrics import FunctionMetrics, SketchBins
 from stretto.errors import ProtocolError
 from stretto.protocol import (
+    Ack,
     Control,
     CriticalSent,
     Data,
@@ -29,7 +30,10 @@ from stretto.protocol import (
     Finished,
     Grant,
     Heartbeat,
+    Hosts,
+    HostsLeft,
     Join,
+    Lease,
     Leave,
     Left,
     Member,
@@ -37,10 +41,17 @@ from stretto.protocol import (
     OpenChannel,
     Peer,
     Ready,
+    Register,
+    Registered,
     Report,
     Start,
     Stop,
     Stopped,
+    SyncAck,
+    SyncReply,
+    SyncRequest,
+    Told,
+    Unsync,
 )
 from stretto.runtime import codec
 from stretto.runtime.codec import COPY_BELOW_BYTES, Decoder, encode
@@ -74,7 +85,12 @@ metrics = st.builds(
     latency=st.none() | sketches,
 )
 functions = st.dictionaries(texts, st.dictionaries(st.integers(0, 100), metrics, max_size=2), max_size=2)
-critical = st.builds(Watermark, ints) | st.builds(EndOfInput) | st.builds(UserCritical, texts, plain)
+critical = st.builds(Watermark, ints) | st.builds(EndOfInput) | st.builds(UserCritical, texts, plain, st.booleans())
+lasts = st.builds(Last, texts, texts, counts, counts)
+payloads = st.lists(lasts, max_size=3).map(tuple)
+programs = st.none() | st.builds(SyncProgram, payloads, st.booleans())
+states = st.none() | st.binary(max_size=20)
+names = st.lists(texts, max_size=3)
 rows = st.fixed_dictionaries(
     {
         "i": st.none() | ints,
@@ -89,7 +105,9 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Members: st.builds(Members, ints, st.lists(members, max_size=3)),
     Deploy: st.builds(Deploy, texts, texts, st.dictionaries(texts, st.lists(texts, max_size=3), max_size=3)),
     Ready: st.builds(Ready, texts),
-    Start: st.builds(Start, texts),
+    Start: st.builds(Start, texts, names),
+    Hosts: st.builds(Hosts, texts, names, counts),
+    HostsLeft: st.builds(HostsLeft, texts, counts),
     Drain: st.builds(Drain, texts),
     Stop: st.builds(Stop, texts),
     Stopped: st.builds(Stopped, texts),
@@ -98,7 +116,17 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Report: st.builds(Report, texts, functions, counts),
     Leave: st.builds(Leave),
     Left: st.builds(Left),
-    CriticalSent: st.builds(CriticalSent, ints, ints, ints, critical),
+    CriticalSent: st.builds(CriticalSent, ints, ints, ints, critical, programs),
+    Lease: st.builds(Lease, texts, texts, counts, ints, counts, states),
+    SyncRequest: st.builds(SyncRequest, texts, texts, counts, counts, payloads),
+    SyncAck: st.builds(SyncAck, texts, texts, counts, counts),
+    SyncReply: st.builds(
+        SyncReply, texts, texts, counts, counts, states, st.lists(st.builds(Told, counts, lasts), max_size=3).map(tuple)
+    ),
+    Ack: st.builds(Ack, texts, texts, counts),
+    Unsync: st.builds(Unsync, texts, texts, counts, counts, ints, counts, st.booleans(), states),
+    Register: st.builds(Register, texts, texts, counts, texts, counts, counts, counts, st.booleans()),
+    Registered: st.builds(Registered, texts, texts, counts, counts, counts, names),
     Grant: st.builds(Grant, ints, ints),
 }
 

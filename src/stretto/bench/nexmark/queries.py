@@ -24,6 +24,7 @@ from stretto.bench.nexmark.source import NexmarkSource
 from stretto.errors import UserError
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import hopping, session, span, tumbling
+from stretto.scheduling.spreading import ForwardAll
 
 LAST_AUCTIONS = 10
 """Query 6 averages over so many closed auctions of each seller."""
@@ -40,6 +41,8 @@ class Workload:
     sink: Callable[[], Sink] = CollectSink
     slo: SLO | None = None
     engine: str = "actors"
+    lessees: int = 0
+    """With some, every function that can is spread over so many lessees, and they get all of its messages."""
 
 
 class Streams:
@@ -196,4 +199,6 @@ def build(query: str, workload: Workload) -> App:
         raise UserError(f"there is no NEXMark query '{query}'", None, f"Choose one of {', '.join(QUERIES)}.")
     streams = Streams(query, workload)
     streams.end(make(streams))
+    if workload.lessees:
+        streams.app.spread(lessees=workload.lessees, strategy=ForwardAll())
     return streams.app

@@ -1,0 +1,134 @@
+"""What an instance of a dual-mode actor knows beyond its mailbox: its state, its leases, the barrier under way.
+
+Plain records. Who moves them along is `leasing.py`; what they may become is the table in `mailbox.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stretto.actors.address import Address
+from stretto.actors.critical import Last
+from stretto.actors.mailbox import BEGINNING, Mailbox, Role, Trigger, moved
+from stretto.actors.metrics import LatencySketch
+
+if TYPE_CHECKING:
+    from stretto.actors.channel import InChannel, Message, OutChannel
+
+
+class Observer(Protocol):
+    """Whoever wants to know what gates do; the simulator's checkers."""
+
+    def moved(self, address: Address, role: Role, before: Mailbox, trigger: Trigger, after: Mailbox) -> None:
+        """A mailbox has changed its state."""
+
+    def noted(self, message: Message) -> None:
+        """A critical message needed no barrier: nothing runs because of it."""
+
+
+class Lessee:
+    """A lessor's record of one lessee: the channels that forward to it, and who else may send to it directly."""
+
+    __slots__ = ("channels", "member", "senders", "used")
+
+    def __init__(self, member: str) -> None:
+        self.member = member
+        self.channels: dict[tuple[Address, str], OutChannel] = {}
+        self.senders: set[Address] = set()
+        self.used = True
+
+    @property
+    def unsettled(self) -> int:
+        """Forwarded messages that it has not told to be done."""
+        return sum(channel.unsettled for channel in self.channels.values())
+
+
+class Gate:
+    """The mailbox state of one instance, and what is held back meanwhile."""
+
+    role: Role
+    __slots__ = ("address", "held", "observer", "state")
+
+    def __init__(self, address: Address, observer: Observer | None) -> None:
+        self.address = address
+        self.state = BEGINNING[self.role]
+        self.held: deque[Message] = deque()
+        self.observer = observer
+
+    def move(self, trigger: Trigger) -> None:
+        before, self.state = self.state, moved(self.role, self.state, trigger)
+        if self.observer is not None:
+            self.observer.moved(self.address, self.role, before, trigger, self.state)
+
+
+class LessorGate(Gate):
+    """The lessor's. `former` are lessees whose lease has ended; their channels serve again if they get another.
+
+    `waiting` has the critical message that each channel has come to; what follows it is held.
+
+    While BLOCKED, `unacknowledged` are the lessees that have not said that they know of the barrier, `unreplied` those
+    whose partial state is awaited; `parts` are the states that came. `told` is how far the lessees have sent
+    downstream, by the place of the out channel: it goes with the next critical message there, which not every barrier
+    sends. `owed` is the DEPENDENCY_PAYLOAD of critical messages that needed no barrier; the next one waits for it.
+    `unacked` counts the critical messages that were sent and whose ACKs are awaited."""
+
+    role = Role.LESSOR
+    __slots__ = (
+        "barriers",
+        "blocked_ns",
+        "candidates",
+        "durations",
+        "former",
+        "lessees",
+        "members",
+        "messages",
+        "owed",
+        "parts",
+        "ran",
+        "registrations",
+        "shared",
+        "told",
+        "unacked",
+        "unacknowledged",
+        "unexecuted",
+        "unreplied",
+        "waiting",
+    )
+
+    def __init__(self, address: Address, observer: Observer | None = None) -> None:
+        super().__init__(address, observer)
+        self.lessees: dict[str, Lessee] = {}
+        self.former: dict[str, Lessee] = {}
+        self.waiting: dict[InChannel, Message] = {}
+        self.unexecuted: Counter[Address] = Counter()
+        self.barriers = 0
+        self.blocked_ns = 0
+        self.durations: LatencySketch | None = None
+        self.messages: list[Message] = []
+        self.members: list[str] = []
+        self.unacknowledged: set[str] = set()
+        self.unreplied: set[str] = set()
+        self.owed: dict[tuple[str, str, int], Last] = {}
+        self.parts: list[bytes] = []
+        self.told: dict[int, dict[tuple[str, str, int], Last]] = {}
+        self.ran = False
+        self.unacked = 0
+        self.shared: bytes | None = None
+        self.registrations: list[tuple[str, Any]] = []
+        self.candidates: list[str] | None = None
+
+
+class LesseeGate(Gate):
+    """The lessee's. `awaited` is the dependency set of the barrier under way: the last message of each channel."""
+
+    role = Role.LESSEE
+    __slots__ = ("adoption", "awaited", "barrier", "lessor", "surrendering")
+
+    def __init__(self, address: Address, lessor: str, observer: Observer | None = None) -> None:
+        super().__init__(address, observer)
+        self.lessor = lessor
+        self.barrier = 0
+        self.awaited: dict[tuple[str, int], int] | None = None
+        self.surrendering = False
+        self.adoption: bytes | None = None

@@ -1,0 +1,241 @@
+"""The channels of a worker: numbered messages with credits, to and from its instances. A part of the worker machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stretto.actors.address import Address
+from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, Message, OutChannel, Payload
+from stretto.actors.critical import SyncProgram
+from stretto.actors.instance import Instance
+from stretto.actors.wiring import extra_input, join_local
+from stretto.machine import Send
+from stretto.protocol import CriticalSent, Data, Failure, Frame, Grant, OpenChannel
+
+if TYPE_CHECKING:
+    from stretto.worker import Worker
+
+
+class Channels:
+    """The sending ends by their number, and the receiving ends by the peer and the peer's number for them."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self.made = 0
+        self._outs: dict[int, OutChannel] = {}
+        self._ins: dict[tuple[str, int], InChannel] = {}
+        self.frame_handlers: dict[type, Callable[[str, Any, int], None]] = {
+            Data: self._on_data,
+            CriticalSent: self._on_critical,
+            Grant: self._on_grant,
+            OpenChannel: self._on_open_channel,
+        }
+
+    def add(self, outs: dict[int, OutChannel]) -> None:
+        """Take in the sending ends of new instances."""
+        self._outs.update(outs)
+        self.made += len(outs)
+
+    def drop(self, instances: list[Instance]) -> None:
+        """Forget the channels of dropped instances."""
+        for instance in instances:
+            for out in (*instance.outs, *instance.extra_outs):
+                self._outs.pop(out.number, None)
+        self._ins = {key: channel for key, channel in self._ins.items() if not channel.instance.dropped}
+
+    def receiving(self, sender: str, number: int) -> InChannel | None:
+        """The receiving end here of a channel, by its sender and the sender's number for it."""
+        if sender == self._worker.member:
+            out = self._outs.get(number)
+            return None if out is None else out.local
+        return self._ins.get((sender, number))
+
+    def extra_channel(
+        self, instance: Instance, receiver: Address, member: str, like: InChannel | OutChannel, schema: pa.Schema
+    ) -> OutChannel:
+        """A channel to a lessee of the receiver, to carry what would go, or has come, by another channel."""
+        self.made += 1
+        channel = OutChannel(instance, receiver, like.input, member, self.made, schema)
+        channel.sender = like.sender
+        channel.extra = True
+        if isinstance(like, OutChannel):
+            channel.index = like.index
+        if member == self._worker.member:
+            lessee = self._worker.lessee(receiver)
+            assert lessee is not None
+            join_local(channel, extra_input(like.sender, lessee, like.input))
+        self._outs[channel.number] = channel
+        instance.extra_outs.append(channel)
+        return channel
+
+    def send(self, channel: OutChannel, payload: Payload, arrived_ns: int) -> None:
+        """Send what a run gave: a batch perhaps to a lessee, a critical message with its SYNC program."""
+        if isinstance(payload, pa.RecordBatch):
+            sender = channel.instance
+            rows = payload.num_rows
+            sent_to = sender.metrics.sent_to
+            sender.metrics.rows_out += rows
+            sent_to[channel.receiver.function] = sent_to.get(channel.receiver.function, 0) + rows
+            if channel.spreading is not None:
+                channel = self._worker.leasing.prepare_send(channel)
+            self.emit(channel, payload, arrived_ns)
+            return
+        if channel.index == 0:
+            channel.instance.epoch += 1
+        concerned = channel.instance.gate is not None or channel.extras is not None or channel.direct is not None
+        self.emit(channel, payload, arrived_ns, self._worker.leasing.program(channel) if concerned else None)
+        if channel.extras is not None:
+            self._worker.leasing.ask_again(channel)
+
+    def emit(self, channel: OutChannel, payload: Payload, arrived_ns: int, sync: SyncProgram | None = None) -> None:
+        """Put a message on a channel, which costs a credit."""
+        channel.seq += 1
+        channel.credits -= 1
+        if channel.credits == 0 and not channel.extra:
+            channel.instance.starved += 1
+        receiving = channel.local
+        if receiving is not None:
+            receiving.received = channel.seq
+            self._put(receiving, Message(receiving, channel.seq, payload, arrived_ns, sync))
+            return
+        assert channel.peer is not None
+        if channel.seq == 1:
+            # Announced here and not at the start of the job: a worker that started sooner may have fed us already.
+            self._worker.effects.append(Send(channel.peer, _opening(channel)))
+        frame: Frame
+        if isinstance(payload, pa.RecordBatch):
+            frame = Data(channel.number, channel.seq, arrived_ns, payload)
+        else:
+            frame = CriticalSent(channel.number, channel.seq, arrived_ns, payload, sync)
+        self._worker.effects.append(Send(channel.peer, frame))
+
+    def _put(self, channel: InChannel, message: Message) -> None:
+        instance = channel.instance
+        if message.sync is not None and instance.gate is None:
+            self._worker.guard(instance)
+        if instance.gate is not None and self._worker.leasing.forwarded(instance, channel, message):
+            self._worker.mark(instance)
+            self.give_back(channel)
+            self._worker.offer(instance)  # Perhaps a barrier has waited for just this one.
+            return
+        if instance.gate is not None and _comes_first(message):
+            instance.mailbox.appendleft(message)
+        else:
+            instance.mailbox.append(message)
+        if instance.starved:
+            self._worker.mark(instance)  # It does not run now, and its queue grows: that should be seen.
+        else:
+            self._worker.offer(instance)
+
+    def give_back(self, channel: InChannel) -> None:
+        """Return credits for a consumed message: at once on a local channel, by the half window on a remote one."""
+        if channel.out is not None:
+            self._restore_credits(channel.out, 1)
+            return
+        channel.consumed += 1
+        if channel.consumed >= channel.grant_at:
+            assert channel.peer is not None
+            self._worker.effects.append(Send(channel.peer, Grant(channel.number, channel.consumed)))
+            channel.consumed = 0
+
+    def _restore_credits(self, channel: OutChannel, amount: int) -> None:
+        before = channel.credits
+        channel.credits = before + amount
+        if before <= 0 < channel.credits and not channel.extra:
+            sender = channel.instance
+            sender.starved -= 1
+            self._worker.offer(sender)
+
+    def _on_data(self, sender: str, frame: Data, now_ns: int) -> None:
+        self._receive(sender, frame.number, frame.seq, frame.batch, frame.arrived_ns)
+
+    def _on_critical(self, sender: str, frame: CriticalSent, now_ns: int) -> None:
+        self._receive(sender, frame.number, frame.seq, frame.critical, frame.arrived_ns, frame.sync)
+
+    def _receive(
+        self,
+        sender: str,
+        number: int,
+        seq: int,
+        payload: Payload,
+        arrived_ns: int,
+        sync: SyncProgram | None = None,
+    ) -> None:
+        channel = self._ins.get((sender, number))
+        if channel is None:
+            self._worker.stale += 1  # A dropped job's frames may still be under way; they have nowhere to go.
+            return
+        if seq != channel.received + 1:
+            self._worker.fail(
+                channel.instance.address.job,
+                Failure(
+                    "InvariantError",
+                    f"channel {channel.sender} -> {channel.instance.address} lost its order",
+                    f"message {seq} after {channel.received}",
+                ),
+            )
+            return
+        channel.received = seq
+        self._put(channel, Message(channel, seq, payload, arrived_ns, sync))
+
+    def _on_grant(self, sender: str, frame: Grant, now_ns: int) -> None:
+        channel = self._outs.get(frame.number)
+        if channel is None:
+            self._worker.stale += 1
+            return
+        if channel.peer != sender or not 0 < frame.credits <= CREDITS_PER_CHANNEL - channel.credits:
+            fact = f"{frame.credits} credits from {sender} for channel {frame.number}, which are not its to give"
+            self._worker.refuse(fact)
+            return
+        self._restore_credits(channel, frame.credits)
+
+    def _on_open_channel(self, sender: str, frame: OpenChannel, now_ns: int) -> None:
+        job = self._worker.jobs.get(frame.job)
+        receiver = Address(frame.job, frame.to_function, frame.to_partition)
+        instance = job.instances.get(receiver) if job else None
+        address = Address(frame.job, frame.function, frame.partition)
+        channel: InChannel | None = None
+        if job is not None and instance is not None:
+            home = job.placement.get(frame.function, [])
+            if frame.partition >= len(home):
+                self._worker.refuse(f"a channel of {address} from {sender}: there is no such actor")
+                return
+            if home[frame.partition] == sender:
+                # A stream may reach an input by several edges: each announcement takes a channel that is still free.
+                free = (c for c in instance.inputs if c.number < 0 and c.out is None)
+                channel = next((c for c in free if c.sender == address and c.input == frame.input), None)
+            elif not job.may_have_lessees(frame.function):
+                self._worker.refuse(f"a channel of {address} from {sender}, which does not host it")
+                return
+            elif any(c.sender == address and c.input == frame.input for c in instance.inputs):
+                self._worker.guard(instance)
+                channel = extra_input(address, instance, frame.input)
+        elif job is not None and job.may_have_lessees(frame.to_function):
+            lessee = self._worker.lessee(receiver)
+            channel = extra_input(address, lessee, frame.input) if lessee is not None else None
+        if channel is None:
+            self._worker.stale += 1
+            return
+        channel.peer, channel.number = sender, frame.number
+        self._ins[sender, frame.number] = channel
+
+
+def _comes_first(message: Message) -> bool:
+    """A critical message that has nothing before it on its channel need not wait for the messages of others."""
+    channel = message.channel
+    critical = not isinstance(message.payload, pa.RecordBatch)
+    return critical and channel.received - channel.settled == 1 and not channel.instance.opening
+
+
+def _opening(channel: OutChannel) -> OpenChannel:
+    return OpenChannel(
+        channel.number,
+        *channel.sender,
+        channel.receiver.function,
+        channel.receiver.partition,
+        channel.input,
+        channel.schema.serialize().to_pybytes(),
+    )

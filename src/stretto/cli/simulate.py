@@ -1,0 +1,148 @@
+"""`stretto simulate`: the machines of a cluster in virtual time, against chance."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from stretto.cli.reporting import WRONG_ANSWER, errors, print_json, reported
+from stretto.errors import UserError
+from stretto.leasing import Leasing
+from stretto.simulator import send_modes
+from stretto.simulator.barriers import Trial, try_seed
+from stretto.simulator.mutations import MUTATIONS
+
+SHOWN_MAX = 3
+"""Failing seeds that are told in full."""
+
+simulate = typer.Typer(
+    name="simulate", no_args_is_help=True, help="Run whole clusters in virtual time, and try to break them."
+)
+
+
+@simulate.callback()
+def about() -> None:
+    """Run whole clusters in virtual time, and try to break them."""
+
+
+@simulate.command(
+    epilog="Examples:  [bold]stretto simulate barriers --seeds 1000[/]   "
+    "[bold]stretto simulate barriers --seeds 1000 --mutate no-dependency-payload[/]"
+)
+def barriers(
+    seeds: Annotated[int, typer.Option(min=1, help="How many random runs.")] = 1_000,
+    first: Annotated[int, typer.Option(min=0, help="The first seed; with --seeds 1, the run to replay.")] = 0,
+    workers: Annotated[int, typer.Option(min=2, help="Workers of a run, at most.")] = 8,
+    functions: Annotated[int, typer.Option(min=3, help="Functions of a dataflow, at most.")] = 8,
+    mutate: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"Break the protocol: {', '.join(MUTATIONS)}.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+) -> None:
+    """Try the dual-mode protocol on random dataflows, schedules and weather, and check every run.
+
+    Messages are delayed and reordered across channels, control frames come twice, workers are slow, stop for a while,
+    join and leave, and their clocks differ. Checked: what was sent before a critical message runs before it, what was
+    sent after it runs after it; nothing is lost or comes twice; the answer is that of a sequential run; every barrier
+    ends; no mailbox leaves the table of states. The exit code is 1 when anything was wrong, and the command that
+    replays the run is printed."""
+    with reported():
+        leasing = _leasing(mutate)
+        began = time.perf_counter()
+        failed: list[Trial] = []
+        totals: Counter[str] = Counter()
+        kinds: Counter[str] = Counter()
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=errors) as bar:
+            for seed in bar.track(range(first, first + seeds), description="seeds"):
+                trial = try_seed(seed, workers, functions, leasing)
+                totals.update(barriers=trial.barriers, messages=trial.messages)
+                kinds.update(violation.kind for violation in trial.violations)
+                if trial.violations:
+                    failed.append(trial)
+                    if mutate is not None:
+                        break  # Caught: the others would show the same.
+        elapsed_s = time.perf_counter() - began
+    tried = seeds if not failed or mutate is None else failed[0].seed - first + 1
+    found = {
+        "seeds": tried,
+        "barriers": totals["barriers"],
+        "messages": totals["messages"],
+        "violations": dict(sorted(kinds.items())),
+        "seeds_per_s": round(tried / elapsed_s, 1),
+        "failed_seeds": [trial.seed for trial in failed],
+    }
+    if mutate is not None:
+        found["mutation"] = mutate
+    for trial in failed[:SHOWN_MAX]:
+        _tell(trial, workers, functions, mutate)
+    if json:
+        print_json(found)
+    else:
+        Console().print(_table(found))
+    if failed:
+        raise typer.Exit(WRONG_ANSWER)
+
+
+@simulate.command(epilog="Example:  [bold]stretto simulate spread[/]")
+def spread(
+    seconds: Annotated[float, typer.Option(min=0.5, help="Virtual seconds of each run.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal runs.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+) -> None:
+    """Who should spread an actor's work: its lessor (REJECTSEND) or its senders (DIRECTSEND)? On 128 workers.
+
+    Latency is that of a window's result after the window's end. First with ever more instances per actor, then with
+    ever more uneven sources, as in figure 9 of the paper. Takes about three minutes."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with reported(), Progress(*columns, console=errors) as bar:
+        task = bar.add_task("runs", total=send_modes.STEPS)
+        by_instances = send_modes.by_instances(seed, seconds, lambda: bar.advance(task))
+        by_skew = send_modes.by_skew(seed, seconds, lambda: bar.advance(task))
+    if json:
+        print_json({"by_instances": [_point(p) for p in by_instances], "by_skew": [_point(p) for p in by_skew]})
+        return
+    for title, points in (("by instances per actor", by_instances), ("by skew of the sources", by_skew)):
+        table = Table("actors", "instances", "skew", "REJECTSEND p50 ms", "DIRECTSEND p50 ms", "ratio", title=title)
+        for point in points:
+            medians = (f"{found.p50:,.1f}" for found in (point.reject, point.direct))
+            skew = "-" if point.skew is None else f"{point.skew:g}"
+            table.add_row(str(point.actors), str(point.instances), skew, *medians, f"{point.reject_by_direct:.2f}")
+        Console().print(table)
+
+
+def _point(point: send_modes.Point) -> dict[str, Any]:
+    return {**asdict(point), "reject_by_direct": point.reject_by_direct}
+
+
+def _leasing(mutate: str | None) -> type[Leasing]:
+    if mutate is None:
+        return Leasing
+    if mutate not in MUTATIONS:
+        raise UserError(f"there is no mutation '{mutate}'", None, f"Choose one of {', '.join(MUTATIONS)}.")
+    return MUTATIONS[mutate]
+
+
+def _tell(trial: Trial, workers: int, functions: int, mutate: str | None) -> None:
+    """The witness, the last events, and how to see it again."""
+    for violation in trial.violations[:SHOWN_MAX]:
+        errors.print(f"seed {trial.seed}: {violation.kind}: {violation.witness}", style="red", markup=False)
+    errors.print(trial.log, markup=False, highlight=False, soft_wrap=True)
+    mutation = f" --mutate {mutate}" if mutate else ""
+    command = f"stretto simulate barriers --seeds 1 --first {trial.seed} --workers {workers} --functions {functions}"
+    errors.print(f"Replay it with: {command}{mutation}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(found: dict[str, Any]) -> Table:
+    table = Table("seeds", "barriers", "messages", "violations", "seeds/s")
+    violations = ", ".join(f"{count} {kind}" for kind, count in found["violations"].items()) or "none"
+    figures = (f"{found[name]:,}" for name in ("seeds", "barriers", "messages"))
+    table.add_row(*figures, violations, f"{found['seeds_per_s']:,}")
+    return table

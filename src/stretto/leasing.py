@@ -1,0 +1,621 @@
+"""The dual-mode protocol: actors run in parallel between barriers and sequentially at them (dirigo.txt 4, appendix A).
+
+A part of the worker machine. The worker asks it what an instance may run, where a message goes, and what rides with a
+critical message; it moves the mailbox states along and exchanges control frames with the instances elsewhere. Like the
+worker it knows no clock and no socket.
+
+A watermark that other upstream actors still hold back needs no barrier: it is noted, and the next barrier waits for
+what was sent before it. Critical messages that have come to their turn together share one barrier.
+
+A barrier at the actor D for a critical message of the actor U:
+
+1. The lessor of D comes to the critical message and holds back what follows it on that channel, until all that the
+   DEPENDENCY_PAYLOAD names has run here. Then it is BLOCKED and sends SYNC_REQUEST to its lessees.
+2. A lessee acknowledges, runs its part of the dependency set and nothing else, is BLOCKED, and replies with its partial
+   state and with how far it has sent to the actors downstream.
+3. Once all have acknowledged, nothing of U that follows the critical message can run anywhere in D, so U gets its ACK.
+4. With all replies, the lessor is CRITICAL: it merges the states and runs the critical message in one run. Whatever
+   critical messages that sends carry what the lessees told as their own DEPENDENCY_PAYLOAD.
+5. When the ACKs of all actors downstream are there, UNSYNC lets the lessees go on. An actor without lessees goes on at
+   once, and may have some when the ACKs are there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stretto.actors.address import Address
+from stretto.actors.channel import InChannel, Message, OutChannel
+from stretto.actors.critical import Granularity, Last, SyncProgram, granularity
+from stretto.actors.deployment import Spreading
+from stretto.actors.gate import Lessee, LesseeGate, LessorGate
+from stretto.actors.instance import Adoption, Barrier, Errand, Instance, Outcome, Work
+from stretto.actors.mailbox import Mailbox, Trigger
+from stretto.actors.metrics import LatencySketch
+from stretto.protocol import (
+    Ack,
+    Lease,
+    Register,
+    Registered,
+    SyncAck,
+    SyncReply,
+    SyncRequest,
+    Told,
+    Unsync,
+)
+
+if TYPE_CHECKING:
+    from stretto.worker import Worker
+
+
+class Leasing:
+    """The leases of one worker: those that its lessors have given, and those that its lessees hold."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self.frame_handlers: dict[type, Callable[[str, Any, int], None]] = {
+            Lease: self._on_lease,
+            SyncRequest: self._on_sync_request,
+            SyncAck: self._on_sync_ack,
+            SyncReply: self._on_sync_reply,
+            Ack: self._on_ack,
+            Unsync: self._on_unsync,
+            Register: self._on_register,
+            Registered: self._on_registered,
+        }
+
+    # What an instance may run.
+
+    def has_work(self, instance: Instance) -> bool:
+        """Whether `next_work` would find something, or move a barrier along."""
+        gate = instance.gate
+        if isinstance(gate, LesseeGate):
+            return self._lessee_has_work(instance, gate)
+        assert gate is not None
+        if gate.state is Mailbox.CRITICAL and not gate.ran:
+            return True
+        if not self.may_run(gate):
+            return False
+        return bool(instance.mailbox) or bool(gate.waiting and self._ready_messages(instance, gate))
+
+    def _lessee_has_work(self, instance: Instance, gate: LesseeGate) -> bool:
+        if instance.opening or gate.surrendering or gate.adoption is not None:
+            return True
+        if gate.state is not Mailbox.RUNNABLE:
+            return False
+        if gate.awaited is None:
+            return bool(instance.mailbox)
+        return self._dependency(instance, gate) is not None or self._done(gate.awaited)
+
+    def next_work(self, instance: Instance) -> Work | None:
+        """The next piece of work that the state of the mailbox lets run, or None."""
+        gate = instance.gate
+        if isinstance(gate, LesseeGate):
+            return self._next_of_lessee(instance, gate)
+        assert gate is not None
+        if gate.state is Mailbox.CRITICAL and not gate.ran:
+            gate.ran = True
+            return Barrier(gate.messages, gate.parts)
+        if not self.may_run(gate):
+            return None
+        ready = self._begin_barrier(instance, gate)
+        if ready is not None or not self.may_run(gate):
+            return ready
+        while instance.mailbox:
+            work = instance.mailbox.popleft()
+            if not isinstance(work, Message):
+                return work
+            if self._is_pending(gate, work):
+                gate.held.append(work)
+            elif isinstance(work.payload, pa.RecordBatch):
+                return work
+            elif instance.needs_no_barrier(work.channel, work.payload):
+                self._note(instance, gate, work)
+            else:
+                gate.waiting[work.channel] = work
+                ready = self._begin_barrier(instance, gate)
+                if ready is not None or not self.may_run(gate):
+                    return ready
+        return None
+
+    def _is_pending(self, gate: LessorGate, message: Message) -> bool:
+        """Whether it follows a critical message that has not run yet, on the same channel."""
+        return message.channel in gate.waiting
+
+    def may_run(self, gate: LessorGate | LesseeGate) -> bool:
+        """Whether ordinary messages may run."""
+        return gate.state is Mailbox.RUNNABLE
+
+    def _next_of_lessee(self, instance: Instance, gate: LesseeGate) -> Work | None:
+        mailbox = instance.mailbox
+        if instance.opening:
+            return mailbox.popleft() if mailbox and mailbox[0] is Errand.OPEN else None
+        if gate.adoption is not None:
+            states, gate.adoption = gate.adoption, None
+            return Adoption(states)
+        if gate.awaited is not None and gate.state is Mailbox.RUNNABLE:
+            place = self._dependency(instance, gate)
+            if place is not None:
+                work = mailbox[place]
+                del mailbox[place]
+                return work
+            self._block_lessee_if_done(instance, gate)
+        if gate.surrendering:
+            gate.surrendering = False
+            return Errand.SURRENDER
+        if gate.awaited is None and self.may_run(gate) and mailbox:
+            return mailbox.popleft()
+        return None
+
+    def _dependency(self, instance: Instance, gate: LesseeGate) -> int | None:
+        """The place in the mailbox of the next message that belongs to the dependency set."""
+        assert gate.awaited is not None
+        for place, work in enumerate(instance.mailbox):
+            if isinstance(work, Message) and work.seq <= gate.awaited.get(self._key(work.channel), 0):
+                return place
+        return None
+
+    # The lessor's side of a barrier.
+
+    def _begin_barrier(self, instance: Instance, gate: LessorGate) -> Work | None:
+        """Block when some critical message has its dependency set done here; its run, if no lessee is concerned."""
+        messages = self._ready_messages(instance, gate) if gate.state is Mailbox.RUNNABLE else []
+        if not messages:
+            return None
+        gate.move(Trigger.DEPENDENCIES_DONE)
+        gate.barriers += 1
+        gate.blocked_ns = self._worker.now_ns
+        gate.messages = messages
+        for message in messages:
+            self._owe(gate, message)
+        gate.parts, gate.ran = [], False
+        gate.members = self._concerned(gate)
+        gate.unreplied, gate.unacknowledged = set(gate.members), set(gate.members)
+        for member in gate.members:
+            last = self._payload_for(member, gate)
+            self._tell(member, SyncRequest(*instance.address, gate.barriers, last))
+        gate.owed = {}
+        if gate.members:
+            return None
+        self._acknowledge(instance, gate)
+        gate.move(Trigger.CONSOLIDATED)
+        gate.ran = True
+        return Barrier(messages, [])
+
+    def _note(self, instance: Instance, gate: LessorGate, message: Message) -> None:
+        """A watermark that others hold back: nothing runs, so nothing needs to stop. What was sent before it must have
+        run when time does advance, so the next barrier waits for that as well."""
+        channel = message.channel
+        instance.note(channel, message.payload)
+        self._owe(gate, message)
+        self._executed_one(instance, gate, message)
+        self._acknowledge_one(message)
+        self._worker.channels.give_back(channel)
+        if gate.observer is not None:
+            gate.observer.noted(message)
+        if gate.registrations and not gate.unacked:
+            self._answer_registrations(gate)
+
+    def _owe(self, gate: LessorGate, message: Message) -> None:
+        for last in message.sync.last if message.sync is not None else ():
+            gate.owed[last.receiver, last.sender, last.number] = last
+
+    def _ready_messages(self, instance: Instance, gate: LessorGate) -> list[Message]:
+        """The critical messages of the next barrier that can begin: those that have come to their turn, each by itself,
+        share one; else it is one of every upstream actor."""
+        single = [m for m in gate.waiting.values() if granularity(m.payload) is Granularity.CHANNEL]
+        if gate.owed and not self._all_settled(gate.owed.values()):
+            return []
+        ready = [message for message in single if self._settled_here(message)]
+        if ready:
+            return ready
+        together = [m for m in gate.waiting.values() if granularity(m.payload) is Granularity.ONE]
+        if together and self._all_upstream(instance, together) and all(map(self._settled_here, together)):
+            return together
+        return []
+
+    def _all_upstream(self, instance: Instance, together: list[Message]) -> bool:
+        return len(together) == sum(1 for channel in instance.inputs if not channel.ended)
+
+    def _settled_here(self, message: Message) -> bool:
+        """Whether the lessor has done all that its part of the DEPENDENCY_PAYLOAD names."""
+        return message.sync is None or self._all_settled(message.sync.last)
+
+    def _all_settled(self, payload: Iterable[Last]) -> bool:
+        mine = (last for last in payload if last.receiver == self._worker.member)
+        return all(self._settled(last.sender, last.number) >= last.seq for last in mine)
+
+    def _settled(self, sender: str, number: int) -> int:
+        channel = self._worker.channels.receiving(sender, number)
+        return 0 if channel is None else channel.settled
+
+    def _concerned(self, gate: LessorGate) -> list[str]:
+        """The lessees that have a part in the barrier: all that hold a lease."""
+        return list(gate.lessees)
+
+    def _payload_for(self, member: str, gate: LessorGate) -> tuple[Last, ...]:
+        """A lessee's part of the dependency set: what upstream instances sent to it, and what was forwarded to it."""
+        direct = [last for last in gate.owed.values() if last.receiver == member]
+        return (*direct, *self._forwarded(member, gate))
+
+    def _forwarded(self, member: str, gate: LessorGate) -> list[Last]:
+        channels = gate.lessees[member].channels.values()
+        return [Last(member, self._worker.member, channel.number, channel.seq) for channel in channels if channel.seq]
+
+    def _on_sync_ack(self, sender: str, frame: SyncAck, now_ns: int) -> None:
+        instance, gate = self._lessor(frame)
+        if instance is None or gate is None or frame.barrier != gate.barriers:
+            return
+        self._acknowledged_by(sender, instance, gate)
+
+    def _acknowledged_by(self, member: str, instance: Instance, gate: LessorGate) -> None:
+        if member in gate.unacknowledged:
+            gate.unacknowledged.discard(member)
+            if not gate.unacknowledged:
+                self._acknowledge(instance, gate)
+
+    def _acknowledge(self, instance: Instance, gate: LessorGate) -> None:
+        """The barrier stands in all instances of this actor: what upstream sends from now on cannot overtake it."""
+        for message in gate.messages:
+            self._acknowledge_one(message)
+
+    def _acknowledge_one(self, message: Message) -> None:
+        if message.sync is not None and message.sync.ack:
+            self._tell(self._worker.home(message.channel.sender), Ack(*message.channel.sender))
+
+    def _on_sync_reply(self, sender: str, frame: SyncReply, now_ns: int) -> None:
+        instance, gate = self._lessor(frame)
+        if instance is None or gate is None or frame.barrier != gate.barriers or sender not in gate.unreplied:
+            return
+        gate.unreplied.discard(sender)
+        self._acknowledged_by(sender, instance, gate)
+        if frame.states is not None:
+            gate.parts.append(frame.states)
+        for told in frame.told:
+            last = told.last
+            gate.told.setdefault(told.index, {})[last.receiver, last.sender, last.number] = last
+        if not gate.unreplied:
+            gate.move(Trigger.CONSOLIDATED)
+            self._worker.offer(instance)
+
+    def after_barrier(self, instance: Instance, barrier: Barrier, outcome: Outcome) -> None:
+        """The critical messages have run, and what they sent is on its way."""
+        gate = instance.gate
+        assert isinstance(gate, LessorGate)
+        gate.shared = outcome.states
+        for message in barrier.messages:
+            gate.waiting.pop(message.channel, None)
+            self._executed_one(instance, gate, message)
+        if outcome.finished or not gate.members or self._may_complete(gate):
+            self._complete(instance, gate)
+
+    def _executed_one(self, instance: Instance, gate: LessorGate, message: Message) -> None:
+        channel = message.channel
+        channel.settle(message.seq)
+        channel.executed += 1
+        gate.unexecuted[channel.sender] -= 1
+        if channel.executed == self._executed(instance, channel.sender):
+            for lessee in gate.lessees.values():
+                lessee.senders.discard(channel.sender)
+
+    def _executed(self, instance: Instance, upstream: Address) -> int:
+        """How many critical messages of an upstream actor have run; it may feed this one by several channels."""
+        return min(channel.executed for channel in instance.inputs if channel.sender == upstream)
+
+    def _may_complete(self, gate: LessorGate) -> bool:
+        return gate.unacked == 0
+
+    def _on_ack(self, sender: str, frame: Ack, now_ns: int) -> None:
+        instance, gate = self._lessor(frame)
+        if instance is None or gate is None or not gate.unacked:
+            return
+        gate.unacked -= 1
+        if gate.unacked:
+            return
+        if gate.state is Mailbox.CRITICAL and gate.ran and instance is not self._worker.running:
+            self._complete(instance, gate)
+        elif gate.state is Mailbox.RUNNABLE:
+            self._go_parallel(instance, gate)
+
+    def _complete(self, instance: Instance, gate: LessorGate) -> None:
+        if gate.state is not Mailbox.CRITICAL:
+            return
+        for member in gate.members:
+            lessee = gate.lessees[member]
+            keep = (lessee.used or bool(lessee.senders)) and member in self._worker.hosts(instance)
+            lessee.used = False
+            if not keep and not lessee.senders:
+                gate.former[member] = gate.lessees.pop(member)
+                gate.candidates = None
+            self._tell(member, self._unsync(instance, gate, keep or bool(lessee.senders)))
+        if gate.members:
+            gate.durations = gate.durations or LatencySketch()
+            gate.durations.add(self._worker.now_ns - gate.blocked_ns, 1)
+        gate.messages, gate.parts, gate.members = [], [], []
+        gate.move(Trigger.COMPLETED)
+        instance.mailbox.extendleft(reversed(gate.held))
+        gate.held.clear()
+        self._go_parallel(instance, gate)
+        self._worker.leases_changed(instance)
+        self._worker.offer(instance)
+
+    def _go_parallel(self, instance: Instance, gate: LessorGate) -> None:
+        """The actor may have lessees again, unless ACKs are still awaited."""
+        if not gate.unacked:
+            self._answer_registrations(gate)
+            self._shed(instance, gate)
+
+    def _answer_registrations(self, gate: LessorGate) -> None:
+        registrations, gate.registrations = gate.registrations, []
+        for sender, frame in registrations:
+            self._on_register(sender, frame, 0)
+
+    def _unsync(self, instance: Instance, gate: LessorGate, keep: bool) -> Unsync:
+        return Unsync(
+            *instance.address, gate.barriers, instance.watermark_us, instance.epoch, keep, gate.shared if keep else None
+        )
+
+    # The lessee's side.
+
+    def _on_lease(self, sender: str, frame: Lease, now_ns: int) -> None:
+        instance = self._worker.lessee(Address(frame.job, frame.function, frame.partition))
+        gate = instance.gate if instance is not None else None
+        if instance is None or not isinstance(gate, LesseeGate) or gate.lessor != sender:
+            return
+        gate.move(Trigger.LEASED)
+        self._go_on(instance, gate, frame.watermark_us, frame.epoch, frame.states)
+
+    def _on_sync_request(self, sender: str, frame: SyncRequest, now_ns: int) -> None:
+        instance, gate = self._lessee(sender, frame)
+        if instance is None or gate is None or frame.barrier <= gate.barrier:
+            return
+        gate.barrier = frame.barrier
+        gate.awaited = {(last.sender, last.number): last.seq for last in frame.last}
+        if not self._done(gate.awaited):
+            # Else the reply follows at once, and says as much.
+            self._tell(gate.lessor, SyncAck(*instance.address, frame.barrier))
+        self._worker.offer(instance)
+
+    def _block_lessee_if_done(self, instance: Instance, gate: LesseeGate) -> None:
+        assert gate.awaited is not None
+        if self._done(gate.awaited):
+            gate.move(Trigger.DEPENDENCIES_DONE)
+            gate.surrendering = True
+
+    def _done(self, awaited: dict[tuple[str, int], int]) -> bool:
+        return all(self._settled(*key) >= seq for key, seq in awaited.items())
+
+    def after_surrender(self, instance: Instance, outcome: Outcome) -> None:
+        gate = instance.gate
+        assert isinstance(gate, LesseeGate)
+        self._tell(gate.lessor, SyncReply(*instance.address, gate.barrier, outcome.states, self._told(instance)))
+
+    def _told(self, instance: Instance) -> tuple[Told, ...]:
+        """How far this instance has sent on every channel that it has used since its last barrier."""
+        told = []
+        for out in instance.outs:
+            for channel in (out, *(out.extras or {}).values()):
+                if channel.seq > channel.synced:
+                    channel.synced = channel.seq
+                    told.append(Told(out.index, self._last(channel)))
+            out.direct = None
+        return tuple(told)
+
+    def _on_unsync(self, sender: str, frame: Unsync, now_ns: int) -> None:
+        instance, gate = self._lessee(sender, frame)
+        if instance is None or gate is None or frame.barrier != gate.barrier or gate.awaited is None:
+            return
+        gate.move(Trigger.UNSYNC if frame.keep else Trigger.RELEASED)
+        self._go_on(instance, gate, frame.watermark_us, frame.epoch, frame.states)
+
+    def _go_on(self, instance: Instance, gate: LesseeGate, watermark_us: int, epoch: int, states: bytes | None) -> None:
+        gate.awaited = None
+        gate.adoption = states
+        instance.epoch = epoch
+        instance.at_watermark(watermark_us)
+        for out in instance.outs:
+            out.direct = None
+        self._worker.offer(instance)
+
+    # Where messages go.
+
+    def forwarded(self, instance: Instance, channel: InChannel, message: Message) -> bool:
+        """REJECTSEND: whether the lessor has sent an arriving message on to a lessee instead of queueing it."""
+        gate = instance.gate
+        if not isinstance(gate, LessorGate):
+            return False
+        if not isinstance(message.payload, pa.RecordBatch):
+            gate.unexecuted[channel.sender] += 1
+            return False
+        return self._forward(instance, gate, message)
+
+    def _forward(self, instance: Instance, gate: LessorGate, message: Message) -> bool:
+        channel = message.channel
+        if instance.spec.spreading is None or not self._may_forward(gate, channel):
+            return False
+        chosen = instance.spec.spreading.enqueue(instance, self._candidates(instance, gate))
+        if chosen is None:
+            return False
+        lessee = gate.lessees.get(chosen) or self._grant_lease(instance, gate, chosen)
+        out = lessee.channels.get((channel.sender, channel.input))
+        if out is None:
+            schema = message.payload.schema
+            out = self._worker.channels.extra_channel(instance, instance.address, chosen, channel, schema)
+            lessee.channels[channel.sender, channel.input] = out
+        elif out.credits <= 0:
+            return False
+        lessee.used = True
+        instance.metrics.messages_forwarded += 1
+        channel.settle(message.seq)
+        self._worker.channels.emit(out, message.payload, message.arrived_ns)
+        return True
+
+    def _shed(self, instance: Instance, gate: LessorGate) -> None:
+        """What had to wait here during a barrier is offered to the lessees like what comes anew."""
+        if instance.spec.spreading is None or not instance.mailbox:
+            return
+        waiting, instance.mailbox = instance.mailbox, deque()
+        for work in waiting:
+            if not isinstance(work, Message) or not isinstance(work.payload, pa.RecordBatch):
+                instance.mailbox.append(work)
+            elif self._forward(instance, gate, work):
+                self._worker.channels.give_back(work.channel)
+            else:
+                instance.mailbox.append(work)
+
+    def _may_forward(self, gate: LessorGate, channel: InChannel) -> bool:
+        """A message that follows a critical one of its sender must wait for it, and what a lessee sends must not
+        overtake a critical message that this actor has sent and that downstream has not yet come to."""
+        return gate.state is Mailbox.RUNNABLE and not gate.unexecuted[channel.sender] and not gate.unacked
+
+    def _candidates(self, instance: Instance, gate: LessorGate) -> list[str]:
+        """The workers that may hold a lease: those that do, and while there are too few, others."""
+        if gate.candidates is None:
+            hosts = self._worker.hosts(instance)
+            current = [member for member in gate.lessees if member in hosts]
+            missing = max(0, instance.spec.lessees_max - len(gate.lessees))
+            gate.candidates = current + [member for member in hosts if member not in gate.lessees][:missing]
+        return gate.candidates
+
+    def _grant_lease(self, instance: Instance, gate: LessorGate, member: str) -> Lessee:
+        lessee = gate.lessees[member] = gate.former.pop(member) if member in gate.former else Lessee(member)
+        gate.candidates = None
+        lease = Lease(*instance.address, instance.watermark_us, instance.epoch, gate.shared)
+        self._tell(member, lease)
+        return lessee
+
+    def prepare_send(self, channel: OutChannel) -> OutChannel:
+        """DIRECTSEND: the channel that a batch takes, to the lessor of the receiver or to one of its lessees."""
+        spreading = channel.spreading
+        if spreading is None:
+            return channel
+        if channel.direct is None and spreading.wants_direct(channel):
+            self._ask(channel, spreading)
+        if not channel.direct:
+            return channel
+        return spreading.prepare_send(channel, channel.direct)
+
+    def _ask(self, channel: OutChannel, spreading: Spreading) -> None:
+        """Send a LESSEE_REGISTRATION. What is sent before the answer goes to the lessor."""
+        channel.direct = []
+        sender = channel.instance
+        if spreading.waits and not channel.waits:
+            # Else all senders would pile on the lessor after each barrier, before they may go past it.
+            channel.waits = True
+            sender.starved += 1
+        address = sender.address
+        frame = Register(
+            *channel.receiver, address.function, address.partition, channel.index, sender.epoch, spreading.near
+        )
+        self._tell(self._worker.home(channel.receiver), frame)
+
+    def ask_again(self, channel: OutChannel) -> None:
+        """After a critical message, who sent directly before it wants to go on so."""
+        gate, spreading = channel.instance.gate, channel.spreading
+        goes_on = gate is None or gate.state is Mailbox.RUNNABLE
+        if spreading is not None and channel.extras and goes_on and spreading.wants_direct(channel):
+            self._ask(channel, spreading)
+
+    def _on_register(self, sender: str, frame: Register, now_ns: int) -> None:
+        instance, gate = self._lessor(frame)
+        if instance is None or gate is None or instance.spec.spreading is None:
+            return
+        upstream = Address(frame.job, frame.from_function, frame.from_partition)
+        if not any(channel.sender == upstream for channel in instance.inputs):
+            self._worker.refuse(f"a registration of {upstream} with {instance.address}, which it does not feed")
+            return
+        executed = self._executed(instance, upstream)
+        if executed > frame.epoch:
+            # Its actor has passed a barrier since: it may ask again when it knows of that.
+            self._tell(sender, Registered(*upstream, frame.index, frame.epoch, []))
+            return
+        if not self._may_register(gate, executed, frame.epoch):
+            gate.registrations.append((sender, frame))
+            return
+        lessees = []
+        wished = [sender] if sender in self._worker.hosts(instance) else []
+        for member in wished if frame.near else list(self._candidates(instance, gate)):
+            lessee = gate.lessees.get(member) or self._grant_lease(instance, gate, member)
+            lessee.senders.add(upstream)
+            lessee.used = True
+            lessees.append(member)
+        self._tell(sender, Registered(*upstream, frame.index, frame.epoch, lessees))
+
+    def _may_register(self, gate: LessorGate, executed: int, epoch: int) -> bool:
+        """Held back while BLOCKED or CRITICAL, until the critical messages that the sender has passed have run, and
+        until downstream has come to those that this actor has sent."""
+        return gate.state is Mailbox.RUNNABLE and executed == epoch and not gate.unacked
+
+    def _on_registered(self, sender: str, frame: Registered, now_ns: int) -> None:
+        instance = self._worker.instance_of(Address(frame.job, frame.function, frame.partition))
+        if instance is None or not 0 <= frame.index < len(instance.outs):
+            return
+        out = instance.outs[frame.index]
+        if out.waits:
+            out.waits = False
+            instance.starved -= 1
+            self._worker.offer(instance)
+        if out.direct is None or not self._is_current(instance, frame):
+            return
+        for member in frame.lessees:
+            extras = out.extras = out.extras or {}
+            if member not in extras:
+                extras[member] = self._worker.channels.extra_channel(instance, out.receiver, member, out, out.schema)
+            out.direct.append(extras[member])
+
+    def _is_current(self, instance: Instance, frame: Registered) -> bool:
+        gate = instance.gate
+        blocked = gate is not None and gate.state is not Mailbox.RUNNABLE
+        return instance.epoch == frame.epoch and not blocked
+
+    # What rides with a critical message.
+
+    def program(self, channel: OutChannel) -> SyncProgram | None:
+        """The SYNC program for a critical message on a channel between lessors; None when nobody else is concerned."""
+        gate = channel.instance.gate
+        last = self._dependencies(channel)
+        ack = False
+        if isinstance(gate, LessorGate) and channel.instance.spec.lessees_max:
+            ack = True
+            gate.unacked += 1
+        return SyncProgram(tuple(last), ack) if last or ack else None
+
+    def _dependencies(self, channel: OutChannel) -> list[Last]:
+        """DEPENDENCY_PAYLOAD: what the lessees have told, and what the lessor itself has sent directly to lessees."""
+        gate = channel.instance.gate
+        last = list(gate.told.pop(channel.index, {}).values()) if isinstance(gate, LessorGate) else []
+        for extra in (channel.extras or {}).values():
+            if extra.seq > extra.synced:
+                extra.synced = extra.seq
+                last.append(self._last(extra))
+        channel.direct = None
+        return last
+
+    # Small things.
+
+    def _last(self, channel: OutChannel) -> Last:
+        return Last(channel.peer or self._worker.member, self._worker.member, channel.number, channel.seq)
+
+    def _key(self, channel: InChannel) -> tuple[str, int]:
+        """The sending end of a channel: the member, and its number for the channel."""
+        if channel.out is not None:
+            return self._worker.member, channel.out.number
+        assert channel.peer is not None
+        return channel.peer, channel.number
+
+    def _tell(self, member: str, frame: Any) -> None:
+        self._worker.tell(member, frame)
+
+    def _lessor(self, frame: Any) -> tuple[Instance | None, LessorGate | None]:
+        instance = self._worker.instance_of(Address(frame.job, frame.function, frame.partition))
+        gate = instance.gate if instance is not None else None
+        return (instance, gate) if isinstance(gate, LessorGate) else (None, None)
+
+    def _lessee(self, sender: str, frame: Any) -> tuple[Instance | None, LesseeGate | None]:
+        instance = self._worker.instance_of(Address(frame.job, frame.function, frame.partition))
+        gate = instance.gate if instance is not None else None
+        return (instance, gate) if isinstance(gate, LesseeGate) and gate.lessor == sender else (None, None)

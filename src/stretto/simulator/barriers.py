@@ -1,0 +1,94 @@
+"""`stretto simulate barriers`: the dual-mode protocol against random dataflows, schedules and weather, seed by seed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+from stretto.coordinator import JobStatus
+from stretto.errors import StrettoError
+from stretto.leasing import Leasing
+from stretto.simulator.checkers import Violation, barriers_of, check, messages_of
+from stretto.simulator.cluster import SimulatedCluster, Timing, Weather
+from stretto.simulator.history import History
+from stretto.simulator.scenarios import Scenario
+from stretto.simulator.sequential import run_sequentially
+
+STEPS_MAX = 200_000
+TIMINGS = (
+    Timing(delay_ns=(20_000, 2_000_000), cost_ns=(1_000, 500_000)),
+    Timing(delay_ns=(1_000, 20_000_000), cost_ns=(1_000, 100_000)),
+    Timing(delay_ns=(10_000, 50_000), cost_ns=(100_000, 3_000_000)),
+)
+
+
+@dataclass
+class Trial:
+    """One seed: how much happened, and what was wrong."""
+
+    seed: int
+    barriers: int
+    messages: int
+    violations: list[Violation] = field(default_factory=list)
+    log: str = ""
+
+
+def try_seed(seed: int, workers_max: int, functions_max: int, leasing: type[Leasing] = Leasing) -> Trial:
+    """Run one random scenario and check it."""
+    chance = random.Random(seed)
+    workers = chance.randint(2, max(2, workers_max))
+    scenario = Scenario(seed, functions_max)
+    history = History()
+    found: list[Violation] = []
+    cluster = SimulatedCluster(
+        workers, seed, chance.choice(TIMINGS), STEPS_MAX, _weather(chance, workers), history, leasing
+    )
+    job = cluster.submit(scenario.deployment)
+    _come_and_go(cluster, chance, workers)
+    try:
+        cluster.run()
+    except StrettoError as error:
+        found.append(Violation("liveness" if "left to happen" in str(error) else "invariant", str(error)))
+    if job.status is JobStatus.FAILED and job.failure is not None:
+        found.append(Violation("failed", f"{job.failure.fact}: {job.failure.traceback or job.failure.detail}"))
+    found += check(history)
+    if job.status is JobStatus.FINISHED:
+        found += _result(scenario, seed, functions_max)
+    return Trial(seed, barriers_of(history), messages_of(history), found, history.log() if found else "")
+
+
+def _result(scenario: Scenario, seed: int, functions_max: int) -> list[Violation]:
+    reference = Scenario(seed, functions_max)
+    run_sequentially(reference.deployment)
+    right, got = Counter(reference.rows), Counter(scenario.rows)
+    if right == got:
+        return []
+    missing, extra = right - got, got - right
+    return [
+        Violation("result", f"{missing.total()} rows are missing, such as {_some(missing)}; too many: {_some(extra)}")
+    ]
+
+
+def _some(rows: Counter[tuple[int, int, int]]) -> str:
+    return ", ".join(map(str, list(rows)[:3])) or "none"
+
+
+def _weather(chance: random.Random, workers: int) -> Weather:
+    names = [f"w{i}~1" for i in range(workers)]
+    slow = {name: chance.choice((3.0, 20.0)) for name in names if chance.random() < 0.1}
+    skew_ns = {name: chance.randint(-50_000_000, 50_000_000) for name in names if chance.random() < 0.2}
+    pauses = {}
+    for name in names:
+        if chance.random() < 0.1:
+            start_ns = 1_000_000_000 + chance.randint(0, 40_000_000)
+            pauses[name] = [(start_ns, start_ns + chance.randint(1_000_000, 200_000_000))]
+    return Weather(chance.choice((0.0, 0.2)), slow, skew_ns, pauses)
+
+
+def _come_and_go(cluster: SimulatedCluster, chance: random.Random, workers: int) -> None:
+    """Workers join and are asked to leave at any moment; who is home to actors stays."""
+    for number in range(chance.randint(0, 2)):
+        cluster.join(f"j{number}~1", chance.randint(0, 40_000_000))
+    for _ in range(chance.randint(0, 2)):
+        cluster.retire(f"{chance.choice('wj')}{chance.randrange(workers)}~1", chance.randint(0, 60_000_000))

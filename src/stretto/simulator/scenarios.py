@@ -1,0 +1,273 @@
+"""Small random dataflows that are full of barriers, and functions whose answers show when one was not kept.
+
+Every row carries its number, a key and a time. What comes out of a scenario does not depend on any schedule: windows
+close by event time, and sums at critical messages are asked for only where the barrier fixes what is in them.
+"""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from stretto.actors.context import Context
+from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Routing, Stage
+from stretto.actors.function import EVENT_TIME_MAX_US, Function
+from stretto.actors.source import Reading
+from stretto.scheduling.spreading import Arbitrary
+from stretto.state import ListState, MapState
+
+SCHEMA = pa.schema([("n", pa.int64()), ("k", pa.int64()), ("t", pa.int64())])
+WINDOW = 40
+STEP = 10
+KEYS = 5
+
+
+def batch_of(rows: list[tuple[int, int, int]]) -> pa.RecordBatch:
+    columns = [pa.array(list(column), pa.int64()) for column in zip(*rows, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def rows_of(batch: pa.RecordBatch) -> list[tuple[int, int, int]]:
+    return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+class Ticks(Function):
+    """A source: batches of a few rows at uneven times, with a watermark after every few."""
+
+    batch_delay_ns = 0
+
+    def __init__(self, seed: int, batches: int, every: int) -> None:
+        self._seed = seed
+        self._batches = batches
+        self._every = every
+
+    def open(self, ctx: Context) -> None:
+        self._random = random.Random(self._seed * 1_000 + ctx.partition)
+        self._first = (self._seed * 100 + ctx.partition) * 100_000
+        self._read = 0
+
+    def read(self, now_ns: int) -> Reading:
+        if self._read == self._batches:
+            return Reading(None, now_ns, done=True)
+        self._read += 1
+        first, time, draw = self._first + self._read * 10, self._read * STEP, self._random.randrange
+        rows = [(first + i, draw(KEYS), time + draw(STEP)) for i in range(self._random.randint(1, 2))]
+        pause_ns = self._random.choice((0, 0, 200_000, 3_000_000))
+        return Reading(batch_of(rows), now_ns, next_ns=now_ns + pause_ns)
+
+    def due_watermark(self) -> int | None:
+        return (self._read + 1) * STEP if self._read % self._every == 0 else None
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        raise NotImplementedError
+
+
+class Relay(Function):
+    """Stateless: sends on what it gets, with other numbers."""
+
+    def __init__(self, add: int) -> None:
+        self._add = add
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.send(batch_of([(n + self._add, k, t) for n, k, t in rows_of(batch)]))
+
+
+class Marking(Relay):
+    """Stateless too, and sends a critical message of its own whenever event time advances."""
+
+    def __init__(self, add: int, every_upstream: bool) -> None:
+        super().__init__(add)
+        self._every_upstream = every_upstream
+
+    def on_watermark(self, watermark_us: int, ctx: Context) -> None:
+        if watermark_us != EVENT_TIME_MAX_US:
+            ctx.send_critical("mark", watermark_us, every_upstream=self._every_upstream)
+
+
+class Windows(Function):
+    """Combinable: the sum of the numbers per key and window, in constant size."""
+
+    def __init__(self) -> None:
+        self.sums: Any = MapState(combine=operator.add)
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        for n, k, t in rows_of(batch):
+            key = (t // WINDOW, k)
+            self.sums[key] = self.sums.get(key, 0) + n
+
+    def on_watermark(self, watermark_us: int, ctx: Context) -> None:
+        closed = sorted(key for key in self.sums if (key[0] + 1) * WINDOW <= watermark_us)
+        if closed:
+            ctx.send(batch_of([(self.sums[key], key[1], (key[0] + 1) * WINDOW) for key in closed]))
+        for key in closed:
+            del self.sums[key]
+
+
+class SequentialWindows(Windows):
+    """The same without a combining function: it must never be spread."""
+
+    def __init__(self) -> None:
+        self.sums = MapState()
+
+
+class Medians(Function):
+    """Holistic: all numbers are kept, partial lists append, and the median per window goes out."""
+
+    def __init__(self) -> None:
+        self.kept: Any = ListState()
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        self.kept.extend([(t // WINDOW, n) for n, _, t in rows_of(batch)])
+
+    def on_watermark(self, watermark_us: int, ctx: Context) -> None:
+        windows: dict[int, list[int]] = {}
+        rest = []
+        for window, n in self.kept:
+            if (window + 1) * WINDOW <= watermark_us:
+                windows.setdefault(window, []).append(n)
+            else:
+                rest.append((window, n))
+        self.kept.restore(rest)
+        for window, numbers in sorted(windows.items()):
+            ctx.send(batch_of([(sorted(numbers)[len(numbers) // 2], 0, (window + 1) * WINDOW)]))
+
+
+class MarkedSum(Function):
+    """Combinable: tells the sum so far at every mark, which only an exact barrier gets right.
+
+    Where several sources are upstream, one may be ahead of a mark, so only rows from before its time are `fixed`."""
+
+    def __init__(self, fixed: bool) -> None:
+        self._fixed = fixed
+        self.sums: Any = MapState(combine=operator.add)
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        for n, _, t in rows_of(batch):
+            key = 0 if self._fixed else t
+            self.sums[key] = self.sums.get(key, 0) + n
+
+    def on_critical(self, name: str, payload: Any, ctx: Context) -> None:
+        marks = payload if isinstance(payload, list) else [payload]
+        total = sum(value for key, value in self.sums.items() if self._fixed or key < min(marks))
+        ctx.send(batch_of([(total, len(marks), max(marks))]))
+
+
+class Reader(MarkedSum):
+    """Reads the state of the last barrier for every row, on whichever worker it runs."""
+
+    shares_state = True
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        super().process(batch, ctx)
+        seen = ctx.consolidated("sums")
+        known = sum(value for _, value in seen.items()) if isinstance(seen, MapState) else -1
+        ctx.send(batch_of([(n + known, k, t) for n, k, t in rows_of(batch)]))
+
+
+class Collect(Function):
+    """A sink that remembers its rows for the checks."""
+
+    def __init__(self, rows: list[tuple[int, int, int]]) -> None:
+        self._rows = rows
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Collect:
+        return self
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        self._rows.extend(rows_of(batch))
+
+
+class Scenario:
+    """A deployment drawn by lot, and the rows that come out of it."""
+
+    def __init__(self, seed: int, functions_max: int) -> None:
+        self._random = random.Random(seed)
+        self.rows: list[tuple[int, int, int]] = []
+        self._specs: dict[str, FunctionSpec] = {}
+        self._unread: list[str] = []
+        self._inputs: dict[str, list[str]] = {}
+        count = self._random.randint(3, max(3, functions_max))
+        sources = 1 if count < 5 else self._random.randint(1, 2)
+        batches, every = self._random.randint(6, 18), self._random.randint(2, 5)
+        for number in range(sources):
+            self._add(f"source{number}", Ticks(seed * 10 + number, batches, every), [], self._random.randint(1, 2))
+        while len(self._specs) < count - 1:
+            self._add_inner(len(self._specs))
+        # A joint barrier needs a mark of every upstream actor, so those who send them share no consumer with others.
+        joint = [name for name in self._unread if self._is_joint(name)]
+        if joint and len(joint) < len(self._unread):
+            self._add("sums", MarkedSum(all(map(self._is_fixed, joint))), joint, 1)
+        self._add("sink", Collect(self.rows), list(self._unread), 1)
+        self.deployment = Deployment("scenario", self._specs)
+
+    def _add_inner(self, number: int) -> None:
+        names = [*self._unread, *self._specs]
+        inputs = {self._random.choice(names)}
+        if self._random.random() < 0.3:
+            inputs.add(self._random.choice(names))
+        if len({self._is_joint(name) for name in inputs}) > 1:
+            inputs = {name for name in inputs if self._is_joint(name)}
+        function = self._drawn(number, sorted(inputs))
+        # Which partition a row is dealt to in turn depends on the schedule, so only keys may divide a state.
+        divides = isinstance(function, Relay | Windows)
+        self._add(f"f{number}", function, sorted(inputs), self._random.randint(1, 2) if divides else 1)
+
+    def _is_joint(self, name: str) -> bool:
+        function = self._specs[name].function
+        return isinstance(function, Marking) and function._every_upstream
+
+    def _is_fixed(self, name: str) -> bool:
+        """Whether what comes before each critical message is the same in every schedule: one source, one path."""
+        spec = self._specs[name]
+        inputs = self._inputs[name]
+        return spec.parallelism == 1 and len(inputs) <= 1 and all(self._is_fixed(source) for source in inputs)
+
+    def _drawn(self, number: int, inputs: list[str]) -> Function:
+        """A function that suits its inputs: whether sums at marks are fixed depends on who sends the marks."""
+        marks = [name for name in inputs if isinstance(self._specs[name].function, Marking)]
+        fixed = all(self._is_fixed(name) for name in inputs)
+        alone = fixed and len(inputs) == 1
+        sums = len(marks) == len(inputs) and (alone or self._is_joint(inputs[0]))
+        if sums and self._random.random() < 0.7:
+            return Reader(fixed) if alone and self._random.random() < 0.3 else MarkedSum(fixed)
+        if alone and self._random.random() < 0.2:
+            return Reader(fixed)
+        kinds: list[Callable[[], Function]] = [
+            lambda: Relay(number),
+            lambda: Relay(number),
+            lambda: Marking(number, every_upstream=False),
+            lambda: Marking(number, every_upstream=True),
+            Windows,
+            Windows,
+            Medians,
+        ]
+        if any(spec.lessees_max for spec in self._specs.values()):
+            kinds.append(SequentialWindows)  # Not as the only one: a scenario without lessees shows nothing.
+        return self._random.choice(kinds)()
+
+    def _add(self, name: str, function: Function, inputs: list[str], parallelism: int) -> None:
+        outputs = {} if name == "sink" else {"out": Stage(name, SCHEMA)}
+        spec = FunctionSpec(name, function, parallelism, outputs)
+        if inputs and name != "sink" and function.sequential_because is None:
+            spec.lessees_max = self._random.randint(1, 5)
+            forwards, direct = self._random.choice((0.0, 0.3, 0.9)), self._random.choice((0.0, 0.5, 1.0))
+            spec.spreading = Arbitrary(self._random.randrange(2**32), forwards, direct)
+        self._specs[name] = spec
+        self._inputs[name] = inputs
+        for source in inputs:
+            self._specs[source].outputs["out"].edges.append(Edge(name, "in", self._routing(source, spec)))
+            if source in self._unread:
+                self._unread.remove(source)
+        self._unread.append(name)
+
+    def _routing(self, source: str, target: FunctionSpec) -> Routing:
+        if isinstance(target.function, Windows) and target.parallelism > 1:
+            return ByKey(("k",))
+        choices: list[Routing] = [Rebalance()]
+        if self._specs[source].parallelism == target.parallelism:
+            choices.append(Forward())
+        return self._random.choice(choices)

@@ -1,0 +1,42 @@
+"""The table of mailbox states: what is in it, what is not, and that the document shows this very table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stretto.actors.mailbox import BEGINNING, TRANSITIONS, Mailbox, Role, Trigger, diagram, moved
+from stretto.errors import InvariantError
+
+ARCHITECTURE = Path(__file__).parents[3] / "ARCHITECTURE.md"
+
+
+def test_a_lessor_goes_round_by_blocked_and_critical() -> None:
+    state = BEGINNING[Role.LESSOR]
+    seen = [state]
+    for trigger in (Trigger.DEPENDENCIES_DONE, Trigger.CONSOLIDATED, Trigger.COMPLETED):
+        state = moved(Role.LESSOR, state, trigger)
+        seen.append(state)
+    assert seen == [Mailbox.RUNNABLE, Mailbox.BLOCKED, Mailbox.CRITICAL, Mailbox.RUNNABLE]
+
+
+def test_a_lessee_runs_nothing_before_its_lease_and_is_never_critical() -> None:
+    assert BEGINNING[Role.LESSEE] is Mailbox.BLOCKED
+    reached = {after for (role, _, _), after in TRANSITIONS.items() if role is Role.LESSEE}
+    assert reached == {Mailbox.RUNNABLE, Mailbox.BLOCKED}
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("state", Mailbox)
+@pytest.mark.parametrize("trigger", Trigger)
+def test_every_other_move_is_a_fault(role: Role, state: Mailbox, trigger: Trigger) -> None:
+    if (role, state, trigger) in TRANSITIONS:
+        assert moved(role, state, trigger) is TRANSITIONS[role, state, trigger]
+    else:
+        with pytest.raises(InvariantError, match=role.value):
+            moved(role, state, trigger)
+
+
+def test_the_document_shows_this_table() -> None:
+    assert diagram() in ARCHITECTURE.read_text(), "put the output of stretto.actors.mailbox.diagram() into it"

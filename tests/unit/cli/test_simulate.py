@@ -1,0 +1,43 @@
+"""`stretto simulate`: figures, exit codes, and the command that replays a failing seed."""
+
+from __future__ import annotations
+
+import json
+
+from typer.testing import CliRunner
+
+from stretto.cli.program import program
+
+runner = CliRunner()
+
+
+def test_seeds_without_a_violation_are_counted() -> None:
+    result = runner.invoke(program, ["simulate", "barriers", "--seeds", "20", "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["seeds"] == 20
+    assert found["violations"] == {}
+    assert found["barriers"] > 0
+    assert found["messages"] > found["barriers"]
+    assert found["seeds_per_s"] > 0
+
+
+def test_a_mutation_is_caught_with_a_witness_and_a_way_to_see_it_again() -> None:
+    mutated = ["simulate", "barriers", "--seeds", "50", "--mutate", "forwards-uncounted"]
+    result = runner.invoke(program, [*mutated, "--json"])
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    seed = found["failed_seeds"][0]
+    assert found["violations"]
+    replay = f"stretto simulate barriers --seeds 1 --first {seed} --workers 8 --functions 8 --mutate forwards-uncounted"
+    assert replay in result.stderr
+    assert "lessor of" in result.stderr
+    again = runner.invoke(program, replay.split()[1:])
+    assert again.exit_code == 1
+
+
+def test_an_unknown_mutation_is_refused_with_those_there_are() -> None:
+    result = runner.invoke(program, ["simulate", "barriers", "--mutate", "nonsense"])
+    assert result.exit_code == 2
+    assert "there is no mutation 'nonsense'" in result.stderr
+    assert "no-dependency-payload" in result.stderr.replace("\n", "")
