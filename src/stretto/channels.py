@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stretto.actors.address import Address
-from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, Message, OutChannel, Payload
-from stretto.actors.critical import SyncProgram
-from stretto.actors.instance import Instance
+from stretto.actors.channel import CREDITS_PER_CHANNEL, GRANT_AT, InChannel, Message, OutChannel, Payload
+from stretto.actors.contexts import frontier, start_deadline_ns
+from stretto.actors.critical import SyncProgram, Watermark
+from stretto.actors.instance import Instance, Outcome
 from stretto.actors.wiring import extra_input, join_local
 from stretto.machine import Send
 from stretto.protocol import CriticalSent, Data, Failure, Frame, Grant, OpenChannel
@@ -71,7 +72,7 @@ class Channels:
         instance.extra_outs.append(channel)
         return channel
 
-    def send(self, channel: OutChannel, payload: Payload, arrived_ns: int) -> None:
+    def send(self, channel: OutChannel, payload: Payload, outcome: Outcome) -> None:
         """Send what a run gave: a batch perhaps to a lessee, a critical message with its SYNC program."""
         if isinstance(payload, pa.RecordBatch):
             sender = channel.instance
@@ -79,18 +80,33 @@ class Channels:
             sent_to = sender.metrics.sent_to
             sender.metrics.rows_out += rows
             sent_to[channel.receiver.function] = sent_to.get(channel.receiver.function, 0) + rows
+            arrived_ns, progress_us = outcome.arrived_ns, outcome.progress_us
+            deadline_ns = arrived_ns + channel.budget_ns
+            if channel.slide_us is not None and progress_us is not None:
+                progress_us, deadline_ns = _at_the_frontier(channel, arrived_ns, progress_us)
             if channel.spreading is not None:
                 channel = self._worker.leasing.prepare_send(channel)
-            self.emit(channel, payload, arrived_ns)
+            self.emit(channel, payload, arrived_ns, None, progress_us, deadline_ns)
             return
         if channel.index == 0:
             channel.instance.epoch += 1
         concerned = channel.instance.gate is not None or channel.extras is not None or channel.direct is not None
-        self.emit(channel, payload, arrived_ns, self._worker.leasing.program(channel) if concerned else None)
+        sync = self._worker.leasing.program(channel) if concerned else None
+        progress_us = payload.time_us if isinstance(payload, Watermark) else outcome.progress_us
+        # A watermark is itself what its window waits for.
+        self.emit(channel, payload, outcome.arrived_ns, sync, progress_us, outcome.arrived_ns + channel.budget_ns)
         if channel.extras is not None:
             self._worker.leasing.ask_again(channel)
 
-    def emit(self, channel: OutChannel, payload: Payload, arrived_ns: int, sync: SyncProgram | None = None) -> None:
+    def emit(
+        self,
+        channel: OutChannel,
+        payload: Payload,
+        arrived_ns: int,
+        sync: SyncProgram | None,
+        progress_us: int | None,
+        deadline_ns: int,
+    ) -> None:
         """Put a message on a channel, which costs a credit."""
         channel.seq += 1
         channel.credits -= 1
@@ -99,7 +115,7 @@ class Channels:
         receiving = channel.local
         if receiving is not None:
             receiving.received = channel.seq
-            self._put(receiving, Message(receiving, channel.seq, payload, arrived_ns, sync))
+            self._put(receiving, Message(receiving, channel.seq, payload, arrived_ns, sync, progress_us, deadline_ns))
             return
         assert channel.peer is not None
         if channel.seq == 1:
@@ -107,9 +123,9 @@ class Channels:
             self._worker.effects.append(Send(channel.peer, _opening(channel)))
         frame: Frame
         if isinstance(payload, pa.RecordBatch):
-            frame = Data(channel.number, channel.seq, arrived_ns, payload)
+            frame = Data(channel.number, channel.seq, arrived_ns, payload, progress_us, deadline_ns)
         else:
-            frame = CriticalSent(channel.number, channel.seq, arrived_ns, payload, sync)
+            frame = CriticalSent(channel.number, channel.seq, arrived_ns, payload, sync, progress_us, deadline_ns)
         self._worker.effects.append(Send(channel.peer, frame))
 
     def _put(self, channel: InChannel, message: Message) -> None:
@@ -132,13 +148,18 @@ class Channels:
 
     def give_back(self, channel: InChannel) -> None:
         """Return credits for a consumed message: at once on a local channel, by the half window on a remote one."""
+        receiver = channel.instance
+        channel.consumed += 1
         if channel.out is not None:
+            if channel.consumed >= GRANT_AT:
+                channel.consumed = 0
+                learn_reply(channel.out, receiver.cost_ns, receiver.path_ns)
             self._restore_credits(channel.out, 1)
             return
-        channel.consumed += 1
         if channel.consumed >= channel.grant_at:
             assert channel.peer is not None
-            self._worker.effects.append(Send(channel.peer, Grant(channel.number, channel.consumed)))
+            grant = Grant(channel.number, channel.consumed, receiver.cost_ns, receiver.path_ns)
+            self._worker.effects.append(Send(channel.peer, grant))
             channel.consumed = 0
 
     def _restore_credits(self, channel: OutChannel, amount: int) -> None:
@@ -150,20 +171,13 @@ class Channels:
             self._worker.offer(sender)
 
     def _on_data(self, sender: str, frame: Data, now_ns: int) -> None:
-        self._receive(sender, frame.number, frame.seq, frame.batch, frame.arrived_ns)
+        self._receive(sender, frame, frame.batch, None)
 
     def _on_critical(self, sender: str, frame: CriticalSent, now_ns: int) -> None:
-        self._receive(sender, frame.number, frame.seq, frame.critical, frame.arrived_ns, frame.sync)
+        self._receive(sender, frame, frame.critical, frame.sync)
 
-    def _receive(
-        self,
-        sender: str,
-        number: int,
-        seq: int,
-        payload: Payload,
-        arrived_ns: int,
-        sync: SyncProgram | None = None,
-    ) -> None:
+    def _receive(self, sender: str, frame: Data | CriticalSent, payload: Payload, sync: SyncProgram | None) -> None:
+        number, seq = frame.number, frame.seq
         channel = self._ins.get((sender, number))
         if channel is None:
             self._worker.stale += 1  # A dropped job's frames may still be under way; they have nowhere to go.
@@ -179,7 +193,8 @@ class Channels:
             )
             return
         channel.received = seq
-        self._put(channel, Message(channel, seq, payload, arrived_ns, sync))
+        message = Message(channel, seq, payload, frame.arrived_ns, sync, frame.progress_us, frame.deadline_ns)
+        self._put(channel, message)
 
     def _on_grant(self, sender: str, frame: Grant, now_ns: int) -> None:
         channel = self._outs.get(frame.number)
@@ -190,6 +205,7 @@ class Channels:
             fact = f"{frame.credits} credits from {sender} for channel {frame.number}, which are not its to give"
             self._worker.refuse(fact)
             return
+        learn_reply(channel, frame.cost_ns, frame.path_ns)
         self._restore_credits(channel, frame.credits)
 
     def _on_open_channel(self, sender: str, frame: OpenChannel, now_ns: int) -> None:
@@ -221,6 +237,27 @@ class Channels:
             return
         channel.peer, channel.number = sender, frame.number
         self._ins[sender, frame.number] = channel
+
+
+def _at_the_frontier(channel: OutChannel, arrived_ns: int, progress_us: int) -> tuple[int, int]:
+    """What a batch to a windowed function carries: how far the stream is when it counts, and when to begin with it."""
+    frontier_us = frontier(progress_us, channel.slide_us, channel.slide_above_us)
+    expected_ns = channel.instance.progress.arrival_ns(frontier_us) if frontier_us > progress_us else None
+    if expected_ns is None or expected_ns <= arrived_ns:
+        return progress_us, arrived_ns + channel.budget_ns
+    return frontier_us, expected_ns + channel.budget_ns
+
+
+def learn_reply(channel: OutChannel, cost_ns: float, path_ns: float) -> None:
+    """A reply context: what the receiver and the way below it cost. The sender's own way is the longest of all."""
+    sender, before = channel.instance, channel.cost_ns + channel.path_ns
+    channel.cost_ns, channel.path_ns = cost_ns, path_ns
+    channel.budget_ns = start_deadline_ns(0, channel.latency_ns, cost_ns, path_ns)
+    after = cost_ns + path_ns
+    if after >= sender.path_ns:
+        sender.path_ns = after
+    elif before >= sender.path_ns:
+        sender.path_ns = max((out.cost_ns + out.path_ns for out in sender.outs), default=0.0)
 
 
 def _comes_first(message: Message) -> bool:

@@ -451,7 +451,9 @@ class Leasing:
         lessee.used = True
         instance.metrics.messages_forwarded += 1
         channel.settle(message.seq)
-        self._worker.channels.emit(out, message.payload, message.arrived_ns)
+        self._worker.channels.emit(
+            out, message.payload, message.arrived_ns, None, message.progress_us, message.deadline_ns
+        )
         return True
 
     def _shed(self, instance: Instance, gate: LessorGate) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from stretto.actors.contexts import NEVER_NS
 from stretto.actors.critical import Critical, Last, SyncProgram
 from stretto.actors.metrics import FunctionMetrics
 
@@ -159,13 +160,18 @@ class CriticalSent(msgspec.Struct, frozen=True, tag="critical", array_like=True)
     arrived_ns: int
     critical: Critical
     sync: SyncProgram | None = None
+    progress_us: int | None = None
+    deadline_ns: int = NEVER_NS
 
 
 class Grant(msgspec.Struct, frozen=True, tag="grant", array_like=True):
-    """Credits given back on a channel, by the sender's number for it."""
+    """Credits given back on a channel, by the sender's number for it, with the reply context: what the receiver's
+    function and the longest way below it have cost of late, in nanoseconds."""
 
     number: int
     credits: int
+    cost_ns: float = 0.0
+    path_ns: float = 0.0
 
 
 # Between the instances of a dual-mode actor, and from actor to actor about them (dirigo.txt 4.1.2).
@@ -273,13 +279,23 @@ DualMode = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register |
 class Data:
     """A batch on a channel. Not a Struct: its header and its Arrow body are separate parts of one multipart message."""
 
-    __slots__ = ("arrived_ns", "batch", "number", "seq")
+    __slots__ = ("arrived_ns", "batch", "deadline_ns", "number", "progress_us", "seq")
 
-    def __init__(self, number: int, seq: int, arrived_ns: int, batch: pa.RecordBatch) -> None:
+    def __init__(
+        self,
+        number: int,
+        seq: int,
+        arrived_ns: int,
+        batch: pa.RecordBatch,
+        progress_us: int | None = None,
+        deadline_ns: int = NEVER_NS,
+    ) -> None:
         self.number = number
         self.seq = seq
         self.arrived_ns = arrived_ns
         self.batch = batch
+        self.progress_us = progress_us
+        self.deadline_ns = deadline_ns
 
 
 Control = (

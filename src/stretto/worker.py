@@ -18,9 +18,10 @@ from typing import Any
 
 from stretto.actors.address import Address
 from stretto.actors.channel import CREDITS_PER_CHANNEL, Message
+from stretto.actors.contexts import COST_WEIGHT, LAX_NS, start_deadline_ns
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import LesseeGate, LessorGate, Observer
-from stretto.actors.instance import Barrier, Errand, Instance, Outcome, Phase, Work
+from stretto.actors.instance import Barrier, Errand, Instance, NextRead, Outcome, Phase, Work
 from stretto.actors.metrics import FunctionMetrics
 from stretto.actors.wiring import wire, wire_lessee
 from stretto.channels import Channels
@@ -47,7 +48,8 @@ from stretto.protocol import (
     Stop,
     Stopped,
 )
-from stretto.scheduling.fifo import Fifo
+from stretto.scheduling.policies import Policy
+from stretto.scheduling.ready import ReadyQueue
 
 REPORT_EVERY_NS = 250_000_000
 
@@ -165,7 +167,13 @@ class LocalJob:
 class Worker:
     """The machine. `handle` is the only way in."""
 
-    def __init__(self, member: str, leasing: type[Leasing] = Leasing, observer: Observer | None = None) -> None:
+    def __init__(
+        self,
+        member: str,
+        leasing: type[Leasing] = Leasing,
+        observer: Observer | None = None,
+        policy: Policy | None = None,
+    ) -> None:
         self.member = member
         self._observer = observer
         self.leasing = leasing(self)
@@ -177,7 +185,7 @@ class Worker:
         self.stale = 0
         self.jobs: dict[str, LocalJob] = {}
         self._members: dict[str, Member] = {}
-        self._strategy = Fifo()
+        self._ready = ReadyQueue(policy)
         self._running: Instance | None = None
         self._alarms: list[tuple[int, int, Instance, Errand]] = []
         self._alarms_made = 0
@@ -236,7 +244,7 @@ class Worker:
     # Choosing what runs.
 
     def _dispatch(self) -> None:
-        while (instance := self._strategy.next_instance()) is not None:
+        while (instance := self._ready.next_instance(self.now_ns)) is not None:
             work = self._next_work(instance)
             if work is not None:
                 self._running = instance
@@ -259,7 +267,7 @@ class Worker:
             return
         has_work = bool(instance.mailbox) if instance.gate is None else self.leasing.has_work(instance)
         if (has_work or instance.poll_due) and (not instance.starved or instance.opening):
-            self._strategy.enqueue(instance)
+            self._ready.enqueue(instance)
 
     @property
     def running(self) -> Instance | None:
@@ -290,6 +298,11 @@ class Worker:
             return
         metrics = instance.metrics
         metrics.busy_ns += event.cost_ns
+        instance.cost_ns += COST_WEIGHT * (event.cost_ns - instance.cost_ns)
+        if self._ready.counts:
+            self._ready.policy.spent(instance, event.cost_ns, now_ns)
+        if instance.feeds_windows and outcome.progress_us is not None:
+            instance.progress.learn(outcome.progress_us, outcome.arrived_ns)
         self.mark(instance)
         if isinstance(work, Message):
             channel = work.channel
@@ -312,7 +325,7 @@ class Worker:
         elif outcome.rows_in:
             metrics.rows_in += outcome.rows_in
         for out, payload in outcome.sends:
-            self.channels.send(out, payload, outcome.arrived_ns)
+            self.channels.send(out, payload, outcome)
         if isinstance(work, Barrier):
             self.leasing.after_barrier(instance, work, outcome)
         elif work is Errand.SURRENDER:
@@ -327,9 +340,10 @@ class Worker:
         if work is Errand.OPEN:
             self._opened(instance)
         elif work is Errand.POLL:
+            instance.next_read = _next_read(instance, now_ns if outcome.next_ns is None else outcome.next_ns)
             if outcome.next_ns is None:
                 instance.poll_due = True
-            elif self._strategy.idle:
+            elif self._ready.idle:
                 self._set_alarm(outcome.next_ns, instance, Errand.POLL)
             else:
                 # There is other work: let rows gather, so that batches grow with the load.
@@ -531,7 +545,7 @@ class Worker:
             instance.dropped = True
             instance.mailbox.clear()
         self.channels.drop(instances)
-        self._strategy.forget(name)
+        self._ready.forget(name)
         self._alarms = [alarm for alarm in self._alarms if not alarm[2].dropped]
         heapq.heapify(self._alarms)
         self.effects.append(Close([instance for instance in instances if instance.phase is not Phase.FINISHED]))
@@ -587,3 +601,9 @@ class Worker:
                 ready = bool(waiting or instance.poll_due) and not instance.starved
                 if ready and not instance.queued and instance is not self._running:
                     raise InvariantError(f"{instance.address} has work and credits but is not up for running")
+
+
+def _next_read(source: Instance, due_ns: int) -> NextRead:
+    """Reading is as urgent as what will be read: it was due at a time, and has its whole way before it."""
+    latency_ns = source.outs[0].latency_ns if source.outs else LAX_NS
+    return NextRead(start_deadline_ns(due_ns, latency_ns, source.cost_ns, source.path_ns))

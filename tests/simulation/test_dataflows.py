@@ -18,6 +18,7 @@ from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, OutChannel, P
 from stretto.actors.context import Context
 from stretto.actors.critical import EndOfInput, SyncProgram
 from stretto.actors.function import Function
+from stretto.actors.instance import Outcome
 from stretto.api.app import App
 from stretto.api.changes import last_by_key
 from stretto.api.lowering import lowered
@@ -29,7 +30,7 @@ from stretto.channels import Channels
 from stretto.coordinator import JobStatus
 from stretto.errors import InvariantError
 from stretto.machine import Send
-from stretto.protocol import OpenChannel
+from stretto.protocol import CriticalSent, Data, OpenChannel
 from stretto.simulator.cluster import SimulatedCluster, SimulatedJob, Timing
 
 EVENTS = 20_000
@@ -190,19 +191,19 @@ def test_draining_an_endless_source_flushes_its_windows() -> None:
 class LosesOne(Channels):
     """Forgets the fourth message of every channel."""
 
-    def send(self, channel: OutChannel, payload: Payload, arrived_ns: int) -> None:
+    def send(self, channel: OutChannel, payload: Payload, outcome: Outcome) -> None:
         if channel.seq == 3 and isinstance(payload, pa.RecordBatch):
             return
-        super().send(channel, payload, arrived_ns)
+        super().send(channel, payload, outcome)
 
 
 class SendsTwice(Channels):
     """Repeats the fourth message of every channel."""
 
-    def send(self, channel: OutChannel, payload: Payload, arrived_ns: int) -> None:
+    def send(self, channel: OutChannel, payload: Payload, outcome: Outcome) -> None:
         repeats = 2 if channel.seq == 3 and isinstance(payload, pa.RecordBatch) else 1
         for _ in range(repeats):
-            super().send(channel, payload, arrived_ns)
+            super().send(channel, payload, outcome)
 
 
 class KeepsCredits(Channels):
@@ -228,11 +229,9 @@ class ForgetsToOpen(working.Worker):
 class EndsEarly(Channels):
     """Overtakes waiting rows with the end of the input."""
 
-    def _receive(
-        self, sender: str, number: int, seq: int, payload: Payload, arrived_ns: int, sync: SyncProgram | None = None
-    ) -> None:
-        super()._receive(sender, number, seq, payload, arrived_ns, sync)
-        channel = self._ins.get((sender, number))
+    def _receive(self, sender: str, frame: Data | CriticalSent, payload: Payload, sync: SyncProgram | None) -> None:
+        super()._receive(sender, frame, payload, sync)
+        channel = self._ins.get((sender, frame.number))
         if channel is not None and isinstance(payload, EndOfInput):
             channel.instance.mailbox.rotate(1)
 

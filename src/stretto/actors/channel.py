@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from stretto.actors.address import Address
+from stretto.actors.contexts import LAX_NS, NEVER_NS
 from stretto.actors.critical import Critical, SyncProgram
 from stretto.actors.function import EVENT_TIME_MIN_US
 
@@ -43,6 +44,8 @@ class Message(msgspec.Struct, gc=False):
     payload: Any
     arrived_ns: int
     sync: SyncProgram | None = None
+    progress_us: int | None = None
+    deadline_ns: int = NEVER_NS
 
 
 class InChannel:
@@ -103,9 +106,15 @@ class OutChannel:
 
     `index` is its place among the outs of its instance; an extra channel has that of the channel it stands in for.
     `synced` is how far a barrier has told of it. `extras` are the channels to lessees of the receiver by member, and
-    `direct` those of them that may be used now. While it `waits` to hear of lessees, its instance does not run."""
+    `direct` those of them that may be used now. While it `waits` to hear of lessees, its instance does not run.
+
+    For deadlines: `latency_ns` is what the job allows, `slide_us` how often the receiver puts out and `slide_above_us`
+    how often the sender does; `cost_ns` and `path_ns` are the reply context, what the receiver and the longest way
+    below it have cost of late. `budget_ns` is the latency less both: how long after its arrival a message may begin."""
 
     __slots__ = (
+        "budget_ns",
+        "cost_ns",
         "credits",
         "direct",
         "extra",
@@ -113,13 +122,17 @@ class OutChannel:
         "index",
         "input",
         "instance",
+        "latency_ns",
         "local",
         "number",
+        "path_ns",
         "peer",
         "receiver",
         "schema",
         "sender",
         "seq",
+        "slide_above_us",
+        "slide_us",
         "spreading",
         "synced",
         "waits",
@@ -145,6 +158,12 @@ class OutChannel:
         self.direct: list[OutChannel] | None = None
         self.spreading: Spreading | None = None
         self.waits = False
+        self.latency_ns = LAX_NS
+        self.slide_us: int | None = None
+        self.slide_above_us: int | None = None
+        self.cost_ns = 0.0
+        self.path_ns = 0.0
+        self.budget_ns = LAX_NS
 
     @property
     def unsettled(self) -> int:

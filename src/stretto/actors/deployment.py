@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from stretto.actors.contexts import LAX_NS
 from stretto.actors.function import Function
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class FunctionSpec:
     lessees_max: int = 0
     """How many lessees each of its actors may have; PARALLELISM_RANGE, less the lessor."""
     spreading: Spreading | None = None
+    slide_us: int | None = None
+    """How often a windowed function puts out, in event time; None for one that does so at once."""
     sequential_because: str | None = None
 
 
@@ -106,6 +109,8 @@ class Deployment:
 
     job: str
     functions: dict[str, FunctionSpec]
+    latency_ns: int = LAX_NS
+    """The objective for latency, or what a job without one gets."""
 
     @property
     def spreads(self) -> bool:

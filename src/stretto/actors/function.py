@@ -39,6 +39,9 @@ class Function:
     shares_state: bool = False
     """Whether `ctx.consolidated` is used: the state as of the last barrier then goes to all instances after it."""
 
+    progress_us: int | None = None
+    """For sources: how far the stream has come; None where it has no time."""
+
     @property
     def order_matters(self) -> bool:
         """Whether the answer may depend on the order of batches between two critical messages.

@@ -17,6 +17,7 @@ import pyarrow as pa
 from stretto.actors.address import Address
 from stretto.actors.channel import InChannel, Message, OutChannel, Payload
 from stretto.actors.context import Clock, Context
+from stretto.actors.contexts import ProgressMap
 from stretto.actors.critical import END_OF_INPUT, EndOfInput, UserCritical, Watermark
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
@@ -68,17 +69,28 @@ class Adoption:
 Work = Message | Errand | Barrier | Adoption
 
 
+class NextRead:
+    """What a source would read next, as urgent as the message that it would become."""
+
+    __slots__ = ("deadline_ns",)
+
+    def __init__(self, deadline_ns: int) -> None:
+        self.deadline_ns = deadline_ns
+
+
 class Outcome:
     """What one run gave: payloads per channel in order, and what the worker must know to go on.
 
     A source says in `next_ns` when its next row is due, and in `gather_until_ns` how long it may wait for more.
-    `states` is what a lessee surrendered, or what a lessor shares."""
+    `states` is what a lessee surrendered, or what a lessor shares. `progress_us` is how far the stream has come with
+    what was sent, None where nobody can tell."""
 
-    __slots__ = ("arrived_ns", "finished", "gather_until_ns", "next_ns", "rows_in", "sends", "states")
+    __slots__ = ("arrived_ns", "finished", "gather_until_ns", "next_ns", "progress_us", "rows_in", "sends", "states")
 
     def __init__(self, arrived_ns: int) -> None:
         self.sends: Sends = []
         self.arrived_ns = arrived_ns
+        self.progress_us: int | None = None
         self.rows_in = 0
         self.finished = False
         self.next_ns: int | None = None
@@ -108,6 +120,12 @@ class Instance:
         self.epoch = 0
         self.starved = 0
         self.queued = False
+        self.entry = 0
+        self.cost_ns = 0.0
+        self.path_ns = 0.0
+        self.progress = ProgressMap()
+        self.feeds_windows = False
+        self.next_read: NextRead | None = None
         self.poll_due = False
         self.timers_alarm_ns: int | None = None
         self.draining = False
@@ -130,6 +148,7 @@ class Instance:
         ctx.now_ns = now_ns
         if isinstance(work, Message):
             outcome = Outcome(work.arrived_ns)
+            outcome.progress_us = work.progress_us
             payload = work.payload
             if isinstance(payload, pa.RecordBatch):
                 ctx.input = work.channel.input
@@ -209,6 +228,7 @@ class Instance:
 
     def _apply_barrier(self, barrier: Barrier) -> Outcome:
         outcome = Outcome(max(message.arrived_ns for message in barrier.messages))
+        outcome.progress_us = max((m.progress_us for m in barrier.messages if m.progress_us is not None), default=None)
         for part in barrier.parts:
             self._consolidate(part)
         first = barrier.messages[0]
@@ -266,6 +286,7 @@ class Instance:
     def _poll(self, now_ns: int) -> Outcome:
         reading: Reading = Reading(None, now_ns, done=True) if self.draining else self.function.read(now_ns)
         outcome = Outcome(reading.arrived_ns)
+        outcome.progress_us = self.function.progress_us
         if reading.batch is not None and reading.batch.num_rows:
             outcome.rows_in = reading.batch.num_rows
             self.outputs["out"].emit(reading.batch, outcome.sends)

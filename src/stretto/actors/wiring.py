@@ -97,6 +97,10 @@ class _Wirer:
         target_spec = self._deployment.functions[edge.target]
         channel.spreading = target_spec.spreading if target_spec.lessees_max else None
         channel.index = len(instance.outs)
+        channel.latency_ns = self._deployment.latency_ns
+        channel.slide_us, channel.slide_above_us = target_spec.slide_us, instance.spec.slide_us
+        channel.budget_ns = channel.latency_ns
+        instance.feeds_windows = instance.feeds_windows or channel.slide_us is not None
         if member == self._member:
             join_local(channel, self._receiver(instance, receiver, edge.input))
         self._wiring.outs[channel.number] = channel

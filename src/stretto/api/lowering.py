@@ -11,6 +11,7 @@ from math import gcd
 
 import pyarrow as pa
 
+from stretto.actors.contexts import LAX_NS
 from stretto.actors.deployment import (
     ByKey,
     Deployment,
@@ -66,7 +67,9 @@ class _Lowering:
         for node in self._plan.nodes.values():
             self._lower(node)
         self._spread()
-        return Deployment(job, self._functions)
+        latency_ms = self._plan.slo.latency_ms
+        latency_ns = LAX_NS if latency_ms is None else int(latency_ms * 1e6)
+        return Deployment(job, self._functions, latency_ns)
 
     def _spread(self) -> None:
         """Say of each function whether it may have lessees, and give them to those that are to have some."""
@@ -166,6 +169,7 @@ class _Lowering:
         self, node: nodes.Node, function: Function, partitions: int, keys: list[tuple[str, ...] | None]
     ) -> None:
         spec = self._add_spec(node, function, partitions)
+        spec.slide_us = _slide_us(node)
         self._open_output(spec, node)
         names = ["in"] if len(node.inputs) == 1 else ["left", "right"]
         for name, input_name, key in zip(node.inputs, names, keys, strict=True):
@@ -215,6 +219,14 @@ class _Lowering:
             else:
                 routing = Rebalance()
             stage.edges.append(Edge(target.name, input_name, routing))
+
+
+def _slide_us(node: nodes.Node) -> int | None:
+    """How often a node puts out in event time, if it does so on a grid."""
+    window = getattr(node, "window", None)
+    if isinstance(node, nodes.WindowAggregateNode | nodes.TopNode) and isinstance(window, Tumbling | Hopping):
+        return window.slide_us
+    return None
 
 
 def _edges(spec: FunctionSpec) -> list[Edge]:

@@ -44,6 +44,7 @@ class SourceFunction(Function):
         self.schema = schema
         self._reader: SourceReader | None = None
         self._watermark_us = EVENT_TIME_MIN_US
+        self.progress_us: int | None = None
         self._last_step: int | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SourceFunction:
@@ -89,12 +90,15 @@ class SourceFunction(Function):
         if self.stamp is not None and self.time.column == self.stamp:
             # Rows are stamped with the time of their read, so nothing before this moment can follow.
             self._advance(now_ns // 1000)
+            self.progress_us = now_ns // 1000
         elif reading.watermark_us is not None:
             self._advance(reading.watermark_us)
+            self.progress_us = reading.watermark_us
         elif reading.batch is not None and reading.batch.num_rows:
             latest = pc.max(reading.batch.column(self.time.column)).cast(pa.timestamp("us", tz="UTC")).value
             if latest is not None:
                 self._advance(latest - self.delay_us)
+                self.progress_us = latest
 
     def _advance(self, watermark_us: int) -> None:
         self._watermark_us = max(self._watermark_us, watermark_us)

@@ -42,6 +42,7 @@ from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.transport import Transport
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.runtime.worker_process import WorkerSettings, membership
+from stretto.scheduling.policies import policy_named
 from stretto.worker import Worker
 
 if TYPE_CHECKING:
@@ -59,8 +60,12 @@ DRIVER_MEMBER = "driver~1"
 class Cluster:
     """Workers in Spark tasks that run many apps. A context manager: `with Cluster.on_spark(spark, workers=2) as c:`."""
 
-    def __init__(self, spark: SparkSession, workers: int, code_dir: str | None, start_timeout_s: float) -> None:
+    def __init__(
+        self, spark: SparkSession, workers: int, code_dir: str | None, start_timeout_s: float, policy: str = "llf"
+    ) -> None:
+        policy_named(policy)  # A mistake in the name is told here, and not by each worker.
         check_slots(spark, workers)
+        self._policy = policy
         use_own_python(spark)
         self.spark = spark
         self.id = secrets.token_hex(4)
@@ -92,14 +97,16 @@ class Cluster:
         spark: SparkSession,
         workers: int = 2,
         *,
+        policy: str = "llf",
         code_dir: str | None = None,
         start_timeout: float = START_TIMEOUT_S,
     ) -> Cluster:
         """Start `workers` workers, each a long-running task in a Spark job of its own.
 
-        `code_dir` is where apps' code is put for the workers to read; the default, a private temporary directory, does
-        when the workers are on the driver's machine."""
-        return Cluster(spark, workers, code_dir, start_timeout)
+        `policy` says which message runs first: llf (least laxity first), edf, sjf, fifo, fair, or a `module:Class` of
+        your own (see `stretto.scheduling.Policy`). `code_dir` is where apps' code is put for the workers to read; the
+        default, a private temporary directory, does when the workers are on the driver's machine."""
+        return Cluster(spark, workers, code_dir, start_timeout, policy)
 
     def __enter__(self) -> Cluster:
         return self
@@ -150,6 +157,7 @@ class Cluster:
             self._coordinator.keys.public,
             str(self._code.directory),
             on_driver,
+            self._policy,
         )
 
     def _make_driver_loop(self) -> WorkerLoop:
@@ -159,7 +167,7 @@ class Cluster:
         transport = Transport(self.id, settings.member, settings.keys, host)
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
         transport.send(COORDINATOR, Join(membership(settings, transport, host)))
-        machine = Worker(settings.member)
+        machine = Worker(settings.member, policy=policy_named(settings.policy))
         return WorkerLoop(machine, transport, lambda job, digest: self._deployments[job], self._on_sink_opened)
 
     def _run_driver_worker(self) -> None:

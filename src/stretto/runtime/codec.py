@@ -35,8 +35,10 @@ COPY_BELOW_BYTES = 65_536
 _CONTROL, _CHANNEL, _DATA = b"c", b"h", b"d"
 _CONTROL_BYTE, _CHANNEL_BYTE, _DATA_BYTE = b"chd"
 
-_DATA_HEADER = struct.Struct("<c7xqqq")
-"""Kind, number of the channel, sequence number, time of arrival: 32 bytes, so that a body stays aligned."""
+_DATA_HEADER = struct.Struct("<c7xqqqqq")
+"""Kind, number of the channel, sequence number, time of arrival, progress, deadline: 48 bytes, so that a body stays
+aligned."""
+_NO_PROGRESS = -(2**63)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_control = msgspec.msgpack.Decoder(Control | OpenChannel).decode
@@ -48,7 +50,8 @@ def encode(frame: Frame) -> list[Any]:
     if type(frame) is Data:
         body = frame.batch.serialize()
         _check_length("a batch", body.size)
-        header = _DATA_HEADER.pack(_DATA, frame.number, frame.seq, frame.arrived_ns)
+        progress_us = _NO_PROGRESS if frame.progress_us is None else frame.progress_us
+        header = _DATA_HEADER.pack(_DATA, frame.number, frame.seq, frame.arrived_ns, progress_us, frame.deadline_ns)
         return [header, body] if body.size >= COPY_BELOW_BYTES else [b"".join((header, body))]
     kind = _CHANNEL if type(frame) in (CriticalSent, Grant) else _CONTROL
     try:
@@ -96,11 +99,13 @@ class Decoder:
         first = parts[0]
         kind = first[0]
         if kind == _DATA_BYTE:
-            _, number, seq, arrived_ns = _DATA_HEADER.unpack_from(first)
+            _, number, seq, arrived_ns, progress_us, deadline_ns = _DATA_HEADER.unpack_from(first)
             batch = pa.ipc.read_record_batch(_aligned(_body(parts)), self._schemas[sender, number])
             # Whether the buffers are long enough, in constant time; reading past them would end the process.
             batch.validate()
-            return Data(number, seq, arrived_ns, batch)
+            return Data(
+                number, seq, arrived_ns, batch, None if progress_us == _NO_PROGRESS else progress_us, deadline_ns
+            )
         (content,) = parts
         if kind == _CHANNEL_BYTE:
             return _decode_channel(content[1:])

@@ -19,6 +19,7 @@ from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import PULSE, Transport, dealer, routing_id
 from stretto.runtime.worker_loop import WorkerLoop
+from stretto.scheduling.policies import policy_named
 from stretto.worker import Worker
 
 log = logging.getLogger("stretto.worker")
@@ -38,6 +39,7 @@ class WorkerSettings:
     coordinator_key: str
     code_directory: str
     on_driver: bool = False
+    policy: str = "llf"
 
 
 def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[str]:
@@ -63,7 +65,7 @@ def run_worker(settings: WorkerSettings) -> str:
     try:
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
         loop = WorkerLoop(
-            Worker(settings.member),
+            Worker(settings.member, policy=policy_named(settings.policy)),
             transport,
             lambda job, digest: code_store.load(settings.code_directory, digest),
         )

@@ -1,12 +1,13 @@
 """Scheduling: which message runs next, and where. Pure.
 
-A strategy sees every instance that has work and may run, and picks. It must never know what a message means, the
-network or the clock beyond the times it is told.
+A policy says how urgent a message is, and a spreading strategy which instance of an actor gets it. They must never know
+what a message means, the network or the clock beyond the times they are told.
 
-Read next: `fifo.py`, the strategy that every other is measured against; `spreading.py`, who gets a message of an actor
-that is in several places.
+Read next: `policies.py`, how urgent; `ready.py`, the queue that asks; `spreading.py`, who gets a message of an actor
+that is in several places; `laxity_queue.py`, who would be late.
 """
 
+from stretto.scheduling.policies import Policy
 from stretto.scheduling.spreading import DirectSend, Near, RejectSend
 
-__all__ = ["DirectSend", "Near", "RejectSend"]
+__all__ = ["DirectSend", "Near", "Policy", "RejectSend"]

@@ -35,6 +35,7 @@ from stretto.protocol import (
     SyncRequest,
     Unsync,
 )
+from stretto.scheduling.policies import LLF, Policy
 from stretto.simulator.history import History
 from stretto.worker import Worker
 
@@ -95,6 +96,7 @@ class SimulatedCluster:
         history: History | None = None,
         leasing: type[Leasing] = Leasing,
         costs: Costs | None = None,
+        policy: Callable[[], Policy] = LLF,
     ) -> None:
         self._random = random.Random(seed)
         self._timing = timing or Timing()
@@ -102,6 +104,7 @@ class SimulatedCluster:
         self._history = history
         self._leasing = leasing
         self._costs = costs
+        self._policy = policy
         self._steps_max = steps_max
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._scheduled = 0
@@ -171,7 +174,7 @@ class SimulatedCluster:
 
     def _add(self, name: str) -> None:
         observer = _Recorder(self, name, self._history) if self._history is not None else None
-        self.workers[name] = Worker(name, self._leasing, observer)
+        self.workers[name] = Worker(name, self._leasing, observer, self._policy())
         self._coordinate(coordination.WorkerExpected(name, name))
 
     # Time and the network.

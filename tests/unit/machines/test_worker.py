@@ -166,7 +166,7 @@ def test_a_sender_without_credits_waits_until_they_come_back() -> None:
 def test_credits_go_back_to_a_remote_sender_by_the_half_window() -> None:
     bench = Bench()
     grants = [grant for seq in range(1, CREDITS_PER_CHANNEL + 1) for grant in sent(bench.data(seq, 1), Grant)]
-    assert grants == [Grant(7, CREDITS_PER_CHANNEL // 2)] * 2
+    assert [(grant.number, grant.credits) for grant in grants] == [(7, CREDITS_PER_CHANNEL // 2)] * 2
 
 
 def test_the_least_watermark_of_all_channels_counts() -> None:

@@ -56,7 +56,7 @@ from stretto.protocol import (
 from stretto.runtime import codec
 from stretto.runtime.codec import COPY_BELOW_BYTES, Decoder, encode
 
-HEADER_BYTES = 32
+HEADER_BYTES = 48
 SCHEMA = pa.schema(
     [("i", pa.int64()), ("s", pa.string()), ("t", pa.timestamp("us", tz="UTC")), ("l", pa.list_(pa.float64()))]
 )
@@ -116,7 +116,7 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Report: st.builds(Report, texts, functions, counts),
     Leave: st.builds(Leave),
     Left: st.builds(Left),
-    CriticalSent: st.builds(CriticalSent, ints, ints, ints, critical, programs),
+    CriticalSent: st.builds(CriticalSent, ints, ints, ints, critical, programs, st.none() | ints, ints),
     Lease: st.builds(Lease, texts, texts, counts, ints, counts, states),
     SyncRequest: st.builds(SyncRequest, texts, texts, counts, counts, payloads),
     SyncAck: st.builds(SyncAck, texts, texts, counts, counts),
@@ -127,7 +127,7 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Unsync: st.builds(Unsync, texts, texts, counts, counts, ints, counts, st.booleans(), states),
     Register: st.builds(Register, texts, texts, counts, texts, counts, counts, counts, st.booleans()),
     Registered: st.builds(Registered, texts, texts, counts, counts, counts, names),
-    Grant: st.builds(Grant, ints, ints),
+    Grant: st.builds(Grant, ints, ints, floats, floats),
 }
 
 
@@ -165,16 +165,17 @@ def test_control_and_channel_frames_survive_the_wire(kind: type, data: st.DataOb
     assert found == frame
 
 
-@given(st.lists(rows, max_size=5), ints, ints, ints)
+@given(st.lists(rows, max_size=5), ints, ints, ints, st.none() | st.integers(-(2**62), 2**62), ints)
 def test_batches_survive_the_wire_without_their_schema(
-    found: list[dict[str, Any]], number: int, seq: int, arrived_ns: int
+    found: list[dict[str, Any]], number: int, seq: int, arrived_ns: int, progress_us: int | None, deadline_ns: int
 ) -> None:
     batch = batch_of(found)
     decoder = opened(number)
-    parts = wire(encode(Data(number, seq, arrived_ns, batch)))
+    parts = wire(encode(Data(number, seq, arrived_ns, batch, progress_us, deadline_ns)))
     decoded = decoder.decode("w1~1", parts)
     assert type(decoded) is Data
     assert (decoded.number, decoded.seq, decoded.arrived_ns) == (number, seq, arrived_ns)
+    assert (decoded.progress_us, decoded.deadline_ns) == (progress_us, deadline_ns)
     assert decoded.batch.equals(batch)
     assert decoded.batch.schema == SCHEMA
     assert SCHEMA.serialize().to_pybytes() not in b"".join(parts), "the schema went ahead"

@@ -1,0 +1,125 @@
+"""Deadlines in virtual time: an urgent job beside bulk work on the same workers, under each policy.
+
+Both jobs have the same work per message. The bulk one sends more than the workers can do, so its messages queue; what
+that does to the urgent one is the policy's doing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stretto.actors.context import Context
+from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Stage
+from stretto.actors.function import Function
+from stretto.actors.instance import Instance
+from stretto.actors.metrics import LatencySketch, merged
+from stretto.actors.source import Reading
+from stretto.scheduling.policies import EDF, FIFO, LLF, SJF, FairShare, Policy
+from stretto.simulator.cluster import SimulatedCluster, Timing
+
+SCHEMA = pa.schema([("n", pa.int64())])
+MS = 1_000_000
+COST_NS = 1 * MS
+TIMING = Timing(delay_ns=(20_000, 60_000), receive_ns=5_000)
+
+
+class Beat(Function):
+    """A source of single rows at a fixed pace."""
+
+    batch_delay_ns = 0
+
+    def __init__(self, gap_ns: int, count: int) -> None:
+        self._gap_ns = gap_ns
+        self._count = count
+
+    def open(self, ctx: Context) -> None:
+        self._read = 0
+        self._start_ns = ctx.now_ns
+
+    def read(self, now_ns: int) -> Reading:
+        if self._read == self._count:
+            return Reading(None, now_ns, done=True)
+        due_ns = self._start_ns + self._read * self._gap_ns
+        if now_ns < due_ns:
+            return Reading(None, now_ns, next_ns=due_ns)
+        self._read += 1
+        batch = pa.RecordBatch.from_arrays([pa.array([self._read])], schema=SCHEMA)
+        return Reading(batch, due_ns, next_ns=due_ns + self._gap_ns)
+
+    def due_watermark(self) -> int | None:
+        return None
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        raise NotImplementedError
+
+
+class Pass(Function):
+    """Sends on what it gets."""
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.send(batch)
+
+
+class End(Function):
+    """Takes it."""
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        pass
+
+
+def job(name: str, gap_ns: int, count: int, latency_ns: int) -> Deployment:
+    specs = [
+        FunctionSpec("source", Beat(gap_ns, count), 1, {"out": Stage("source", SCHEMA)}),
+        FunctionSpec("one", Pass(), 1, {"out": Stage("one", SCHEMA)}),
+        FunctionSpec("two", Pass(), 1, {"out": Stage("two", SCHEMA)}),
+        FunctionSpec("end", End(), 1),
+    ]
+    for above, below in itertools.pairwise(specs):
+        above.outputs["out"].edges.append(Edge(below.name, "in", Rebalance()))
+    return Deployment(name, {spec.name: spec for spec in specs}, latency_ns)
+
+
+def costs(chance: random.Random, instance: Instance, work: Any) -> int:
+    return COST_NS if instance.address.function in ("one", "two") else 20_000
+
+
+def p99_ms(policy: type[Policy], seed: int = 1) -> dict[str, float]:
+    """The p99 latency of an urgent job, and of a bulk job that alone has half as much again as one worker can do."""
+    cluster = SimulatedCluster(1, seed, TIMING, costs=costs, policy=policy)
+    cluster.submit(job("urgent", 20 * MS, 60, latency_ns=30 * MS))
+    cluster.submit(job("bulk", 1_333_333, 900, latency_ns=10_000 * MS))
+    cluster.run()
+    found = {}
+    for name in ("urgent", "bulk"):
+        total = merged(list(cluster.coordinator.jobs[name].metrics["end"].values()))
+        sketch = LatencySketch()
+        assert total.latency is not None
+        sketch.merge(total.latency)
+        quantile = sketch.quantile(0.99)
+        assert quantile is not None
+        found[name] = quantile
+    return found
+
+
+@pytest.fixture(scope="module")
+def under_fifo() -> dict[str, float]:
+    return p99_ms(FIFO)
+
+
+@pytest.mark.parametrize("policy", [LLF, EDF])
+def test_an_urgent_job_keeps_its_latency_beside_bulk_work(policy: type[Policy], under_fifo: dict[str, float]) -> None:
+    found = p99_ms(policy)
+    assert found["urgent"] < 30
+    assert found["urgent"] < under_fifo["urgent"] / 2
+    assert found["bulk"] < 1.05 * under_fifo["bulk"]
+
+
+@pytest.mark.parametrize("policy", [FIFO, LLF, EDF, SJF, FairShare])
+def test_every_policy_runs_everything(policy: type[Policy]) -> None:
+    found = p99_ms(policy)
+    assert set(found) == {"urgent", "bulk"}

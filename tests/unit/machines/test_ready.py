@@ -1,0 +1,160 @@
+"""The queue of two levels and the policies: who runs first, for how long, and that nobody waits for ever."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stretto.actors.address import Address
+from stretto.actors.channel import Message
+from stretto.actors.instance import Errand, NextRead
+from stretto.errors import UserError
+from stretto.scheduling.policies import EDF, FIFO, LLF, SJF, FairShare, Policy, policy_named
+from stretto.scheduling.ready import QUANTUM_NS, STARVED_AFTER_NS, ReadyQueue
+
+MS = 1_000_000
+
+
+class Some(SimpleNamespace):
+    """Like an instance, equal to itself alone."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+def instance(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job") -> Any:
+    """As much of an instance as the queue looks at: messages with these deadlines."""
+    messages = deque(Message(None, 0, None, 0, None, None, at) for at in deadlines)  # type: ignore[arg-type]
+    return Some(
+        address=Address(job, name, 0),
+        mailbox=messages,
+        cost_ns=cost_ns,
+        poll_due=False,
+        next_read=None,
+        queued=False,
+        dropped=False,
+        starved=0,
+        opening=False,
+        entry=0,
+    )
+
+
+def run(queue: ReadyQueue, *instances: Any, now_ns: int = 0, step_ns: int = 0) -> list[str]:
+    """Run everything; each message takes `step_ns`. The names in the order they ran."""
+    for one in instances:
+        queue.enqueue(one)
+    order = []
+    while (chosen := queue.next_instance(now_ns)) is not None:
+        chosen.mailbox.popleft()
+        order.append(chosen.address.function)
+        now_ns += step_ns
+        queue.policy.spent(chosen, step_ns, now_ns)
+        queue._now_ns = now_ns
+        if chosen.mailbox:
+            queue.enqueue(chosen)
+    return order
+
+
+def test_the_least_deadline_runs_first_under_llf() -> None:
+    queue = ReadyQueue(LLF(), quantum_ns=0)
+    assert run(queue, instance("a", 30, 31), instance("b", 10, 40), instance("c", 20)) == ["b", "c", "a", "a", "b"]
+
+
+def test_edf_adds_what_the_function_itself_costs() -> None:
+    late_but_long, soon_but_short = instance("long", 10, cost_ns=50), instance("short", 20, cost_ns=1)
+    assert run(ReadyQueue(LLF(), 0), late_but_long, soon_but_short) == ["long", "short"]
+    late_but_long, soon_but_short = instance("long", 10, cost_ns=50), instance("short", 20, cost_ns=1)
+    assert run(ReadyQueue(EDF(), 0), late_but_long, soon_but_short) == ["short", "long"]
+
+
+def test_sjf_goes_by_cost_and_fifo_takes_turns() -> None:
+    assert run(ReadyQueue(SJF(), 0), instance("dear", 1, 1, cost_ns=9), instance("cheap", 9, 9, cost_ns=1)) == [
+        *["cheap"] * 2,
+        *["dear"] * 2,
+    ]
+    assert run(ReadyQueue(FIFO(), 0), instance("a", 9, 9), instance("b", 1, 1)) == ["a", "b", "a", "b"]
+
+
+def test_who_runs_keeps_the_worker_for_a_quantum() -> None:
+    first, second = instance("a", *[10] * 4), instance("b", *[5] * 2)
+    queue = ReadyQueue(LLF(), quantum_ns=QUANTUM_NS)
+    queue.enqueue(first)
+    assert queue.next_instance(0) is first
+    queue.enqueue(first)
+    queue.enqueue(second)  # More urgent, and it must wait for the end of the quantum.
+    assert queue.next_instance(QUANTUM_NS // 2) is first
+    queue._now_ns = QUANTUM_NS
+    queue.enqueue(first)
+    assert queue.next_instance(QUANTUM_NS) is second
+
+
+def test_what_others_wait_for_comes_before_all_messages() -> None:
+    opening = instance("opening")
+    opening.mailbox.append(Errand.OPEN)
+    assert run(ReadyQueue(LLF(), 0), instance("urgent", -5), opening) == ["opening", "urgent"]
+
+
+def test_a_source_is_as_urgent_as_what_it_would_read() -> None:
+    source = instance("source")
+    source.poll_due, source.next_read = True, NextRead(15)
+    queue = ReadyQueue(LLF(), 0)
+    for one in (instance("later", 20), source, instance("sooner", 10)):
+        queue.enqueue(one)
+    assert [queue.next_instance(0).address.function for _ in range(3)] == ["sooner", "source", "later"]  # type: ignore[union-attr]
+
+
+class Unfair(Policy):
+    """Never lets one of them run."""
+
+    def urgency(self, instance: Any, what: Any) -> float:
+        return 1.0 if instance.address.function == "loser" else 0.0
+
+
+def test_nobody_waits_for_longer_than_the_bound() -> None:
+    queue = ReadyQueue(Unfair(), quantum_ns=0)
+    order = run(queue, instance("loser", 0), instance("winner", *[0] * 200), step_ns=50 * MS)
+    waited_ns = order.index("loser") * 50 * MS
+    assert STARVED_AFTER_NS <= waited_ns <= STARVED_AFTER_NS + 50 * MS
+
+
+def test_an_instance_without_credits_or_of_a_dropped_job_is_passed_over() -> None:
+    starved, dropped, good = instance("starved", 1), instance("dropped", 2, job="gone"), instance("good", 3)
+    queue = ReadyQueue(LLF(), 0)
+    for one in (starved, dropped, good):
+        queue.enqueue(one)
+    starved.starved = 1
+    queue.forget("gone")
+    assert queue.next_instance(0) is good
+    assert not starved.queued
+    assert queue.next_instance(0) is None
+    assert queue.idle
+
+
+@pytest.mark.parametrize("shares", [{"a": 20, "b": 40, "c": 40}, {"a": 1, "b": 1, "c": 2}])
+def test_shares_hold_while_all_compete(shares: dict[str, float]) -> None:
+    jobs = [instance(job, *[0] * 4_000, job=job) for job in shares]
+    contested = run(ReadyQueue(FairShare(shares), quantum_ns=0), *jobs, step_ns=MS)[:2_000]
+    for job, share in shares.items():
+        assert abs(contested.count(job) / len(contested) - share / sum(shares.values())) < 0.03
+
+
+def test_an_idle_share_is_lent_and_not_claimed_back() -> None:
+    queue = ReadyQueue(FairShare({"small": 20, "large": 80}), quantum_ns=0)
+    assert run(queue, instance("small", *[0] * 1_000, job="small"), step_ns=MS) == ["small"] * 1_000
+    both = [instance(job, *[0] * 1_000, job=job) for job in ("small", "large")]
+    contested = run(queue, *both, step_ns=MS)[:1_000]
+    assert 0.77 < contested.count("large") / 1_000 < 0.83
+
+
+def test_policies_by_name_and_by_module() -> None:
+    assert isinstance(policy_named("edf"), EDF)
+    assert isinstance(policy_named("stretto.scheduling.policies:SJF"), SJF)
+    for wrong, fact in (
+        ("nonsense", "no policy"),
+        ("nowhere:Policy", "cannot be imported"),
+        ("json:loads", "not a policy"),
+    ):
+        with pytest.raises(UserError, match=fact):
+            policy_named(wrong)
