@@ -143,7 +143,7 @@ class Leasing:
                 work = mailbox[place]
                 del mailbox[place]
                 return work
-            self._block_lessee_if_done(instance, gate)
+            self._block_lessee_if_done(gate)
         if gate.surrendering:
             gate.surrendering = False
             return Errand.SURRENDER
@@ -181,7 +181,7 @@ class Leasing:
         gate.owed = {}
         if gate.members:
             return None
-        self._acknowledge(instance, gate)
+        self._acknowledge(gate)
         gate.move(Trigger.CONSOLIDATED)
         gate.ran = True
         return Barrier(messages, [])
@@ -207,9 +207,9 @@ class Leasing:
     def _ready_messages(self, instance: Instance, gate: LessorGate) -> list[Message]:
         """The critical messages of the next barrier that can begin: those that have come to their turn, each by itself,
         share one; else it is one of every upstream actor."""
-        single = [m for m in gate.waiting.values() if granularity(m.payload) is Granularity.CHANNEL]
-        if gate.owed and not self._all_settled(gate.owed.values()):
+        if not self._all_settled(gate.owed.values()):
             return []
+        single = [m for m in gate.waiting.values() if granularity(m.payload) is Granularity.CHANNEL]
         ready = [message for message in single if self._settled_here(message)]
         if ready:
             return ready
@@ -247,18 +247,17 @@ class Leasing:
         return [Last(member, self._worker.member, channel.number, channel.seq) for channel in channels if channel.seq]
 
     def _on_sync_ack(self, sender: str, frame: SyncAck, now_ns: int) -> None:
-        instance, gate = self._lessor(frame)
-        if instance is None or gate is None or frame.barrier != gate.barriers:
-            return
-        self._acknowledged_by(sender, instance, gate)
+        _, gate = self._lessor(frame)
+        if gate is not None and frame.barrier == gate.barriers:
+            self._acknowledged_by(sender, gate)
 
-    def _acknowledged_by(self, member: str, instance: Instance, gate: LessorGate) -> None:
+    def _acknowledged_by(self, member: str, gate: LessorGate) -> None:
         if member in gate.unacknowledged:
             gate.unacknowledged.discard(member)
             if not gate.unacknowledged:
-                self._acknowledge(instance, gate)
+                self._acknowledge(gate)
 
-    def _acknowledge(self, instance: Instance, gate: LessorGate) -> None:
+    def _acknowledge(self, gate: LessorGate) -> None:
         """The barrier stands in all instances of this actor: what upstream sends from now on cannot overtake it."""
         for message in gate.messages:
             self._acknowledge_one(message)
@@ -272,7 +271,7 @@ class Leasing:
         if instance is None or gate is None or frame.barrier != gate.barriers or sender not in gate.unreplied:
             return
         gate.unreplied.discard(sender)
-        self._acknowledged_by(sender, instance, gate)
+        self._acknowledged_by(sender, gate)
         if frame.states is not None:
             gate.parts.append(frame.states)
         for told in frame.told:
@@ -324,14 +323,15 @@ class Leasing:
     def _complete(self, instance: Instance, gate: LessorGate) -> None:
         if gate.state is not Mailbox.CRITICAL:
             return
+        hosts = self._worker.hosts(instance) if gate.members else []
         for member in gate.members:
             lessee = gate.lessees[member]
-            keep = (lessee.used or bool(lessee.senders)) and member in self._worker.hosts(instance)
+            keep = bool(lessee.senders) or (lessee.used and member in hosts)
             lessee.used = False
-            if not keep and not lessee.senders:
+            if not keep:
                 gate.former[member] = gate.lessees.pop(member)
                 gate.candidates = None
-            self._tell(member, self._unsync(instance, gate, keep or bool(lessee.senders)))
+            self._tell(member, self._unsync(instance, gate, keep))
         if gate.members:
             gate.durations = gate.durations or LatencySketch()
             gate.durations.add(self._worker.now_ns - gate.blocked_ns, 1)
@@ -380,7 +380,7 @@ class Leasing:
             self._tell(gate.lessor, SyncAck(*instance.address, frame.barrier))
         self._worker.offer(instance)
 
-    def _block_lessee_if_done(self, instance: Instance, gate: LesseeGate) -> None:
+    def _block_lessee_if_done(self, gate: LesseeGate) -> None:
         assert gate.awaited is not None
         if self._done(gate.awaited):
             gate.move(Trigger.DEPENDENCIES_DONE)
@@ -430,12 +430,12 @@ class Leasing:
             return False
         if not isinstance(message.payload, pa.RecordBatch):
             gate.unexecuted[channel.sender] += 1
-            return False
-        return self._forward(instance, gate, message)
+        return self._is_forwarded(instance, gate, message)
 
-    def _forward(self, instance: Instance, gate: LessorGate, message: Message) -> bool:
+    def _is_forwarded(self, instance: Instance, gate: LessorGate, message: Message) -> bool:
         channel = message.channel
-        if instance.spec.spreading is None or not self._may_forward(gate, channel):
+        is_batch = isinstance(message.payload, pa.RecordBatch)
+        if instance.spec.spreading is None or not is_batch or not self._may_forward(gate, channel):
             return False
         chosen = instance.spec.spreading.enqueue(instance, self._candidates(instance, gate))
         if chosen is None:
@@ -462,9 +462,7 @@ class Leasing:
             return
         waiting, instance.mailbox = instance.mailbox, deque()
         for work in waiting:
-            if not isinstance(work, Message) or not isinstance(work.payload, pa.RecordBatch):
-                instance.mailbox.append(work)
-            elif self._forward(instance, gate, work):
+            if isinstance(work, Message) and self._is_forwarded(instance, gate, work):
                 self._worker.channels.give_back(work.channel)
             else:
                 instance.mailbox.append(work)
@@ -538,13 +536,14 @@ class Leasing:
         if not self._may_register(gate, executed, frame.epoch):
             gate.registrations.append((sender, frame))
             return
-        lessees = []
-        wished = [sender] if sender in self._worker.hosts(instance) else []
-        for member in wished if frame.near else list(self._candidates(instance, gate)):
+        if frame.near:
+            lessees = [sender] if sender in self._worker.hosts(instance) else []
+        else:
+            lessees = list(self._candidates(instance, gate))
+        for member in lessees:
             lessee = gate.lessees.get(member) or self._grant_lease(instance, gate, member)
             lessee.senders.add(upstream)
             lessee.used = True
-            lessees.append(member)
         self._tell(sender, Registered(*upstream, frame.index, frame.epoch, lessees))
 
     def _may_register(self, gate: LessorGate, executed: int, epoch: int) -> bool:
@@ -553,7 +552,7 @@ class Leasing:
         return gate.state is Mailbox.RUNNABLE and executed == epoch and not gate.unacked
 
     def _on_registered(self, sender: str, frame: Registered, now_ns: int) -> None:
-        instance = self._worker.instance_of(Address(frame.job, frame.function, frame.partition))
+        instance = self._instance(frame)
         if instance is None or not 0 <= frame.index < len(instance.outs):
             return
         out = instance.outs[frame.index]
@@ -612,12 +611,16 @@ class Leasing:
     def _tell(self, member: str, frame: Any) -> None:
         self._worker.tell(member, frame)
 
+    def _instance(self, frame: Any) -> Instance | None:
+        """The instance here that a frame speaks of."""
+        return self._worker.instance_of(Address(frame.job, frame.function, frame.partition))
+
     def _lessor(self, frame: Any) -> tuple[Instance | None, LessorGate | None]:
-        instance = self._worker.instance_of(Address(frame.job, frame.function, frame.partition))
+        instance = self._instance(frame)
         gate = instance.gate if instance is not None else None
         return (instance, gate) if isinstance(gate, LessorGate) else (None, None)
 
     def _lessee(self, sender: str, frame: Any) -> tuple[Instance | None, LesseeGate | None]:
-        instance = self._worker.instance_of(Address(frame.job, frame.function, frame.partition))
+        instance = self._instance(frame)
         gate = instance.gate if instance is not None else None
         return (instance, gate) if isinstance(gate, LesseeGate) and gate.lessor == sender else (None, None)

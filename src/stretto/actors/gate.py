@@ -45,16 +45,15 @@ class Lessee:
 
 
 class Gate:
-    """The mailbox state of one instance, and what is held back meanwhile."""
+    """The mailbox state of one instance."""
 
     role: Role
-    __slots__ = ("address", "held", "observer", "state")
+    __slots__ = ("address", "observer", "state")
 
-    def __init__(self, address: Address, observer: Observer | None) -> None:
+    def __init__(self, address: Address) -> None:
         self.address = address
         self.state = BEGINNING[self.role]
-        self.held: deque[Message] = deque()
-        self.observer = observer
+        self.observer: Observer | None = None
 
     def move(self, trigger: Trigger) -> None:
         before, self.state = self.state, moved(self.role, self.state, trigger)
@@ -65,7 +64,7 @@ class Gate:
 class LessorGate(Gate):
     """The lessor's. `former` are lessees whose lease has ended; their channels serve again if they get another.
 
-    `waiting` has the critical message that each channel has come to; what follows it is held.
+    `waiting` has the critical message that each channel has come to; what follows it is `held`.
 
     While BLOCKED, `unacknowledged` are the lessees that have not said that they know of the barrier, `unreplied` those
     whose partial state is awaited; `parts` are the states that came. `told` is how far the lessees have sent
@@ -80,6 +79,7 @@ class LessorGate(Gate):
         "candidates",
         "durations",
         "former",
+        "held",
         "lessees",
         "members",
         "messages",
@@ -96,8 +96,9 @@ class LessorGate(Gate):
         "waiting",
     )
 
-    def __init__(self, address: Address, observer: Observer | None = None) -> None:
-        super().__init__(address, observer)
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        self.held: deque[Message] = deque()
         self.lessees: dict[str, Lessee] = {}
         self.former: dict[str, Lessee] = {}
         self.waiting: dict[InChannel, Message] = {}
@@ -125,8 +126,8 @@ class LesseeGate(Gate):
     role = Role.LESSEE
     __slots__ = ("adoption", "awaited", "barrier", "lessor", "surrendering")
 
-    def __init__(self, address: Address, lessor: str, observer: Observer | None = None) -> None:
-        super().__init__(address, observer)
+    def __init__(self, address: Address, lessor: str) -> None:
+        super().__init__(address)
         self.lessor = lessor
         self.barrier = 0
         self.awaited: dict[tuple[str, int], int] | None = None

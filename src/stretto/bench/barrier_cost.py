@@ -11,10 +11,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from stretto.actors.source import Reading, Source, SourceReader
 from stretto.api.app import App
+from stretto.bench.spread import HEAD_START_S, HotSource, Load
 from stretto.runtime.cluster import Cluster
 from stretto.scheduling.spreading import ForwardAll
 from stretto.simulator.barrier_cost import Holder, StateCosts, barrier_ms
@@ -34,8 +32,6 @@ TIMING = Timing(delay_ns=(40_000, 120_000), receive_ns=37_000, send_ns=25_000, n
 
 RATE = 400.0
 SECONDS = 6.0
-TIME = pa.timestamp("us", tz="UTC")
-SCHEMA = pa.schema([("t", TIME), ("n", pa.int64())])
 TIMEOUT_S = 120.0
 ROUNDS = 15
 
@@ -61,35 +57,6 @@ class CostReport:
         return asdict(self)
 
 
-class Steady(Source):
-    """One row at a time, at a fixed rate."""
-
-    schema = SCHEMA
-    parallelism = 1
-
-    def reader(self, partition: int, partitions: int) -> SteadyReader:
-        return SteadyReader()
-
-
-class SteadyReader(SourceReader):
-    def __init__(self) -> None:
-        self._start_ns = 0
-
-    def read(self, now_ns: int, max_rows: int) -> Reading:
-        self._start_ns = self._start_ns or now_ns
-        if self.position >= RATE * SECONDS:
-            return Reading(None, now_ns, done=True)
-        due_ns = self._start_ns + round(self.position * 1e9 / RATE)
-        if now_ns < due_ns:
-            return Reading(None, now_ns, next_ns=due_ns)
-        self.position += 1
-        columns = [pa.array([round(self.position * 1e6 / RATE)], TIME), pa.array([self.position])]
-        return Reading(pa.RecordBatch.from_arrays(columns, schema=SCHEMA), due_ns, next_ns=due_ns)
-
-    def seek(self, position: int) -> None:
-        self.position = position
-
-
 def state_costs(size: int) -> StateCosts:
     """What it takes to give away and to take in a state of this size, here and now: medians."""
     give, take = [], []
@@ -110,7 +77,8 @@ def state_costs(size: int) -> StateCosts:
 def on_spark(cluster: Cluster, lessees: int, size: int) -> dict[str, float | None]:
     """Some seconds of messages that are forwarded to all lessees in turn, with a barrier every tenth of a second."""
     app = App("barriers", engine="actors", parallelism=1)
-    stream = app.source("rows", Steady(), time="t")
+    load = Load(RATE, round(RATE * SECONDS), time.time_ns() + round(HEAD_START_S * 1e9))
+    stream = app.source("rows", HotSource(load), time="t")
     held = stream.apply(Holder(size), "n bigint", name="holder", parallelism=1)
     held.sink(callback(lambda batch: None))
     app.spread("holder", lessees=lessees, strategy=ForwardAll())

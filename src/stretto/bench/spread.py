@@ -111,8 +111,7 @@ class SlowMax(Function):
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         times = batch.column("t").cast(pa.int64()).to_pylist()
         due_ns = self._load.start_ns + (times[0] - EPOCH_US) * 1_000
-        first = self.first_runs.get(os.getpid())
-        if first is None:
+        if os.getpid() not in self.first_runs:
             self.first_runs[os.getpid()] = (ctx.now_ns, due_ns)
         time.sleep(self._cost_s)
         keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from stretto.bench.compare.compare import Comparison, Plan, peers_from
-from stretto.cli.reporting import WRONG_ANSWER, errors, print_json, reported
+from stretto.cli.progress import steps_bar
+from stretto.cli.reporting import WRONG_ANSWER, print_json, reported
 
 
 def compare(
@@ -39,8 +39,7 @@ def compare(
     """
     with reported():
         plan = Plan(query, peers_from(peers), events, rate, rounds, seconds=seconds)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=errors) as bar:
+        with steps_bar() as bar:
             task = bar.add_task(f"comparing {query}")
             comparison = Comparison(plan, bar.console.print, lambda: bar.advance(task))
             bar.update(task, total=comparison.steps)

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from stretto.bench import barrier_cost
 from stretto.bench import spread as spreading
-from stretto.cli.reporting import WRONG_ANSWER, errors, note, print_json, reported
+from stretto.cli.progress import steps_bar
+from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
 
@@ -74,8 +74,7 @@ def barriers(
     """How long a barrier takes, from BLOCKED to the last UNSYNC: by the number of lessees and by the size of states.
 
     Simulated for 1 to 64 lessees with the costs of states that are measured here, and on Spark for up to 8."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with reported(), Progress(*columns, console=errors) as bar:
+    with reported(), steps_bar() as bar:
         task = bar.add_task("barriers", total=barrier_cost.STEPS)
 
         def done(what: str) -> None:

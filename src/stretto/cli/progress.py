@@ -11,8 +11,10 @@ from types import TracebackType
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from stretto.cli.reporting import errors
 from stretto.coordinator import JobStatus
 from stretto.runtime.job import Job
 from stretto.runtime.metrics import JobMetrics
@@ -31,6 +33,12 @@ STYLES = {
     JobStatus.FAILED: "red",
     JobStatus.STOPPED: "yellow",
 }
+
+
+def steps_bar() -> Progress:
+    """A bar on stderr for work of a known number of steps."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=errors)
 
 
 class RateMeter:

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import WRONG_ANSWER, errors, print_json, reported
 from stretto.errors import UserError
 from stretto.leasing import Leasing
@@ -59,8 +59,7 @@ def barriers(
         failed: list[Trial] = []
         totals: Counter[str] = Counter()
         kinds: Counter[str] = Counter()
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=errors) as bar:
+        with steps_bar() as bar:
             for seed in bar.track(range(first, first + seeds), description="seeds"):
                 trial = try_seed(seed, workers, functions, leasing)
                 totals.update(barriers=trial.barriers, messages=trial.messages)
@@ -101,8 +100,7 @@ def spread(
 
     Latency is that of a window's result after the window's end. First with ever more instances per actor, then with
     ever more uneven sources, as in figure 9 of the paper. Takes about three minutes."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with reported(), Progress(*columns, console=errors) as bar:
+    with reported(), steps_bar() as bar:
         task = bar.add_task("runs", total=send_modes.STEPS)
         by_instances = send_modes.by_instances(seed, seconds, lambda: bar.advance(task))
         by_skew = send_modes.by_skew(seed, seconds, lambda: bar.advance(task))

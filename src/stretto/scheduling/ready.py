@@ -11,7 +11,7 @@ import heapq
 from collections import OrderedDict
 
 from stretto.actors.channel import Message
-from stretto.actors.instance import Barrier, Instance
+from stretto.actors.instance import Instance
 from stretto.scheduling.policies import LLF, Policy
 
 QUANTUM_NS = 1_000_000
@@ -65,8 +65,6 @@ class ReadyQueue:
             work = instance.mailbox[0]
             if isinstance(work, Message):
                 return self.policy.urgency(instance, work)
-            if isinstance(work, Barrier):
-                return self.policy.urgency(instance, work.messages[0])
         elif instance.poll_due and instance.next_read is not None:
             return self.policy.urgency(instance, instance.next_read)
         return AT_ONCE

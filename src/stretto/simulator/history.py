@@ -114,8 +114,7 @@ class History:
 
     def log(self, last: int = 40) -> str:
         """The last events as a space-time log: one line each, a column of workers, then what happened there."""
-        names: dict[int, str] = {}
-        return "\n".join(_line(happening, names) for happening in self.happenings[-last:])
+        return "\n".join(map(_line, self.happenings[-last:]))
 
 
 def _messages(work: Work) -> list[Message]:
@@ -129,7 +128,7 @@ def _what(instance: Instance, messages: list[Message]) -> tuple[tuple[Edge, ...]
     return edges, tuple(message.payload for message in messages)
 
 
-def _line(happening: Happening, names: dict[int, str]) -> str:
+def _line(happening: Happening) -> str:
     time = f"{happening.time_ns / 1e6:12.3f} ms  {happening.member:<10}"
     match happening:
         case Moved(address=address, role=role, before=before, trigger=trigger, after=after):
@@ -163,6 +162,3 @@ def _text(payload: Any) -> str:
             first = payload.column(0)[0].as_py() if payload.num_rows else "-"
             return f"batch #{first}"
     return str(payload)
-
-
-__all__ = ["Began", "Edge", "Ended", "Happening", "History", "Moved", "Noted", "Sent"]

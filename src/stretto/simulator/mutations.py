@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec.structs import replace
 
 from stretto.actors.channel import InChannel, Message, OutChannel
 from stretto.actors.critical import Last
@@ -37,14 +37,14 @@ class AckOnReceipt(Leasing):
             self._tell(self._worker.home(channel.sender), Ack(*channel.sender))
         return super().forwarded(instance, channel, message)
 
-    def _acknowledge(self, instance: Instance, gate: LessorGate) -> None:
+    def _acknowledge(self, gate: LessorGate) -> None:
         pass
 
 
 class AckNever(Leasing):
     """Upstream never gets its ACK."""
 
-    def _acknowledge(self, instance: Instance, gate: LessorGate) -> None:
+    def _acknowledge(self, gate: LessorGate) -> None:
         pass
 
 
@@ -118,8 +118,7 @@ class StateLost(Leasing):
     """Partial states are not merged."""
 
     def _on_sync_reply(self, sender: str, frame: SyncReply, now_ns: int) -> None:
-        lost = SyncReply(frame.job, frame.function, frame.partition, frame.barrier, None, frame.told)
-        super()._on_sync_reply(sender, lost, now_ns)
+        super()._on_sync_reply(sender, replace(frame, states=None), now_ns)
 
 
 class StateKept(Leasing):
@@ -159,10 +158,7 @@ class StateNotShared(Leasing):
     """UNSYNC does not bring the consolidated state to the lessees that read it."""
 
     def _unsync(self, instance: Instance, gate: LessorGate, keep: bool) -> Unsync:
-        frame: Any = super()._unsync(instance, gate, keep)
-        return Unsync(
-            frame.job, frame.function, frame.partition, frame.barrier, frame.watermark_us, frame.epoch, frame.keep
-        )
+        return replace(super()._unsync(instance, gate, keep), states=None)
 
 
 def _name(mutation: type[Leasing]) -> str:

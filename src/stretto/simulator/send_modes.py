@@ -116,24 +116,25 @@ class Swallow(Function):
         pass
 
 
-class RandomReject(Spreading):
-    """The lessor deals its messages to all instances by lot."""
+class ByLot(Spreading):
+    """What the strategies here have in common: their lots are seeded."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
+
+
+class RandomReject(ByLot):
+    """The lessor deals its messages to all instances by lot."""
 
     def enqueue(self, lessor: Instance, candidates: list[str]) -> str | None:
         chosen = self._random.randrange(len(candidates) + 1)
         return candidates[chosen - 1] if chosen else None
 
 
-class RandomDirect(Spreading):
+class RandomDirect(ByLot):
     """The senders do."""
 
     waits = True
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
 
     def wants_direct(self, channel: OutChannel) -> bool:
         return True
@@ -143,24 +144,21 @@ class RandomDirect(Spreading):
         return chosen if chosen.credits > 0 else channel
 
 
-class SloReject(Spreading):
+class SloReject(ByLot):
     """The lessor forwards, to one by lot, what would wait for longer than the objective allows."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
 
     def enqueue(self, lessor: Instance, candidates: list[str]) -> str | None:
         late = (len(lessor.mailbox) + 1) * COST_NS > SLO_NS
         return self._random.choice(candidates) if late and candidates else None
 
 
-class SloDirect(Spreading):
+class SloDirect(ByLot):
     """The sender keeps away for a while from an instance that has too much of its own messages unanswered."""
 
     waits = True
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+        super().__init__(seed)
         self._paused: dict[int, int] = {}
 
     def wants_direct(self, channel: OutChannel) -> bool:
