@@ -250,6 +250,8 @@ def _at_the_frontier(channel: OutChannel, arrived_ns: int, progress_us: int) -> 
 
 def learn_reply(channel: OutChannel, cost_ns: float, path_ns: float) -> None:
     """A reply context: what the receiver and the way below it cost. The sender's own way is the longest of all."""
+    if channel.extra:
+        return  # It stands in for another one; and a lessor's own lessee is not on the way below it.
     sender, before = channel.instance, channel.cost_ns + channel.path_ns
     channel.cost_ns, channel.path_ns = cost_ns, path_ns
     channel.budget_ns = start_deadline_ns(0, channel.latency_ns, cost_ns, path_ns)
