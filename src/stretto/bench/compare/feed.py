@@ -86,6 +86,8 @@ class Library:
         for number in range(have, files):
             for kind, columns in self._columns.items():
                 _write(config, kind, columns, number, per_file, directory / kind)
+        if files > have:
+            os.sync()  # so that no run shares its cores with the kernel writing these files back
         self._sets[config, per_file] = max(have, files)
         return Rendered(directory, config, tuple(self._columns), per_file, files)
 
