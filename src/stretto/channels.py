@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stretto.actors.address import Address
-from stretto.actors.channel import CREDITS_PER_CHANNEL, GRANT_AT, InChannel, Message, OutChannel, Payload
-from stretto.actors.contexts import frontier, start_deadline_ns
+from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, Message, OutChannel, Payload
+from stretto.actors.contexts import AT_ONCE, LAX_NS, YIELDS_NS, frontier, start_deadline_ns
 from stretto.actors.critical import SyncProgram, Watermark
 from stretto.actors.instance import Instance, Outcome
 from stretto.actors.wiring import extra_input, join_local
 from stretto.machine import Send
-from stretto.protocol import CriticalSent, Data, Failure, Frame, Grant, OpenChannel
+from stretto.protocol import CriticalSent, Data, Failure, Frame, Grant, Offered, OpenChannel
+from stretto.scheduling.strategy import Pending
 
 if TYPE_CHECKING:
     from stretto.worker import Worker
@@ -25,6 +26,7 @@ class Channels:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
+        self._by_deadline = worker.policy.by_deadline
         self.made = 0
         self._outs: dict[int, OutChannel] = {}
         self._ins: dict[tuple[str, int], InChannel] = {}
@@ -46,6 +48,10 @@ class Channels:
             for out in (*instance.outs, *instance.extra_outs):
                 self._outs.pop(out.number, None)
         self._ins = {key: channel for key, channel in self._ins.items() if not channel.instance.dropped}
+
+    def sending(self, number: int) -> OutChannel | None:
+        """The sending end here of a channel."""
+        return self._outs.get(number)
 
     def receiving(self, sender: str, number: int) -> InChannel | None:
         """The receiving end here of a channel, by its sender and the sender's number for it."""
@@ -83,10 +89,20 @@ class Channels:
             arrived_ns, progress_us = outcome.arrived_ns, outcome.progress_us
             deadline_ns = arrived_ns + channel.budget_ns
             if channel.slide_us is not None and progress_us is not None:
-                progress_us, deadline_ns = _at_the_frontier(channel, arrived_ns, progress_us)
-            if channel.spreading is not None:
-                channel = self._worker.leasing.prepare_send(channel)
-            self.emit(channel, payload, arrived_ns, None, progress_us, deadline_ns)
+                if not 0 < channel.frontier_us - progress_us <= channel.slide_us or not channel.expected_ns:
+                    find_frontier(channel, progress_us)
+                if channel.expected_ns > arrived_ns:
+                    progress_us, deadline_ns = channel.frontier_us, channel.expected_ns + channel.budget_ns
+            if channel.latency_ns == LAX_NS:
+                deadline_ns = max(deadline_ns, self._worker.now_ns + YIELDS_NS)
+            chosen: OutChannel | None = channel
+            if channel.strategy is not None:
+                pending = Pending(channel, payload, arrived_ns, progress_us, deadline_ns)
+                chosen = self._worker.leasing.prepare_send(channel, channel.strategy, pending)
+            if chosen is not None:
+                self.emit(chosen, payload, arrived_ns, None, progress_us, deadline_ns)
+            else:
+                self._worker.undecided(sender)
             return
         if channel.index == 0:
             channel.instance.epoch += 1
@@ -94,7 +110,10 @@ class Channels:
         sync = self._worker.leasing.program(channel) if concerned else None
         progress_us = payload.time_us if isinstance(payload, Watermark) else outcome.progress_us
         # A watermark is itself what its window waits for.
-        self.emit(channel, payload, outcome.arrived_ns, sync, progress_us, outcome.arrived_ns + channel.budget_ns)
+        deadline_ns = outcome.arrived_ns + channel.budget_ns
+        if channel.latency_ns == LAX_NS:
+            deadline_ns = max(deadline_ns, self._worker.now_ns + YIELDS_NS)
+        self.emit(channel, payload, outcome.arrived_ns, sync, progress_us, deadline_ns)
         if channel.extras is not None:
             self._worker.leasing.ask_again(channel)
 
@@ -132,27 +151,54 @@ class Channels:
         instance = channel.instance
         if message.sync is not None and instance.gate is None:
             self._worker.guard(instance)
-        if instance.gate is not None and self._worker.leasing.forwarded(instance, channel, message):
-            self._worker.mark(instance)
-            self.give_back(channel)
-            self._worker.offer(instance)  # Perhaps a barrier has waited for just this one.
-            return
+        if instance.gate is not None:
+            if self._worker.leasing.forwarded(instance, channel, message):
+                self._worker.mark(instance)
+                self._worker.offer(instance)  # Perhaps a barrier has waited for just this one.
+                return
+            if channel.forwards and self._is_refused(channel, message):
+                return
+        self.wait_in(instance, message)
+
+    def wait_in(self, instance: Instance, message: Message) -> None:
+        """Put a message into a mailbox, to run when its turn comes."""
         if instance.gate is not None and _comes_first(message):
-            instance.mailbox.appendleft(message)
+            urgency = AT_ONCE
         else:
-            instance.mailbox.append(message)
+            urgency = message.deadline_ns if self._by_deadline else 0
+        first = instance.mailbox.append_message(message, urgency)
+        worker = self._worker
+        if worker.tracks:
+            worker.offloading.track(message)
         if instance.starved:
-            self._worker.mark(instance)  # It does not run now, and its queue grows: that should be seen.
-        else:
-            self._worker.offer(instance)
+            worker.mark(instance)  # It does not run now, and its queue grows: that should be seen.
+        elif not instance.queued:
+            worker.offer(instance)
+        elif first:
+            worker.ready.hurry(instance)
+
+    def _is_refused(self, channel: InChannel, message: Message) -> bool:
+        """A lessee that may refuse says whether it takes what was forwarded to it."""
+        lessee = channel.instance
+        strategy = lessee.strategy
+        if strategy is None or strategy.force_migrate:
+            return False
+        taken = strategy.accept(lessee, message)
+        assert channel.peer is not None
+        self._worker.effects.append(Send(channel.peer, Offered(channel.number, message.seq, taken)))
+        if not taken:
+            channel.settle(message.seq)
+            self.give_back(channel)
+        return not taken
 
     def give_back(self, channel: InChannel) -> None:
         """Return credits for a consumed message: at once on a local channel, by the half window on a remote one."""
         receiver = channel.instance
         channel.consumed += 1
         if channel.out is not None:
-            if channel.consumed >= GRANT_AT:
+            if channel.consumed >= channel.grant_at:
                 channel.consumed = 0
+                channel.grant_at = min(2 * channel.grant_at, channel.grant_at_most)
                 learn_reply(channel.out, receiver.cost_ns, receiver.path_ns)
             self._restore_credits(channel.out, 1)
             return
@@ -161,6 +207,7 @@ class Channels:
             grant = Grant(channel.number, channel.consumed, receiver.cost_ns, receiver.path_ns)
             self._worker.effects.append(Send(channel.peer, grant))
             channel.consumed = 0
+            channel.grant_at = min(2 * channel.grant_at, channel.grant_at_most)
 
     def _restore_credits(self, channel: OutChannel, amount: int) -> None:
         before = channel.credits
@@ -232,6 +279,8 @@ class Channels:
         elif job is not None and job.may_have_lessees(frame.to_function):
             lessee = self._worker.lessee(receiver)
             channel = extra_input(address, lessee, frame.input) if lessee is not None else None
+            if channel is not None:
+                channel.forwards = frame.forwards
         if channel is None:
             self._worker.stale += 1
             return
@@ -239,13 +288,13 @@ class Channels:
         self._ins[sender, frame.number] = channel
 
 
-def _at_the_frontier(channel: OutChannel, arrived_ns: int, progress_us: int) -> tuple[int, int]:
-    """What a batch to a windowed function carries: how far the stream is when it counts, and when to begin with it."""
-    frontier_us = frontier(progress_us, channel.slide_us, channel.slide_above_us)
-    expected_ns = channel.instance.progress.arrival_ns(frontier_us) if frontier_us > progress_us else None
-    if expected_ns is None or expected_ns <= arrived_ns:
-        return progress_us, arrived_ns + channel.budget_ns
-    return frontier_us, expected_ns + channel.budget_ns
+def find_frontier(channel: OutChannel, progress_us: int) -> None:
+    """When a batch to a windowed function counts: how far the stream is then, and when it will be there.
+
+    All batches of a window have the same: it is worked out once per window, and the next one has a better line."""
+    channel.frontier_us = frontier(progress_us, channel.slide_us, channel.slide_above_us)
+    late = channel.frontier_us <= progress_us
+    channel.expected_ns = 0 if late else channel.instance.progress.arrival_ns(channel.frontier_us) or 0
 
 
 def learn_reply(channel: OutChannel, cost_ns: float, path_ns: float) -> None:
@@ -277,4 +326,5 @@ def _opening(channel: OutChannel) -> OpenChannel:
         channel.receiver.partition,
         channel.input,
         channel.schema.serialize().to_pybytes(),
+        channel.instance.address == channel.receiver,
     )

@@ -22,16 +22,14 @@ A barrier at the actor D for a critical message of the actor U:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow as pa
 
 from stretto.actors.address import Address
 from stretto.actors.channel import InChannel, Message, OutChannel
 from stretto.actors.critical import Granularity, Last, SyncProgram, granularity
-from stretto.actors.deployment import Spreading
 from stretto.actors.gate import Lessee, LesseeGate, LessorGate
 from stretto.actors.instance import Adoption, Barrier, Errand, Instance, Outcome, Work
 from stretto.actors.mailbox import Mailbox, Trigger
@@ -49,6 +47,7 @@ from stretto.protocol import (
 )
 
 if TYPE_CHECKING:
+    from stretto.scheduling.strategy import Pending, Strategy
     from stretto.worker import Worker
 
 
@@ -106,14 +105,15 @@ class Leasing:
         if ready is not None or not self.may_run(gate):
             return ready
         while instance.mailbox:
-            work = instance.mailbox.popleft()
+            entry = instance.mailbox.pop_entry()
+            work: Work = entry[2]
             if not isinstance(work, Message):
                 return work
             if self._is_pending(gate, work):
-                gate.held.append(work)
+                gate.held.append(entry)
             elif isinstance(work.payload, pa.RecordBatch):
                 return work
-            elif instance.needs_no_barrier(work.channel, work.payload):
+            elif self._is_next(work) and instance.needs_no_barrier(work.channel, work.payload):
                 self._note(instance, gate, work)
             else:
                 gate.waiting[work.channel] = work
@@ -124,7 +124,8 @@ class Leasing:
 
     def _is_pending(self, gate: LessorGate, message: Message) -> bool:
         """Whether it follows a critical message that has not run yet, on the same channel."""
-        return message.channel in gate.waiting
+        waiting = gate.waiting.get(message.channel)
+        return waiting is not None and waiting.seq < message.seq
 
     def may_run(self, gate: LessorGate | LesseeGate) -> bool:
         """Whether ordinary messages may run."""
@@ -133,16 +134,15 @@ class Leasing:
     def _next_of_lessee(self, instance: Instance, gate: LesseeGate) -> Work | None:
         mailbox = instance.mailbox
         if instance.opening:
-            return mailbox.popleft() if mailbox and mailbox[0] is Errand.OPEN else None
+            return mailbox.popleft() if mailbox and mailbox.first[2] is Errand.OPEN else None
         if gate.adoption is not None:
             states, gate.adoption = gate.adoption, None
             return Adoption(states)
         if gate.awaited is not None and gate.state is Mailbox.RUNNABLE:
-            place = self._dependency(instance, gate)
-            if place is not None:
-                work = mailbox[place]
-                del mailbox[place]
-                return work
+            dependency = self._dependency(instance, gate)
+            if dependency is not None:
+                mailbox.remove(dependency)
+                return dependency
             self._block_lessee_if_done(gate)
         if gate.surrendering:
             gate.surrendering = False
@@ -151,12 +151,12 @@ class Leasing:
             return mailbox.popleft()
         return None
 
-    def _dependency(self, instance: Instance, gate: LesseeGate) -> int | None:
-        """The place in the mailbox of the next message that belongs to the dependency set."""
+    def _dependency(self, instance: Instance, gate: LesseeGate) -> Message | None:
+        """The next message in the mailbox that belongs to the dependency set."""
         assert gate.awaited is not None
-        for place, work in enumerate(instance.mailbox):
+        for work in instance.mailbox:
             if isinstance(work, Message) and work.seq <= gate.awaited.get(self._key(work.channel), 0):
-                return place
+                return work
         return None
 
     # The lessor's side of a barrier.
@@ -207,7 +207,7 @@ class Leasing:
     def _ready_messages(self, instance: Instance, gate: LessorGate) -> list[Message]:
         """The critical messages of the next barrier that can begin: those that have come to their turn, each by itself,
         share one; else it is one of every upstream actor."""
-        if not self._all_settled(gate.owed.values()):
+        if not self._all_answered(gate) or not self._all_settled(gate.owed.values()):
             return []
         single = [m for m in gate.waiting.values() if granularity(m.payload) is Granularity.CHANNEL]
         ready = [message for message in single if self._settled_here(message)]
@@ -218,12 +218,21 @@ class Leasing:
             return together
         return []
 
+    def _all_answered(self, gate: LessorGate) -> bool:
+        """Whether it is known of all forwarded messages who runs them."""
+        return not gate.offered
+
     def _all_upstream(self, instance: Instance, together: list[Message]) -> bool:
         return len(together) == sum(1 for channel in instance.inputs if not channel.ended)
 
     def _settled_here(self, message: Message) -> bool:
-        """Whether the lessor has done all that its part of the DEPENDENCY_PAYLOAD names."""
-        return message.sync is None or self._all_settled(message.sync.last)
+        """Whether the lessor has done all before it on its channel, and all that its part of the DEPENDENCY_PAYLOAD
+        names."""
+        return self._is_next(message) and (message.sync is None or self._all_settled(message.sync.last))
+
+    def _is_next(self, message: Message) -> bool:
+        """Whether all before it on its channel has run, or is with a lessee that has taken it."""
+        return message.channel.settled == message.seq - 1
 
     def _all_settled(self, payload: Iterable[Last]) -> bool:
         mine = (last for last in payload if last.receiver == self._worker.member)
@@ -315,7 +324,8 @@ class Leasing:
         gate.unacked -= 1
         if gate.unacked:
             return
-        if gate.state is Mailbox.CRITICAL and gate.ran and instance is not self._worker.running:
+        under_way = instance is self._worker.running or instance.interrupted is not None
+        if gate.state is Mailbox.CRITICAL and gate.ran and not under_way:
             self._complete(instance, gate)
         elif gate.state is Mailbox.RUNNABLE:
             self._go_parallel(instance, gate)
@@ -337,8 +347,9 @@ class Leasing:
             gate.durations.add(self._worker.now_ns - gate.blocked_ns, 1)
         gate.messages, gate.parts, gate.members = [], [], []
         gate.move(Trigger.COMPLETED)
-        instance.mailbox.extendleft(reversed(gate.held))
-        gate.held.clear()
+        if gate.held:
+            instance.mailbox.put_back(gate.held)
+            gate.held.clear()
         self._go_parallel(instance, gate)
         self._worker.leases_changed(instance)
         self._worker.offer(instance)
@@ -367,6 +378,7 @@ class Leasing:
         if instance is None or not isinstance(gate, LesseeGate) or gate.lessor != sender:
             return
         gate.move(Trigger.LEASED)
+        instance.cost_ns = instance.cost_ns or frame.cost_ns
         self._go_on(instance, gate, frame.watermark_us, frame.epoch, frame.states)
 
     def _on_sync_request(self, sender: str, frame: SyncRequest, now_ns: int) -> None:
@@ -433,46 +445,78 @@ class Leasing:
         return self._is_forwarded(instance, gate, message)
 
     def _is_forwarded(self, instance: Instance, gate: LessorGate, message: Message) -> bool:
-        channel = message.channel
+        strategy = instance.strategy
         is_batch = isinstance(message.payload, pa.RecordBatch)
-        if instance.spec.spreading is None or not is_batch or not self._may_forward(gate, channel):
+        if strategy is None or not instance.spec.lessees_max or not is_batch:
             return False
-        chosen = instance.spec.spreading.enqueue(instance, self._candidates(instance, gate))
-        if chosen is None:
+        if not self._may_forward(gate, message.channel):
             return False
-        lessee = gate.lessees.get(chosen) or self._grant_lease(instance, gate, chosen)
+        chosen = strategy.enqueue(instance, message, self.candidates(instance, gate))
+        return chosen is not None and self.forward(instance, gate, message, chosen)
+
+    def forward(self, instance: Instance, gate: LessorGate, message: Message, to: str) -> bool:
+        """Send a message of this lessor on to a lessee, if the protocol allows it now; the lessee may have to say first
+        whether it takes it."""
+        channel = message.channel
+        if not isinstance(message.payload, pa.RecordBatch) or not self._may_forward(gate, channel):
+            return False
+        lessee = gate.lessees.get(to) or self._grant_lease(instance, gate, to)
         out = lessee.channels.get((channel.sender, channel.input))
         if out is None:
             schema = message.payload.schema
-            out = self._worker.channels.extra_channel(instance, instance.address, chosen, channel, schema)
+            out = self._worker.channels.extra_channel(instance, instance.address, to, channel, schema)
             lessee.channels[channel.sender, channel.input] = out
         elif out.credits <= 0:
             return False
         lessee.used = True
-        instance.metrics.messages_forwarded += 1
-        channel.settle(message.seq)
         self._worker.channels.emit(
             out, message.payload, message.arrived_ns, None, message.progress_us, message.deadline_ns
         )
+        if instance.strategy is not None and not instance.strategy.force_migrate:
+            gate.offered[out.number, out.seq] = message
+        else:
+            self._is_away(instance, message)
         return True
 
-    def _shed(self, instance: Instance, gate: LessorGate) -> None:
-        """What had to wait here during a barrier is offered to the lessees like what comes anew."""
-        if instance.spec.spreading is None or not instance.mailbox:
+    def _is_away(self, instance: Instance, message: Message) -> None:
+        instance.metrics.messages_forwarded += 1
+        message.channel.settle(message.seq)
+        self._worker.channels.give_back(message.channel)
+
+    def answered(self, instance: Instance, number: int, seq: int, taken: bool) -> None:
+        """A lessee has said whether it takes a message; what it refuses runs here."""
+        gate = instance.gate
+        message = gate.offered.pop((number, seq), None) if isinstance(gate, LessorGate) else None
+        if message is None or instance.dropped:
             return
-        waiting, instance.mailbox = instance.mailbox, deque()
+        if taken:
+            self._is_away(instance, message)
+            self._worker.mark(instance)
+            self._worker.offer(instance)  # Perhaps a barrier has waited for just this one.
+        else:
+            self._worker.channels.wait_in(instance, message)
+
+    def _shed(self, instance: Instance, gate: LessorGate) -> None:
+        """What had to wait here during a barrier is offered to the lessees like what comes anew, up to the sender's
+        next critical message, which may be here already: an actor that is late by a window could not catch up
+        otherwise."""
+        if not instance.spec.lessees_max or not instance.mailbox:
+            return
+        waiting = list(instance.mailbox)
+        gate.unexecuted.subtract([work.channel.sender for work in waiting if _is_critical(work)])
         for work in waiting:
+            if _is_critical(work):
+                gate.unexecuted[work.channel.sender] += 1
             if isinstance(work, Message) and self._is_forwarded(instance, gate, work):
-                self._worker.channels.give_back(work.channel)
-            else:
-                instance.mailbox.append(work)
+                instance.mailbox.remove(work)
+                self._worker.offloading.untrack(work)
 
     def _may_forward(self, gate: LessorGate, channel: InChannel) -> bool:
         """A message that follows a critical one of its sender must wait for it, and what a lessee sends must not
         overtake a critical message that this actor has sent and that downstream has not yet come to."""
         return gate.state is Mailbox.RUNNABLE and not gate.unexecuted[channel.sender] and not gate.unacked
 
-    def _candidates(self, instance: Instance, gate: LessorGate) -> list[str]:
+    def candidates(self, instance: Instance, gate: LessorGate) -> list[str]:
         """The workers that may hold a lease: those that do, and while there are too few, others."""
         if gate.candidates is None:
             hosts = self._worker.hosts(instance)
@@ -484,45 +528,43 @@ class Leasing:
     def _grant_lease(self, instance: Instance, gate: LessorGate, member: str) -> Lessee:
         lessee = gate.lessees[member] = gate.former.pop(member) if member in gate.former else Lessee(member)
         gate.candidates = None
-        lease = Lease(*instance.address, instance.watermark_us, instance.epoch, gate.shared)
+        lease = Lease(*instance.address, instance.watermark_us, instance.epoch, gate.shared, instance.cost_ns)
         self._tell(member, lease)
         return lessee
 
-    def prepare_send(self, channel: OutChannel) -> OutChannel:
-        """DIRECTSEND: the channel that a batch takes, to the lessor of the receiver or to one of its lessees."""
-        spreading = channel.spreading
-        if spreading is None:
-            return channel
-        if channel.direct is None and spreading.wants_direct(channel):
-            self._ask(channel, spreading)
+    def prepare_send(self, channel: OutChannel, strategy: Strategy, pending: Pending) -> OutChannel | None:
+        """DIRECTSEND: the channel that a batch takes, to the lessor of the receiver or to one of its lessees; None
+        while that is not decided."""
+        if channel.direct is None and strategy.wants_direct(channel):
+            self._ask(channel, strategy)
         if not channel.direct:
             return channel
-        return spreading.prepare_send(channel, channel.direct)
+        return strategy.prepare_send(channel, channel.direct, pending)
 
-    def _ask(self, channel: OutChannel, spreading: Spreading) -> None:
+    def _ask(self, channel: OutChannel, strategy: Strategy) -> None:
         """Send a LESSEE_REGISTRATION. What is sent before the answer goes to the lessor."""
         channel.direct = []
         sender = channel.instance
-        if spreading.waits and not channel.waits:
+        if strategy.waits and not channel.waits:
             # Else all senders would pile on the lessor after each barrier, before they may go past it.
             channel.waits = True
             sender.starved += 1
         address = sender.address
         frame = Register(
-            *channel.receiver, address.function, address.partition, channel.index, sender.epoch, spreading.near
+            *channel.receiver, address.function, address.partition, channel.index, sender.epoch, strategy.near
         )
         self._tell(self._worker.home(channel.receiver), frame)
 
     def ask_again(self, channel: OutChannel) -> None:
         """After a critical message, who sent directly before it wants to go on so."""
-        gate, spreading = channel.instance.gate, channel.spreading
+        gate, strategy = channel.instance.gate, channel.strategy
         goes_on = gate is None or gate.state is Mailbox.RUNNABLE
-        if spreading is not None and channel.extras and goes_on and spreading.wants_direct(channel):
-            self._ask(channel, spreading)
+        if strategy is not None and channel.extras and goes_on and strategy.wants_direct(channel):
+            self._ask(channel, strategy)
 
     def _on_register(self, sender: str, frame: Register, now_ns: int) -> None:
         instance, gate = self._lessor(frame)
-        if instance is None or gate is None or instance.spec.spreading is None:
+        if instance is None or gate is None or not instance.spec.lessees_max:
             return
         upstream = Address(frame.job, frame.from_function, frame.from_partition)
         if not any(channel.sender == upstream for channel in instance.inputs):
@@ -539,7 +581,7 @@ class Leasing:
         if frame.near:
             lessees = [sender] if sender in self._worker.hosts(instance) else []
         else:
-            lessees = list(self._candidates(instance, gate))
+            lessees = list(self.candidates(instance, gate))
         for member in lessees:
             lessee = gate.lessees.get(member) or self._grant_lease(instance, gate, member)
             lessee.senders.add(upstream)
@@ -574,6 +616,11 @@ class Leasing:
         return instance.epoch == frame.epoch and not blocked
 
     # What rides with a critical message.
+
+    def must_wait(self, instance: Instance) -> bool:
+        """A critical message, and a lessee's word on what it has sent, come after all that was sent before: so they
+        wait until it is decided where that goes."""
+        return instance.undecided > 0
 
     def program(self, channel: OutChannel) -> SyncProgram | None:
         """The SYNC program for a critical message on a channel between lessors; None when nobody else is concerned."""
@@ -624,3 +671,7 @@ class Leasing:
         instance = self._instance(frame)
         gate = instance.gate if instance is not None else None
         return (instance, gate) if isinstance(gate, LesseeGate) and gate.lessor == sender else (None, None)
+
+
+def _is_critical(work: Work) -> TypeGuard[Message]:
+    return isinstance(work, Message) and not isinstance(work.payload, pa.RecordBatch)

@@ -150,6 +150,8 @@ class OpenChannel(msgspec.Struct, frozen=True, tag="open"):
     to_partition: int
     input: str
     schema: bytes
+    forwards: bool = False
+    """It carries what a lessor forwards to its lessee."""
 
 
 class CriticalSent(msgspec.Struct, frozen=True, tag="critical", array_like=True):
@@ -186,6 +188,8 @@ class Lease(msgspec.Struct, frozen=True, tag="lease"):
     watermark_us: int
     epoch: int
     states: bytes | None = None
+    cost_ns: float = 0.0
+    """What a message has cost the lessor of late."""
 
 
 class SyncRequest(msgspec.Struct, frozen=True, tag="sync"):
@@ -273,7 +277,36 @@ class Registered(msgspec.Struct, frozen=True, tag="registered"):
     lessees: list[str]
 
 
+# Between the strategies of two workers (thesis 6.5.2).
+
+
+class ScheduleRequest(msgspec.Struct, frozen=True, tag="ask"):
+    """To the strategy of an actor's function: whatever it makes of the content, which is plain data."""
+
+    job: str
+    function: str
+    partition: int
+    number: int
+    content: Any
+
+
+class ScheduleReply(msgspec.Struct, frozen=True, tag="answer"):
+    """What the strategy said to the request of this number."""
+
+    number: int
+    content: Any
+
+
+class Offered(msgspec.Struct, frozen=True, tag="offered", array_like=True):
+    """From a lessee that may refuse: whether it takes a message that was forwarded on a channel of the lessor."""
+
+    number: int
+    seq: int
+    taken: bool
+
+
 DualMode = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
+Scheduling = ScheduleRequest | ScheduleReply
 
 
 class Data:
@@ -316,6 +349,7 @@ Control = (
     | Hosts
     | HostsLeft
     | DualMode
+    | Scheduling
 )
-Peer = OpenChannel | Data | CriticalSent | Grant | DualMode
+Peer = OpenChannel | Data | CriticalSent | Grant | Offered | DualMode | Scheduling
 Frame = Any

@@ -14,11 +14,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
+
+import pyarrow as pa
 
 from stretto.actors.address import Address
 from stretto.actors.channel import CREDITS_PER_CHANNEL, Message
-from stretto.actors.contexts import COST_WEIGHT, LAX_NS, start_deadline_ns
+from stretto.actors.contexts import COST_WEIGHT, LAX_NS, YIELDS_NS, start_deadline_ns
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import LesseeGate, LessorGate, Observer
 from stretto.actors.instance import Barrier, Errand, Instance, NextRead, Outcome, Phase, Work
@@ -28,6 +31,7 @@ from stretto.channels import Channels
 from stretto.errors import InvariantError
 from stretto.leasing import Leasing
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
+from stretto.offloading import UNDECIDED_MAX, Offloading
 from stretto.protocol import (
     COORDINATOR,
     Deploy,
@@ -48,8 +52,9 @@ from stretto.protocol import (
     Stop,
     Stopped,
 )
-from stretto.scheduling.policies import Policy
-from stretto.scheduling.ready import ReadyQueue
+from stretto.scheduling.policies import LLF, Policy
+from stretto.scheduling.spreading import RejectSend
+from stretto.scheduling.strategy import Strategy
 
 REPORT_EVERY_NS = 250_000_000
 
@@ -154,6 +159,7 @@ class LocalJob:
         self.lessees: dict[Address, Instance] = {}
         self.hosts: list[str] = []
         self.hosts_change = 0
+        self.strategies: dict[str, Strategy] = {}
         self.opening = 0
         self.finished = 0
         # What has run since the last report: reporting costs what was done, not what is there.
@@ -173,11 +179,16 @@ class Worker:
         leasing: type[Leasing] = Leasing,
         observer: Observer | None = None,
         policy: Policy | None = None,
+        strategy: Strategy | None = None,
     ) -> None:
         self.member = member
         self._observer = observer
+        self.policy = policy or LLF()
         self.leasing = leasing(self)
         self.channels = Channels(self)
+        self.tracks = False
+        """Whether a strategy wants to know who would be late, so that messages are followed while they wait."""
+        self.offloading = Offloading(self, strategy or RejectSend())
         self._local_frames: deque[Frame] = deque()
         self.epoch = 0
         self.now_ns = 0
@@ -185,7 +196,10 @@ class Worker:
         self.stale = 0
         self.jobs: dict[str, LocalJob] = {}
         self._members: dict[str, Member] = {}
-        self._ready = ReadyQueue(policy)
+        own = self.offloading.own
+        self.ready = own.create_queue(self.policy)
+        # Asked for each message: a strategy that leaves it to the queue is passed over.
+        self._next_message = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_instance
         self._running: Instance | None = None
         self._alarms: list[tuple[int, int, Instance, Errand]] = []
         self._alarms_made = 0
@@ -204,6 +218,7 @@ class Worker:
         self._frame_handlers: dict[type, Callable[[str, Any, int], None]] = {
             **self.channels.frame_handlers,
             **self.leasing.frame_handlers,
+            **self.offloading.frame_handlers,
             Members: self._on_members,
             Deploy: self._on_deploy,
             Start: self._on_start,
@@ -244,17 +259,21 @@ class Worker:
     # Choosing what runs.
 
     def _dispatch(self) -> None:
-        while (instance := self._ready.next_instance(self.now_ns)) is not None:
+        while (instance := self._next_message(self.now_ns)) is not None:
             work = self._next_work(instance)
             if work is not None:
                 self._running = instance
+                if self.tracks and isinstance(work, Message):
+                    self.offloading.untrack(work)
+                if instance.pre_apply is not None:
+                    instance.pre_apply(instance, work)
                 self.effects.append(Run(instance, work))
                 return
 
     def _next_work(self, instance: Instance) -> Work | None:
         if instance.gate is not None and (work := self.leasing.next_work(instance)) is not None:
             return work
-        if instance.gate is None and instance.mailbox:
+        if instance.gate is None and instance.mailbox.count:
             return instance.mailbox.popleft()
         if instance.poll_due:
             instance.poll_due = False
@@ -265,9 +284,9 @@ class Worker:
         """Put an instance up for running if it has work and may send."""
         if instance.queued or instance.dropped or instance is self._running:
             return
-        has_work = bool(instance.mailbox) if instance.gate is None else self.leasing.has_work(instance)
+        has_work = instance.mailbox.count if instance.gate is None else self.leasing.has_work(instance)
         if (has_work or instance.poll_due) and (not instance.starved or instance.opening):
-            self._ready.enqueue(instance)
+            self.ready.enqueue(instance)
 
     @property
     def running(self) -> Instance | None:
@@ -298,9 +317,10 @@ class Worker:
             return
         metrics = instance.metrics
         metrics.busy_ns += event.cost_ns
-        instance.cost_ns += COST_WEIGHT * (event.cost_ns - instance.cost_ns)
-        if self._ready.counts:
-            self._ready.policy.spent(instance, event.cost_ns, now_ns)
+        weight = COST_WEIGHT if instance.cost_ns else 1.0
+        instance.cost_ns += weight * (event.cost_ns - instance.cost_ns)
+        if self.ready.counts:
+            self.policy.spent(instance, event.cost_ns, now_ns)
         if instance.feeds_windows and outcome.progress_us is not None:
             instance.progress.learn(outcome.progress_us, outcome.arrived_ns)
         self.mark(instance)
@@ -324,13 +344,52 @@ class Worker:
                 self.channels.give_back(message.channel)
         elif outcome.rows_in:
             metrics.rows_in += outcome.rows_in
-        for out, payload in outcome.sends:
+        self._send_from(0, event)
+
+    def _send_from(self, first: int, event: Ran) -> None:
+        """Send what a run gave. A critical message waits until it is decided where all batches before it go, and so
+        does all that a barrier asks of an instance."""
+        instance, work, outcome = event.instance, event.work, event.outcome
+        sends = outcome.sends if not first else outcome.sends[first:]
+        for place, (out, payload) in enumerate(sends, first):
+            if instance.undecided and not isinstance(payload, pa.RecordBatch) and self.leasing.must_wait(instance):
+                self._interrupt(instance, place, event)
+                return
             self.channels.send(out, payload, outcome)
+        if instance.undecided:
+            last = outcome.finished or work is Errand.SURRENDER or isinstance(work, Barrier)
+            if last and self.leasing.must_wait(instance):
+                self._interrupt(instance, len(outcome.sends), event)
+                return
         if isinstance(work, Barrier):
             self.leasing.after_barrier(instance, work, outcome)
         elif work is Errand.SURRENDER:
             self.leasing.after_surrender(instance, outcome)
-        self._after_run(instance, work, outcome, now_ns)
+        self._after_run(instance, work, outcome, self.now_ns)
+        if instance.post_apply is not None and not instance.dropped:
+            instance.post_apply(instance, work, event.cost_ns)
+
+    def _interrupt(self, instance: Instance, place: int, event: Ran) -> None:
+        instance.interrupted = (place, event)
+        instance.starved += 1
+
+    def undecided(self, sender: Instance) -> None:
+        """A batch of an instance waits for its strategy to say where it goes."""
+        sender.undecided += 1
+        if sender.undecided == UNDECIDED_MAX:
+            sender.starved += 1
+
+    def decided(self, sender: Instance) -> None:
+        """It is on its way."""
+        if sender.undecided == UNDECIDED_MAX:
+            sender.starved -= 1
+        sender.undecided -= 1
+        if sender.interrupted is not None and not sender.undecided:
+            (place, event), sender.interrupted = sender.interrupted, None
+            sender.starved -= 1
+            self._send_from(place, event)
+        else:
+            self.offer(sender)
 
     def _after_run(self, instance: Instance, work: Work, outcome: Outcome, now_ns: int) -> None:
         if outcome.finished:
@@ -340,10 +399,10 @@ class Worker:
         if work is Errand.OPEN:
             self._opened(instance)
         elif work is Errand.POLL:
-            instance.next_read = _next_read(instance, now_ns if outcome.next_ns is None else outcome.next_ns)
+            instance.next_read = _next_read(instance, now_ns if outcome.next_ns is None else outcome.next_ns, now_ns)
             if outcome.next_ns is None:
                 instance.poll_due = True
-            elif self._ready.idle:
+            elif self.ready.idle:
                 self._set_alarm(outcome.next_ns, instance, Errand.POLL)
             else:
                 # There is other work: let rows gather, so that batches grow with the load.
@@ -386,8 +445,9 @@ class Worker:
         job = self.jobs[instance.address.job]
         homes = set(job.placement[instance.address.function])
         away = [member for member in job.hosts if member not in homes]
-        turn = (instance.address.partition * instance.spec.lessees_max) % (len(away) or 1)
-        return [*away[turn:], *away[:turn], *(m for m in job.hosts if m in homes and m != self.member)]
+        others = [member for member in job.hosts if member in homes and member != self.member]
+        first = instance.address.partition * instance.spec.lessees_max
+        return [*_turned(away, first), *_turned(others, first)]
 
     def lessee(self, address: Address) -> Instance | None:
         """The lessee of an actor here, made when it is first needed; None where there can be none."""
@@ -405,10 +465,21 @@ class Worker:
                     self.guard(out.local.instance)
             self.channels.add(outs)
             job.lessees[address] = instance
-            self._watch(instance)
+            self._take_in(instance, job)
             instance.mailbox.append(Errand.OPEN)
             self.offer(instance)
         return instance
+
+    def _take_in(self, instance: Instance, job: LocalJob) -> None:
+        self._watch(instance)
+        strategy = instance.strategy = job.strategies[instance.address.function]
+        # The hooks that there are: they are called for every message.
+        instance.pre_apply = strategy.pre_apply if strategy.has_pre_apply else None
+        instance.post_apply = strategy.post_apply if strategy.has_post_apply else None
+        assert job.deployment is not None
+        for out in instance.outs:
+            if job.deployment.functions[out.receiver.function].lessees_max:
+                out.strategy = job.strategies[out.receiver.function]
 
     def leases_changed(self, instance: Instance) -> None:
         """A barrier is over: perhaps no lessee is left where none may be any more."""
@@ -489,12 +560,13 @@ class Worker:
         job.phase = JobPhase.OPENING
         job.deployment = event.deployment
         wiring = wire(self.member, event.deployment, job.placement, self.channels.made)
+        job.strategies = self.offloading.strategies(event.deployment)
         job.instances = wiring.instances
         self.channels.add(wiring.outs)
         job.opening = len(job.instances)
         for instance in job.instances.values():
-            self._watch(instance)
-            instance.mailbox.appendleft(Errand.OPEN)
+            self._take_in(instance, job)
+            instance.mailbox.append(Errand.OPEN)
             self.offer(instance)
         self._ready_if_opened(job)
 
@@ -543,9 +615,10 @@ class Worker:
         instances = [*job.instances.values(), *job.lessees.values()]
         for instance in instances:
             instance.dropped = True
+            self.offloading.forget(instance)
             instance.mailbox.clear()
         self.channels.drop(instances)
-        self._ready.forget(name)
+        self.ready.forget(name)
         self._alarms = [alarm for alarm in self._alarms if not alarm[2].dropped]
         heapq.heapify(self._alarms)
         self.effects.append(Close([instance for instance in instances if instance.phase is not Phase.FINISHED]))
@@ -592,6 +665,7 @@ class Worker:
         for job in self.jobs.values():
             for instance in job.instances.values():
                 starved = sum((out.credits <= 0) + out.waits for out in instance.outs)
+                starved += (instance.undecided >= UNDECIDED_MAX) + (instance.interrupted is not None)
                 if starved != instance.starved:
                     raise InvariantError(f"{instance.address} counts {instance.starved} starved channels", f"{starved}")
                 for out in instance.outs:
@@ -603,7 +677,15 @@ class Worker:
                     raise InvariantError(f"{instance.address} has work and credits but is not up for running")
 
 
-def _next_read(source: Instance, due_ns: int) -> NextRead:
+def _next_read(source: Instance, due_ns: int, now_ns: int) -> NextRead:
     """Reading is as urgent as what will be read: it was due at a time, and has its whole way before it."""
     latency_ns = source.outs[0].latency_ns if source.outs else LAX_NS
+    if latency_ns == LAX_NS:
+        due_ns = max(due_ns, now_ns - YIELDS_NS)
     return NextRead(start_deadline_ns(due_ns, latency_ns, source.cost_ns, source.path_ns))
+
+
+def _turned(members: list[str], first: int) -> list[str]:
+    """The same members, from another one on."""
+    turn = first % (len(members) or 1)
+    return [*members[turn:], *members[:turn]]

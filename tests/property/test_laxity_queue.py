@@ -75,9 +75,13 @@ class Queues(RuleBasedStateMachine):
     def ask(self, deadline: int, cost: int, now: int) -> None:
         assert self.queue.admits(deadline, cost, now) == self.plain.admits(deadline, cost, now)
 
+    @rule(deadline=deadlines)
+    def look_ahead(self, deadline: int) -> None:
+        assert self.queue.ahead(deadline) == sum(item[2] for item in self.plain.items if item[0] <= deadline)
+
     @rule(now=nows)
     def look_for_late_ones(self, now: int) -> None:
-        assert len(self.queue.late(now)) == len(self.plain.late(now))
+        assert len(list(self.queue.late(now))) == len(self.plain.late(now))
 
     @invariant()
     def they_agree(self) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from stretto.actors.address import Address
 from stretto.actors.critical import Watermark
-from stretto.actors.deployment import Spreading
 from stretto.actors.mailbox import Mailbox, Role, Trigger
 from stretto.api.changes import last_by_key
 from stretto.api.lowering import lowered
@@ -21,6 +20,7 @@ from stretto.bench.nexmark.queries import QUERIES, Workload, build
 from stretto.bench.verify import Match, compare
 from stretto.coordinator import JobStatus
 from stretto.scheduling.spreading import Arbitrary, DirectSend, ForwardAll, Near, RejectSend
+from stretto.scheduling.strategy import Strategy
 from stretto.simulator.barriers import try_seed
 from stretto.simulator.checkers import BARRIER_NS_MAX, check
 from stretto.simulator.cluster import SimulatedCluster
@@ -148,10 +148,10 @@ def test_moves_outside_of_the_table_and_barriers_without_end_are_seen() -> None:
 # NEXMark: the answers do not depend on where messages run.
 
 EVENTS = 30_000
-STRATEGIES: tuple[Spreading, ...] = (RejectSend(1, 0.0), DirectSend(), ForwardAll(), Near(), Arbitrary(5))
+STRATEGIES: tuple[Strategy, ...] = (RejectSend(1, 0.0), DirectSend(), ForwardAll(), Near(), Arbitrary(5))
 
 
-def simulated(query: str, strategy: Spreading | None, workers: int, parallelism: int) -> pa.Table:
+def simulated(query: str, strategy: Strategy | None, workers: int, parallelism: int) -> pa.Table:
     # A hundred events per second of event time: many windows close, and so there are many barriers.
     config = NexmarkConfig(events=EVENTS, seed=7, event_rate=500, disorder_s=0.5)
     app = build(query, Workload(config, batch=500))

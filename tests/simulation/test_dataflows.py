@@ -16,6 +16,7 @@ import pytest
 from stretto import worker as working
 from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, OutChannel, Payload
 from stretto.actors.context import Context
+from stretto.actors.contexts import AT_ONCE
 from stretto.actors.critical import EndOfInput, SyncProgram
 from stretto.actors.function import Function
 from stretto.actors.instance import Outcome
@@ -233,7 +234,9 @@ class EndsEarly(Channels):
         super()._receive(sender, frame, payload, sync)
         channel = self._ins.get((sender, frame.number))
         if channel is not None and isinstance(payload, EndOfInput):
-            channel.instance.mailbox.rotate(1)
+            last = list(channel.instance.mailbox)[-1]
+            channel.instance.mailbox.remove(last)
+            channel.instance.mailbox.append(last, AT_ONCE)
 
 
 @pytest.mark.parametrize("fault", [LosesOne, SendsTwice, KeepsCredits, ForgetsToOpen, EndsEarly])

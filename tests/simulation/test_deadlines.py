@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from stretto.actors.context import Context
+from stretto.actors.contexts import LAX_NS
 from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
@@ -88,11 +89,11 @@ def costs(chance: random.Random, instance: Instance, work: Any) -> int:
     return COST_NS if instance.address.function in ("one", "two") else 20_000
 
 
-def p99_ms(policy: type[Policy], seed: int = 1) -> dict[str, float]:
+def p99_ms(policy: type[Policy], seed: int = 1, longer: int = 1) -> dict[str, float]:
     """The p99 latency of an urgent job, and of a bulk job that alone has half as much again as one worker can do."""
     cluster = SimulatedCluster(1, seed, TIMING, costs=costs, policy=policy)
-    cluster.submit(job("urgent", 20 * MS, 60, latency_ns=30 * MS))
-    cluster.submit(job("bulk", 1_333_333, 900, latency_ns=10_000 * MS))
+    cluster.submit(job("urgent", 20 * MS, 60 * longer, latency_ns=30 * MS))
+    cluster.submit(job("bulk", 1_333_333, 900 * longer, latency_ns=LAX_NS))
     cluster.run()
     found = {}
     for name in ("urgent", "bulk"):
@@ -117,6 +118,12 @@ def test_an_urgent_job_keeps_its_latency_beside_bulk_work(policy: type[Policy], 
     assert found["urgent"] < 30
     assert found["urgent"] < under_fifo["urgent"] / 2
     assert found["bulk"] < 1.05 * under_fifo["bulk"]
+
+
+def test_who_has_promised_nothing_does_not_become_urgent_by_being_far_behind() -> None:
+    found = p99_ms(LLF, longer=20)
+    assert found["bulk"] > LAX_NS / 1e6, "it is further behind than what it is given"
+    assert found["urgent"] < 30
 
 
 @pytest.mark.parametrize("policy", [FIFO, LLF, EDF, SJF, FairShare])

@@ -177,7 +177,7 @@ def test_a_critical_message_that_is_no_plain_data_fails_its_job_and_not_the_work
     stream.apply(Careless(), "auction long", name="careless").sink(sinks.collect(), name="out")
     text = failure_of(cluster, app, FunctionError)
     assert text.startswith("function 'careless': a message cannot be sent: TypeError")
-    assert "Critical messages carry plain data" in text
+    assert "Critical messages and schedule requests carry plain data" in text
 
 
 def test_a_callback_that_raises_fails_its_job(cluster: Cluster) -> None:

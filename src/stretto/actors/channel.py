@@ -14,13 +14,13 @@ import msgspec
 import pyarrow as pa
 
 from stretto.actors.address import Address
-from stretto.actors.contexts import LAX_NS, NEVER_NS
+from stretto.actors.contexts import AT_ONCE, LAX_NS, NEVER_NS
 from stretto.actors.critical import Critical, SyncProgram
 from stretto.actors.function import EVENT_TIME_MIN_US
 
 if TYPE_CHECKING:
-    from stretto.actors.deployment import Spreading
     from stretto.actors.instance import Instance
+    from stretto.scheduling.strategy import Strategy
 
 CREDITS_PER_CHANNEL = 32
 """Messages that may be under way on one channel."""
@@ -28,7 +28,8 @@ CREDITS_PER_CHANNEL = 32
 GRANT_AT = CREDITS_PER_CHANNEL // 2
 """Credits are given back by so many at once ..."""
 GRANT_EXTRA_AT = 4
-"""... and sooner where they also tell a lessor how far its lessee is."""
+"""... and sooner where they also tell a lessor how far its lessee is. The first are given back singly, then by two and
+so on, because they tell what messages cost, which a new sender does not know yet."""
 
 Payload: TypeAlias = pa.RecordBatch | Critical
 
@@ -46,6 +47,8 @@ class Message(msgspec.Struct, gc=False):
     sync: SyncProgram | None = None
     progress_us: int | None = None
     deadline_ns: int = NEVER_NS
+    ticket: int = 0
+    """Its number in the worker's laxity queue, where a strategy has one."""
 
 
 class InChannel:
@@ -54,14 +57,17 @@ class InChannel:
     `consumed` counts messages processed since credits were last given back. All messages up to the number `settled`
     were run or forwarded, and so were those in `ahead`; `executed` counts the critical ones. Critical messages come on
     the channels between lessors alone; the others (from an upstream lessee, to a lessee, or from a lessor to its
-    lessee) are extra ones, opened when first used."""
+    lessee) are extra ones, opened when first used; the last kind `forwards`. `urgency` is that of its last message:
+    one that is more urgent hurries those before it."""
 
     __slots__ = (
         "ahead",
         "consumed",
         "ended",
         "executed",
+        "forwards",
         "grant_at",
+        "grant_at_most",
         "input",
         "instance",
         "number",
@@ -70,6 +76,7 @@ class InChannel:
         "received",
         "sender",
         "settled",
+        "urgency",
         "watermark_us",
     )
 
@@ -85,7 +92,10 @@ class InChannel:
         self.settled = 0
         self.ahead: set[int] | None = None
         self.executed = 0
-        self.grant_at = GRANT_AT
+        self.forwards = False
+        self.urgency = AT_ONCE
+        self.grant_at = 1
+        self.grant_at_most = GRANT_AT
         self.watermark_us = EVENT_TIME_MIN_US
         self.ended = False
 
@@ -106,19 +116,24 @@ class OutChannel:
 
     `index` is its place among the outs of its instance; an extra channel has that of the channel it stands in for.
     `synced` is how far a barrier has told of it. `extras` are the channels to lessees of the receiver by member, and
-    `direct` those of them that may be used now. While it `waits` to hear of lessees, its instance does not run.
+    `direct` those of them that may be used now. While it `waits` to hear of lessees, its instance does not run. The
+    `strategy` of the receiver chooses among them, and may go by whether the receiver is `stateless`.
 
     For deadlines: `latency_ns` is what the job allows, `slide_us` how often the receiver puts out and `slide_above_us`
     how often the sender does; `cost_ns` and `path_ns` are the reply context, what the receiver and the longest way
-    below it have cost of late. `budget_ns` is the latency less both: how long after its arrival a message may begin."""
+    below it have cost of late. `budget_ns` is the latency less both: how long after its arrival a message may begin.
+    `frontier_us` is the end of the receiver's window that the stream is in, and `expected_ns` when it will be there; 0
+    where that cannot be told."""
 
     __slots__ = (
         "budget_ns",
         "cost_ns",
         "credits",
         "direct",
+        "expected_ns",
         "extra",
         "extras",
+        "frontier_us",
         "index",
         "input",
         "instance",
@@ -133,7 +148,8 @@ class OutChannel:
         "seq",
         "slide_above_us",
         "slide_us",
-        "spreading",
+        "stateless",
+        "strategy",
         "synced",
         "waits",
     )
@@ -156,7 +172,8 @@ class OutChannel:
         self.synced = 0
         self.extras: dict[str, OutChannel] | None = None
         self.direct: list[OutChannel] | None = None
-        self.spreading: Spreading | None = None
+        self.strategy: Strategy | None = None
+        self.stateless = False
         self.waits = False
         self.latency_ns = LAX_NS
         self.slide_us: int | None = None
@@ -164,6 +181,8 @@ class OutChannel:
         self.cost_ns = 0.0
         self.path_ns = 0.0
         self.budget_ns = LAX_NS
+        self.frontier_us = 0
+        self.expected_ns = 0
 
     @property
     def unsettled(self) -> int:

@@ -9,16 +9,24 @@ stream's own time by `frontier` (TRANSFORM) and `ProgressMap` (PROGRESSMAP).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
+AT_ONCE = float("-inf")
+"""The urgency of what others wait for: opening, timers, a critical message with nothing before it."""
 NEVER_NS = 2**62
 """The deadline of what nobody waits for."""
 LAX_NS = 10_000_000_000
 """The latency that a job without an objective gets: late enough to yield to all others, and finite, so that it is not
 starved by them."""
-FIT_POINTS = 64
+YIELDS_NS = LAX_NS // 2
+"""How far ahead the deadline of its next message is at least: who has promised nothing does not become urgent by being
+far behind."""
+FIT_POINTS = 32
 FIT_POINTS_MIN = 4
 FIT_EVERY = 16
 """New points until the line is drawn anew: it costs some microseconds, and the latest ones change it little."""
+POINTS_PER_WINDOW = 4
+"""How many points of a window the line takes, at most."""
 COST_WEIGHT = 0.125
 """How much the latest cost counts in the running mean."""
 
@@ -36,41 +44,78 @@ class ProgressMap:
     """When a stream time arrives: a straight line through the latest pairs of stream time and arrival.
 
     None where that cannot be told, and the function then counts as a regular one: before there are points enough, and
-    where stream time does not move, or moves backwards."""
+    where stream time does not move, or moves backwards. Points are `step_us` apart at least, so that they reach back
+    over some windows, however many messages a window has. Each is added up once, with those that came with it: a line
+    needs the sums alone, and those of a few runs of points are soon put together."""
 
-    __slots__ = ("_line", "_new", "_points")
+    __slots__ = ("_line", "_new", "_next_us", "_runs", "step_us")
 
     def __init__(self) -> None:
-        self._points: deque[tuple[int, int]] = deque(maxlen=FIT_POINTS)
+        self._new: list[tuple[int, int]] = []
+        self._next_us = -(2**63)
+        self._runs: deque[_Sums] = deque(maxlen=FIT_POINTS // FIT_EVERY)
         self._line: tuple[int, int, float] | None = None
-        self._new = 0
+        self.step_us = 1
 
     def learn(self, progress_us: int, arrived_ns: int) -> None:
         """A message with this progress arrived at this time."""
-        points = self._points
-        if points and progress_us <= points[-1][0]:
+        if progress_us < self._next_us:
             return
-        points.append((progress_us, arrived_ns))
-        self._new += 1
+        self._next_us = progress_us + self.step_us
+        self._new.append((progress_us, arrived_ns))
+        if len(self._new) >= FIT_EVERY:
+            self._draw()
 
     def arrival_ns(self, progress_us: int) -> int | None:
         """When that much of the stream will have arrived."""
-        if len(self._points) < FIT_POINTS_MIN:
-            return None
-        if self._line is None or self._new >= FIT_EVERY:
-            self._line, self._new = self._fitted(), 0
+        if self._line is None:
+            if len(self._new) < FIT_POINTS_MIN:
+                return None
+            self._draw()
+        assert self._line is not None
         middle_us, middle_ns, slope = self._line
         return middle_ns + int((progress_us - middle_us) * slope) if slope > 0 else None
 
-    def _fitted(self) -> tuple[int, int, float]:
-        """Least squares about the middle, in nanoseconds of arrival per microsecond of the stream."""
-        points = self._points
-        count = len(points)
-        middle_us = sum(p for p, _ in points) // count
-        middle_ns = sum(t for _, t in points) // count
-        spread = sum((p - middle_us) ** 2 for p, _ in points)
-        slope = sum((p - middle_us) * (t - middle_ns) for p, t in points) / spread if spread else 0.0
-        return middle_us, middle_ns, slope
+    def _draw(self) -> None:
+        """Draw the line anew, with the points that are new."""
+        self._runs.append(_summed(self._new))
+        self._new = []
+        self._line = _fitted(self._runs)
+
+
+_Sums = tuple[int, int, int, float, float, float, float]
+"""A run of points: how many, the first of them, and the sums of both coordinates, of the squares of the one and of the
+products of both, all from the first point, so that they are small and floats hold them well."""
+
+
+def _summed(points: list[tuple[int, int]]) -> _Sums:
+    first_us, first_ns = points[0]
+    sum_us = sum_ns = squares = products = 0.0
+    for progress_us, arrived_ns in points:
+        us, ns = progress_us - first_us, arrived_ns - first_ns
+        sum_us += us
+        sum_ns += ns
+        squares += us * us
+        products += us * ns
+    return len(points), first_us, first_ns, sum_us, sum_ns, squares, products
+
+
+def _fitted(runs: Iterable[_Sums]) -> tuple[int, int, float]:
+    """Least squares about the middle, in nanoseconds of arrival per microsecond of the stream."""
+    origin: tuple[int, int] | None = None
+    count, sum_us, sum_ns, squares, products = 0, 0.0, 0.0, 0.0, 0.0
+    for points, first_us, first_ns, us, ns, square, product in runs:
+        origin_us, origin_ns = origin = origin or (first_us, first_ns)
+        by_us, by_ns = float(first_us - origin_us), float(first_ns - origin_ns)
+        count += points
+        sum_us += us + points * by_us
+        sum_ns += ns + points * by_ns
+        squares += square + by_us * (2 * us + points * by_us)
+        products += product + by_us * ns + by_ns * us + points * by_us * by_ns
+    assert origin is not None
+    spread = squares - sum_us * sum_us / count
+    slope = (products - sum_us * sum_ns / count) / spread if spread > 0 else 0.0
+    return origin[0] + int(sum_us / count), origin[1] + int(sum_ns / count), slope
 
 
 def start_deadline_ns(frontier_ns: int, latency_ns: int, cost_ns: float, path_ns: float) -> int:

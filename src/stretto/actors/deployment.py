@@ -16,8 +16,7 @@ from stretto.actors.contexts import LAX_NS
 from stretto.actors.function import Function
 
 if TYPE_CHECKING:
-    from stretto.actors.channel import OutChannel
-    from stretto.actors.instance import Instance
+    from stretto.scheduling.strategy import Strategy
 
 Transform = Callable[[pa.RecordBatch], list[pa.RecordBatch]]
 
@@ -62,28 +61,6 @@ class Stage:
     stages: list[Stage] = field(default_factory=list)
 
 
-class Spreading:
-    """A strategy's say in where a message of a spread function runs. By default: at home.
-
-    With `near`, a sender asks for a lessee on its own worker and for no other; with `waits`, it sends nothing until its
-    question is answered."""
-
-    near = False
-    waits = False
-
-    def enqueue(self, lessor: Instance, candidates: list[str]) -> str | None:
-        """REJECTSEND: a message has come to the lessor; the worker to forward it to, or None to keep it."""
-        return None
-
-    def wants_direct(self, channel: OutChannel) -> bool:
-        """DIRECTSEND: whether to ask the receiver's lessor for lessees that batches may be sent to directly."""
-        return False
-
-    def prepare_send(self, channel: OutChannel, direct: list[OutChannel]) -> OutChannel:
-        """DIRECTSEND: the channel for the next batch: `channel` to the lessor, or one of `direct` to its lessees."""
-        return channel
-
-
 @dataclass
 class FunctionSpec:
     """One function of a deployment. `outputs` is a stage tree per named output; `on_driver` pins it to the driver."""
@@ -97,7 +74,8 @@ class FunctionSpec:
     """The plan nodes that run inside this function, itself first; for explain() and metrics."""
     lessees_max: int = 0
     """How many lessees each of its actors may have; PARALLELISM_RANGE, less the lessor."""
-    spreading: Spreading | None = None
+    strategy: Strategy | None = None
+    """Who gets its messages, where it has lessees; None for the worker's own strategy."""
     slide_us: int | None = None
     """How often a windowed function puts out, in event time; None for one that does so at once."""
     sequential_because: str | None = None
@@ -111,6 +89,8 @@ class Deployment:
     functions: dict[str, FunctionSpec]
     latency_ns: int = LAX_NS
     """The objective for latency, or what a job without one gets."""
+    share: float = 1.0
+    """The job's weight where workers are shared fairly."""
 
     @property
     def spreads(self) -> bool:

@@ -5,7 +5,7 @@ Plain records. Who moves them along is `leasing.py`; what they may become is the
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stretto.actors.address import Address
@@ -15,6 +15,7 @@ from stretto.actors.metrics import LatencySketch
 
 if TYPE_CHECKING:
     from stretto.actors.channel import InChannel, Message, OutChannel
+    from stretto.actors.inbox import Entry
 
 
 class Observer(Protocol):
@@ -64,13 +65,16 @@ class Gate:
 class LessorGate(Gate):
     """The lessor's. `former` are lessees whose lease has ended; their channels serve again if they get another.
 
-    `waiting` has the critical message that each channel has come to; what follows it is `held`.
+    `waiting` has the critical message that each channel has come to; what follows it is `held`,
+    with its place in the mailbox.
 
     While BLOCKED, `unacknowledged` are the lessees that have not said that they know of the barrier, `unreplied` those
     whose partial state is awaited; `parts` are the states that came. `told` is how far the lessees have sent
     downstream, by the place of the out channel: it goes with the next critical message there, which not every barrier
     sends. `owed` is the DEPENDENCY_PAYLOAD of critical messages that needed no barrier; the next one waits for it.
-    `unacked` counts the critical messages that were sent and whose ACKs are awaited."""
+    `unacked` counts the critical messages that were sent and whose ACKs are awaited. `offered` are messages that were
+    forwarded to a lessee that may refuse them, by the channel's number and their own there: no barrier begins before it
+    is known who runs them."""
 
     role = Role.LESSOR
     __slots__ = (
@@ -83,6 +87,7 @@ class LessorGate(Gate):
         "lessees",
         "members",
         "messages",
+        "offered",
         "owed",
         "parts",
         "ran",
@@ -98,7 +103,7 @@ class LessorGate(Gate):
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self.held: deque[Message] = deque()
+        self.held: list[Entry] = []
         self.lessees: dict[str, Lessee] = {}
         self.former: dict[str, Lessee] = {}
         self.waiting: dict[InChannel, Message] = {}
@@ -110,6 +115,7 @@ class LessorGate(Gate):
         self.members: list[str] = []
         self.unacknowledged: set[str] = set()
         self.unreplied: set[str] = set()
+        self.offered: dict[tuple[int, int], Message] = {}
         self.owed: dict[tuple[str, str, int], Last] = {}
         self.parts: list[bytes] = []
         self.told: dict[int, dict[tuple[str, str, int], Last]] = {}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import copy
 import heapq
-from collections import deque
+from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,11 +22,15 @@ from stretto.actors.critical import END_OF_INPUT, EndOfInput, UserCritical, Wate
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.gate import LesseeGate, LessorGate
+from stretto.actors.inbox import Inbox
 from stretto.actors.metrics import FunctionMetrics, LatencySketch
 from stretto.actors.routing import BoundStage, Sends
 from stretto.actors.source import Reading
 from stretto.errors import FunctionError, InvariantError
 from stretto.state.packing import packed, unpacked
+
+if TYPE_CHECKING:
+    from stretto.scheduling.strategy import Strategy
 
 
 class Phase(Enum):
@@ -101,7 +105,9 @@ class Outcome:
 class Instance:
     """An instance of an actor: its function, its mailbox, its channels, its timers.
 
-    `gate` is there when the actor may have lessees, or hears from lessees of others; else nothing needs to be held."""
+    `gate` is there when the actor may have lessees, or hears from lessees of others; else nothing needs to be held.
+    `starved` counts the reasons why it may not run: channels without credits or that wait to hear of lessees, too many
+    batches that are `undecided` about where to go, or a run that is `interrupted` until they are decided."""
 
     def __init__(self, address: Address, spec: FunctionSpec, is_source: bool, is_sink: bool) -> None:
         self.address = address
@@ -111,16 +117,23 @@ class Instance:
         self.is_source = is_source
         self.is_sink = is_sink
         self.phase = Phase.OPENING
-        self.mailbox: deque[Work] = deque()
+        self.mailbox = Inbox()
         self.inputs: list[InChannel] = []
         self.outs: list[OutChannel] = []
         self.extra_outs: list[OutChannel] = []
         self.outputs: dict[str, BoundStage] = {}
         self.gate: LessorGate | LesseeGate | None = None
         self.epoch = 0
+        self.strategy: Strategy | None = None
+        self.pre_apply: Callable[[Instance, Work], None] | None = None
+        self.post_apply: Callable[[Instance, Work, int], None] | None = None
+        self.undecided = 0
+        self.interrupted: Any = None
         self.starved = 0
         self.queued = False
         self.entry = 0
+        self.urgency = 0.0
+        self.share = 1.0
         self.cost_ns = 0.0
         self.path_ns = 0.0
         self.progress = ProgressMap()
@@ -195,6 +208,9 @@ class Instance:
         self.metrics.queued = len(self.mailbox)
         self.metrics.counts = self._ctx.counts
         self.metrics.latency = self.latency.export() if self.latency is not None else None
+        self.metrics.strategies = {
+            name: why for out in self.outs if out.strategy and (why := out.strategy.why(name := out.receiver.function))
+        }
         durations = self.gate.durations if isinstance(self.gate, LessorGate) else None
         self.metrics.barriers = durations.export() if durations is not None else None
         return self.metrics

@@ -38,6 +38,8 @@ class FunctionMetrics(msgspec.Struct):
     latency: SketchBins | None = None
     barriers: SketchBins | None = None
     """How long barriers with lessees took, from BLOCKED to the last UNSYNC."""
+    strategies: dict[str, str] = {}
+    """What the strategies of downstream functions say of their choices, by function."""
 
 
 class LatencySketch:
@@ -107,6 +109,7 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
         ):
             for name, amount in theirs.items():
                 mine[name] = mine.get(name, 0) + amount
+        total.strategies.update(part.strategies)
         if part.latency is not None:
             sketch.merge(part.latency)
         if part.barriers is not None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stretto.actors.address import Address
 from stretto.actors.channel import GRANT_EXTRA_AT, InChannel, OutChannel
+from stretto.actors.contexts import POINTS_PER_WINDOW
 from stretto.actors.deployment import Deployment, Edge, Forward, Stage, edges_of
 from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.instance import Instance
@@ -65,6 +66,7 @@ class _Wirer:
                 if member == self._member:
                     address = Address(self._deployment.job, name, partition)
                     instance = self._wiring.instances[address] = Instance(address, spec, name not in fed, is_sink)
+                    instance.share = self._deployment.share
                     if spec.lessees_max:
                         instance.gate = LessorGate(address)
 
@@ -95,12 +97,14 @@ class _Wirer:
         self._numbered += 1
         channel = OutChannel(instance, receiver, edge.input, member, self._numbered, schema)
         target_spec = self._deployment.functions[edge.target]
-        channel.spreading = target_spec.spreading if target_spec.lessees_max else None
+        channel.stateless = not target_spec.function.states()
         channel.index = len(instance.outs)
         channel.latency_ns = self._deployment.latency_ns
         channel.slide_us, channel.slide_above_us = target_spec.slide_us, instance.spec.slide_us
         channel.budget_ns = channel.latency_ns
-        instance.feeds_windows = instance.feeds_windows or channel.slide_us is not None
+        if channel.slide_us is not None:
+            instance.feeds_windows = True
+            instance.progress.step_us = max(1, channel.slide_us // POINTS_PER_WINDOW)
         if member == self._member:
             join_local(channel, self._receiver(instance, receiver, edge.input))
         self._wiring.outs[channel.number] = channel
@@ -123,6 +127,7 @@ class _LesseeWirer(_Wirer):
     def lessee(self, address: Address) -> Instance:
         spec = self._deployment.functions[address.function]
         instance = Instance(address, spec, is_source=False, is_sink=False)
+        instance.share = self._deployment.share
         instance.gate = LesseeGate(address, self._placement[address.function][address.partition])
         for output, stage in spec.outputs.items():
             instance.outputs[output] = self._bind(instance, stage)
@@ -148,7 +153,7 @@ def wire_lessee(
 def extra_input(sender: Address, instance: Instance, input_name: str) -> InChannel:
     """A receiving end beside those between lessors: no critical message comes on it."""
     channel = InChannel(sender, instance, input_name)
-    channel.grant_at = GRANT_EXTRA_AT
+    channel.grant_at_most = GRANT_EXTRA_AT
     return channel
 
 

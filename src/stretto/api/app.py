@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from stretto.actors.deployment import Spreading
 from stretto.actors.source import Source
 from stretto.api import plan as plans
 from stretto.api.engines import Engine
@@ -15,7 +14,8 @@ from stretto.api.stream import TIMESTAMP, Stream
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar
 from stretto.operators.windows import Duration, EventTime, duration_us
-from stretto.scheduling.spreading import RejectSend
+from stretto.scheduling.strategies import strategy_named
+from stretto.scheduling.strategy import Strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,15 +122,16 @@ class App:
         """The checked plan, or a PlanError that says what is wrong."""
         return plans.checked(self.name, self._nodes, self.slo, self._spreads)
 
-    def spread(self, *names: str, lessees: int = 4, strategy: Spreading | None = None) -> App:
+    def spread(self, *names: str, lessees: int = 4, strategy: Strategy | str | None = None) -> App:
         """Let functions run on several workers at once between barriers: those named, or all that can.
 
-        Each actor may have so many `lessees` beside its home. By default it forwards to them what it cannot do soon
-        (`stretto.scheduling.RejectSend`); `DirectSend` lets the senders choose. Answers do not change. A function that
-        must stay sequential is refused when it is named, and left alone when not; `explain()` says why."""
+        Each actor may have so many `lessees` beside its home. Who gets a message is for the `strategy` to say: the
+        cluster's, or another one by its name (`stretto.scheduling.STRATEGIES`), as `module:Class`, or as an object.
+        Answers do not change. A function that must stay sequential is refused when it is named, and left alone when
+        not; `explain()` says why."""
         if lessees < 0:
             raise PlanError(f"app '{self.name}' cannot have {lessees} lessees", None, "Use 0 to keep to one instance.")
-        chosen = plans.Spread(lessees, strategy or RejectSend())
+        chosen = plans.Spread(lessees, strategy_named(strategy) if isinstance(strategy, str) else strategy)
         self._spreads.update(dict.fromkeys(names or (None,), chosen))
         return self
 

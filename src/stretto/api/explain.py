@@ -67,7 +67,8 @@ def _scaling(spec: FunctionSpec) -> str:
     if not spec.lessees_max:
         return spec.function.discipline.value
     lessees = f"up to {spec.lessees_max} lessee{'s' if spec.lessees_max > 1 else ''} per partition"
-    return f"{spec.function.discipline.value}; {lessees} by {type(spec.spreading).__name__}"
+    strategy = "the cluster's strategy" if spec.strategy is None else type(spec.strategy).__name__
+    return f"{spec.function.discipline.value}; {lessees} by {strategy}"
 
 
 def _described(node: nodes.Node) -> str:

@@ -69,7 +69,7 @@ class _Lowering:
         self._spread()
         latency_ms = self._plan.slo.latency_ms
         latency_ns = LAX_NS if latency_ms is None else int(latency_ms * 1e6)
-        return Deployment(job, self._functions, latency_ns)
+        return Deployment(job, self._functions, latency_ns, self._plan.slo.share)
 
     def _spread(self) -> None:
         """Say of each function whether it may have lessees, and give them to those that are to have some."""
@@ -91,7 +91,7 @@ class _Lowering:
                 )
             wish = wish or self._plan.spreads.get(None)
             if wish is not None and spec.sequential_because is None:
-                spec.lessees_max, spec.spreading = wish.lessees, wish.strategy
+                spec.lessees_max, spec.strategy = wish.lessees, wish.strategy
 
     def _sequential_because(self, spec: FunctionSpec) -> str | None:
         if isinstance(spec.function, SourceFunction):

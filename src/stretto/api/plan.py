@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from stretto.actors.deployment import Spreading
 from stretto.actors.function import Function
 from stretto.actors.sink import Sink
 from stretto.actors.source import Source
@@ -21,6 +20,7 @@ from stretto.errors import PlanError
 from stretto.expressions import AggregateCall, Predicate, Projection, Scalar
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime, Window
+from stretto.scheduling.strategy import Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,10 +143,11 @@ class SinkNode(Node):
 
 @dataclass(frozen=True)
 class Spread:
-    """How a function may go parallel between barriers: how many lessees each actor may have, and who gets messages."""
+    """How a function may go parallel between barriers: how many lessees each actor may have, and who gets messages.
+    None stands for the cluster's own strategy."""
 
     lessees: int
-    strategy: Spreading
+    strategy: Strategy | None
 
 
 Spreads = dict[str | None, Spread]

@@ -10,12 +10,15 @@ from stretto.operators.windows import Duration, positive_duration_us
 
 @dataclass(frozen=True, slots=True)
 class SLO:
-    """`latency_ms` at `percentile`, `juice` in (0, 1], `priority` as the greatest utility the job can have."""
+    """`latency_ms` at `percentile`, `juice` in (0, 1], `priority` as the greatest utility the job can have.
+
+    `share` is the job's weight where workers are shared fairly (`policy="fair"`)."""
 
     latency_ms: float | None = None
     percentile: float = 99.0
     juice: float | None = None
     priority: float = 1.0
+    share: float = 1.0
 
     def describe(self) -> str:
         wants = []
@@ -23,7 +26,8 @@ class SLO:
             wants.append(f"p{self.percentile:g} latency <= {self.latency_ms:g} ms")
         if self.juice is not None:
             wants.append(f"juice >= {self.juice:g}")
-        return (", ".join(wants) or "none") + f"; priority {self.priority:g}"
+        share = f", share {self.share:g}" if self.share != 1.0 else ""
+        return (", ".join(wants) or "none") + f"; priority {self.priority:g}{share}"
 
     def utility(self, latency_ms: float | None, juice: float | None) -> float:
         """Henge's knee function (equations 3.1 and 3.2): full priority at the objective, proportional below it."""
@@ -40,8 +44,12 @@ def objective(
     percentile: float = 99.0,
     throughput: float | None = None,
     priority: float = 1.0,
+    share: float = 1.0,
 ) -> SLO:
-    """An SLO as a user writes it: `latency="200 ms"` at a percentile, `throughput` as juice in (0, 1], a priority."""
+    """An SLO as a user writes it: `latency="200 ms"` at a percentile, `throughput` as juice in (0, 1], a priority.
+
+    `share` is the job's weight of the workers' time on a cluster with `policy="fair"`: shares of 20, 40 and 40 give
+    three jobs a fifth and twice two fifths, while all of them have work."""
     if not 0 < percentile <= 100:
         raise PlanError("the percentile of a latency objective is out of range", f"{percentile}", "Use 0 < p <= 100.")
     if throughput is not None and not 0 < throughput <= 1:
@@ -52,5 +60,7 @@ def objective(
         )
     if priority <= 0:
         raise PlanError("a priority must be greater than zero", f"{priority}")
+    if share <= 0:
+        raise PlanError("a share must be greater than zero", f"{share}", "Shares are weights, such as 20, 40 and 40.")
     latency_ms = None if latency is None else positive_duration_us(latency, "a latency objective") / 1000
-    return SLO(latency_ms, percentile, throughput, priority)
+    return SLO(latency_ms, percentile, throughput, priority, share)

@@ -17,7 +17,9 @@ from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import chosen
 from stretto.cli.bench_compare import compare
 from stretto.cli.bench_report import report
+from stretto.cli.bench_scheduling import scheduling
 from stretto.cli.bench_spread import barriers, spread
+from stretto.cli.bench_tenants import tenants
 from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
@@ -36,6 +38,8 @@ bench.command()(compare)
 bench.command()(report)
 bench.command()(spread)
 bench.command()(barriers)
+bench.command()(scheduling)
+bench.command()(tenants)
 
 
 @bench.command()

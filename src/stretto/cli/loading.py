@@ -80,9 +80,14 @@ def _hint(module_name: str, name: str) -> tuple[str | None, str]:
     return None, "Use module:name, such as examples.highest_bid:app"
 
 
-def _import(name: str) -> ModuleType:
+def see_current_directory() -> None:
+    """Let modules in the current directory be found, as for `python -m`."""
     if "" not in sys.path and "." not in sys.path:
-        sys.path.insert(0, "")  # The current directory, as for `python -m`.
+        sys.path.insert(0, "")
+
+
+def _import(name: str) -> ModuleType:
+    see_current_directory()
     importlib.invalidate_caches()
     try:
         return importlib.import_module(name)

@@ -13,10 +13,12 @@ from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import chosen
 from stretto.cli.bench import bench
+from stretto.cli.loading import see_current_directory
 from stretto.cli.nexmark import DEMO_EVENTS, Request, demo_request, run_at_once, run_in_turn
 from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
 from stretto.cli.simulate import simulate
+from stretto.scheduling import POLICIES, STRATEGIES
 
 program = typer.Typer(
     name="stretto",
@@ -65,6 +67,7 @@ def about(
     ] = False,
 ) -> None:
     """Streaming dataflows on Spark: stateful jobs on actors inside Spark tasks, each with a latency objective."""
+    see_current_directory()  # Apps, policies and strategies are named as module:Class.
 
 
 @program.command(epilog="Example:  [bold]stretto run examples.highest_bid:app --workers 2[/]")
@@ -82,6 +85,12 @@ def run(
         typer.Option(min=0, help="After so many seconds, end the sources and see their rows through to the sinks."),
     ] = None,
     rows: Annotated[int, typer.Option(min=0, help="Rows to print of each collecting sink.")] = 20,
+    policy: Annotated[
+        str, typer.Option(help=f"Which message runs first: {', '.join(POLICIES)}, or a module:Class of your own.")
+    ] = "llf",
+    strategy: Annotated[
+        str, typer.Option(help=f"Where a spread function's run: {', '.join(STRATEGIES)}, or a module:Class.")
+    ] = "reject",
     json: Json = False,
 ) -> None:
     """Run an app and show its progress and its results.
@@ -89,7 +98,8 @@ def run(
     Progress is on stderr: rates, latency, queue lengths per function. What collecting sinks hold is printed at the end.
     Ctrl-C stops the app. The exit code is 2 when the app is wrong or fails."""
     with reported():
-        run_app(RunRequest(target, workers, engine.value if engine else None, master, json, timeout, rows))
+        chosen_engine = engine.value if engine else None
+        run_app(RunRequest(target, workers, chosen_engine, master, json, timeout, rows, policy, strategy))
 
 
 @program.command(epilog="Example:  [bold]stretto explain examples.highest_bid:app[/]")
@@ -137,6 +147,10 @@ def nexmark(
     spread: Annotated[
         bool, typer.Option("--spread", help=f"Run all that can go parallel on {SPREAD_LESSEES} lessees per partition.")
     ] = False,
+    strategy: Annotated[
+        str | None,
+        typer.Option(help=f"With --spread, who gets messages: {', '.join(STRATEGIES)}; by default lessees, in turn."),
+    ] = None,
 ) -> None:
     """Run NEXMark queries, an online auction's, and check their answers against Spark SQL.
 
@@ -150,7 +164,9 @@ def nexmark(
         config = NexmarkConfig(seed=seed, events=events, event_rate=event_rate, disorder_s=disorder)
         slo = objective(latency=latency) if latency else None
         lessees = SPREAD_LESSEES if spread else 0
-        workload = Workload(config, rate, parallelism, batch, slo=slo, engine=engine.value, lessees=lessees)
+        workload = Workload(
+            config, rate, parallelism, batch, slo=slo, engine=engine.value, lessees=lessees, strategy=strategy
+        )
         code = run_in_turn(Request(chosen(queries), workload, workers, verify, json, timeout))
     raise typer.Exit(code)
 

@@ -36,6 +36,8 @@ class RunRequest:
     json: bool
     timeout_s: float | None
     rows: int
+    policy: str
+    strategy: str
 
 
 def run_app(request: RunRequest) -> None:
@@ -57,7 +59,9 @@ def _run(found: Loaded, request: RunRequest) -> tuple[Job, dict[str, Any]]:
     note(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...")
     with spark_session("stretto-run", master) as spark:
         app = made(found, spark)
-        with Cluster.on_spark(spark, workers=request.workers) as cluster:
+        with Cluster.on_spark(
+            spark, workers=request.workers, policy=request.policy, strategy=request.strategy
+        ) as cluster:
             job = cluster.submit(app, engine=request.engine)
             note(f"{job.name} runs on {job.engine.value}: {job.why}")
             with _stopped_on_interrupt(job):

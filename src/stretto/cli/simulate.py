@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +14,13 @@ from rich.table import Table
 
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import WRONG_ANSWER, errors, print_json, reported
+from stretto.cli.simulate_strategies import strategies
+from stretto.cli.simulate_tenants import tenants
 from stretto.errors import UserError
 from stretto.leasing import Leasing
+from stretto.scheduling.strategies import STRATEGIES, strategy_named
 from stretto.simulator import send_modes
+from stretto.simulator import shares as fair_shares
 from stretto.simulator.barriers import Trial, try_seed
 from stretto.simulator.mutations import MUTATIONS
 
@@ -25,6 +30,10 @@ SHOWN_MAX = 3
 simulate = typer.Typer(
     name="simulate", no_args_is_help=True, help="Run whole clusters in virtual time, and try to break them."
 )
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate tenants[/]   [bold]stretto simulate tenants --only 5.8b --json[/]"
+)(tenants)
 
 
 @simulate.callback()
@@ -44,6 +53,14 @@ def barriers(
     mutate: Annotated[
         str | None, typer.Option(metavar="NAME", help=f"Break the protocol: {', '.join(MUTATIONS)}.")
     ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Who gets messages: {', '.join(STRATEGIES)}, or a module:Class; by default, whatever one can "
+            "do is done by lot.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
 ) -> None:
     """Try the dual-mode protocol on random dataflows, schedules and weather, and check every run.
@@ -55,13 +72,16 @@ def barriers(
     replays the run is printed."""
     with reported():
         leasing = _leasing(mutate)
+        make = None if strategy is None else partial(strategy_named, strategy)
+        if make is not None:
+            make()  # A mistake in the name is told before anything runs.
         began = time.perf_counter()
         failed: list[Trial] = []
         totals: Counter[str] = Counter()
         kinds: Counter[str] = Counter()
         with steps_bar() as bar:
             for seed in bar.track(range(first, first + seeds), description="seeds"):
-                trial = try_seed(seed, workers, functions, leasing)
+                trial = try_seed(seed, workers, functions, leasing, make)
                 totals.update(barriers=trial.barriers, messages=trial.messages)
                 kinds.update(violation.kind for violation in trial.violations)
                 if trial.violations:
@@ -81,13 +101,16 @@ def barriers(
     if mutate is not None:
         found["mutation"] = mutate
     for trial in failed[:SHOWN_MAX]:
-        _tell(trial, workers, functions, mutate)
+        _tell(trial, workers, functions, mutate, strategy)
     if json:
         print_json(found)
     else:
         Console().print(_table(found))
     if failed:
         raise typer.Exit(WRONG_ANSWER)
+
+
+simulate.command(epilog="Example:  [bold]stretto simulate strategies[/]")(strategies)
 
 
 @simulate.command(epilog="Example:  [bold]stretto simulate spread[/]")
@@ -116,6 +139,34 @@ def spread(
         Console().print(table)
 
 
+@simulate.command(epilog="Example:  [bold]stretto simulate shares[/]")
+def shares(
+    workers: Annotated[int, typer.Option(min=1, help="Workers that the jobs share.")] = 3,
+    seconds: Annotated[float, typer.Option(min=0.5, help="Virtual seconds of each phase.")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal runs.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+) -> None:
+    """Three jobs with 20, 40 and 40 percent of the workers' time: all compete, one rests, it is back.
+
+    While one has nothing to do, the others have its share, by their weights; when it is back, it has its share again
+    and pays nothing back. The exit code is 1 when a share is more than 3 points off on any worker."""
+    with reported():
+        report = fair_shares.simulated(workers, seconds, seed)
+    if json:
+        print_json(report.as_dict())
+    else:
+        table = Table("phase", "worker", *(f"{job} %" for job in fair_shares.SHARES), "points off, at most")
+        for phase in report.phases:
+            expected = (f"{phase.expected.get(job, 0.0):.1f}" for job in fair_shares.SHARES)
+            table.add_row(phase.name, "should be", *expected, f"{phase.points_off:.2f}")
+            for member, found in phase.found.items():
+                table.add_row("", member, *(f"{percent:.1f}" for percent in found.values()), "")
+            table.add_section()
+        Console().print(table)
+    if not report.holds:
+        raise typer.Exit(WRONG_ANSWER)
+
+
 def _point(point: send_modes.Point) -> dict[str, Any]:
     return {**asdict(point), "reject_by_direct": point.reject_by_direct}
 
@@ -128,14 +179,14 @@ def _leasing(mutate: str | None) -> type[Leasing]:
     return MUTATIONS[mutate]
 
 
-def _tell(trial: Trial, workers: int, functions: int, mutate: str | None) -> None:
+def _tell(trial: Trial, workers: int, functions: int, mutate: str | None, strategy: str | None) -> None:
     """The witness, the last events, and how to see it again."""
     for violation in trial.violations[:SHOWN_MAX]:
         errors.print(f"seed {trial.seed}: {violation.kind}: {violation.witness}", style="red", markup=False)
     errors.print(trial.log, markup=False, highlight=False, soft_wrap=True)
-    mutation = f" --mutate {mutate}" if mutate else ""
+    options = "".join(f" --{name} {value}" for name, value in (("mutate", mutate), ("strategy", strategy)) if value)
     command = f"stretto simulate barriers --seeds 1 --first {trial.seed} --workers {workers} --functions {functions}"
-    errors.print(f"Replay it with: {command}{mutation}", markup=False, highlight=False, soft_wrap=True)
+    errors.print(f"Replay it with: {command}{options}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(found: dict[str, Any]) -> Table:

@@ -41,9 +41,9 @@ from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.transport import Transport
 from stretto.runtime.worker_loop import WorkerLoop
-from stretto.runtime.worker_process import WorkerSettings, membership
+from stretto.runtime.worker_process import WorkerSettings, machine_for, membership
 from stretto.scheduling.policies import policy_named
-from stretto.worker import Worker
+from stretto.scheduling.strategies import strategy_named
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,11 +61,20 @@ class Cluster:
     """Workers in Spark tasks that run many apps. A context manager: `with Cluster.on_spark(spark, workers=2) as c:`."""
 
     def __init__(
-        self, spark: SparkSession, workers: int, code_dir: str | None, start_timeout_s: float, policy: str = "llf"
+        self,
+        spark: SparkSession,
+        workers: int,
+        code_dir: str | None,
+        start_timeout_s: float,
+        policy: str = "llf",
+        strategy: str = "reject",
     ) -> None:
-        policy_named(policy)  # A mistake in the name is told here, and not by each worker.
+        # A mistake in a name is told here, and not by each worker.
+        policy_named(policy)
+        strategy_named(strategy)
         check_slots(spark, workers)
         self._policy = policy
+        self._strategy = strategy
         use_own_python(spark)
         self.spark = spark
         self.id = secrets.token_hex(4)
@@ -98,15 +107,18 @@ class Cluster:
         workers: int = 2,
         *,
         policy: str = "llf",
+        strategy: str = "reject",
         code_dir: str | None = None,
         start_timeout: float = START_TIMEOUT_S,
     ) -> Cluster:
         """Start `workers` workers, each a long-running task in a Spark job of its own.
 
         `policy` says which message runs first: llf (least laxity first), edf, sjf, fifo, fair, or a `module:Class` of
-        your own (see `stretto.scheduling.Policy`). `code_dir` is where apps' code is put for the workers to read; the
-        default, a private temporary directory, does when the workers are on the driver's machine."""
-        return Cluster(spark, workers, code_dir, start_timeout, policy)
+        your own (see `stretto.scheduling.Policy`). `strategy` says where the messages of spread functions run: one of
+        `stretto.scheduling.STRATEGIES`, or a `module:Class` of your own. `code_dir` is where apps' code is put for the
+        workers to read; the default, a private temporary directory, does when the workers are on the driver's
+        machine."""
+        return Cluster(spark, workers, code_dir, start_timeout, policy, strategy)
 
     def __enter__(self) -> Cluster:
         return self
@@ -158,6 +170,7 @@ class Cluster:
             str(self._code.directory),
             on_driver,
             self._policy,
+            self._strategy,
         )
 
     def _make_driver_loop(self) -> WorkerLoop:
@@ -167,7 +180,7 @@ class Cluster:
         transport = Transport(self.id, settings.member, settings.keys, host)
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
         transport.send(COORDINATOR, Join(membership(settings, transport, host)))
-        machine = Worker(settings.member, policy=policy_named(settings.policy))
+        machine = machine_for(settings)
         return WorkerLoop(machine, transport, lambda job, digest: self._deployments[job], self._on_sink_opened)
 
     def _run_driver_worker(self) -> None:

@@ -20,6 +20,7 @@ from stretto.protocol import (
     Data,
     Frame,
     Grant,
+    Offered,
     OpenChannel,
 )
 
@@ -42,7 +43,7 @@ _NO_PROGRESS = -(2**63)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_control = msgspec.msgpack.Decoder(Control | OpenChannel).decode
-_decode_channel = msgspec.msgpack.Decoder(CriticalSent | Grant).decode
+_decode_channel = msgspec.msgpack.Decoder(CriticalSent | Grant | Offered).decode
 
 
 def encode(frame: Frame) -> list[Any]:
@@ -53,15 +54,15 @@ def encode(frame: Frame) -> list[Any]:
         progress_us = _NO_PROGRESS if frame.progress_us is None else frame.progress_us
         header = _DATA_HEADER.pack(_DATA, frame.number, frame.seq, frame.arrived_ns, progress_us, frame.deadline_ns)
         return [header, body] if body.size >= COPY_BELOW_BYTES else [b"".join((header, body))]
-    kind = _CHANNEL if type(frame) in (CriticalSent, Grant) else _CONTROL
+    kind = _CHANNEL if type(frame) in (CriticalSent, Grant, Offered) else _CONTROL
     try:
         content = _encode(frame)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        # Only the payload of a user's critical message can hold what has no encoding.
+        # Only a user's critical message, or a strategy's request or reply, can hold what has no encoding.
         raise ProtocolError(
             "a message cannot be sent",
             f"{type(error).__name__}: {error}",
-            "Critical messages carry plain data: numbers, strings, bytes, lists and dicts.",
+            "Critical messages and schedule requests carry plain data: numbers, strings, bytes, lists and dicts.",
         ) from error
     _check_length("a message", len(content))
     return [kind + content]

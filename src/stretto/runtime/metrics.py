@@ -26,6 +26,8 @@ class FunctionReport:
     messages_forwarded: int = 0
     barrier_ms: dict[str, float | None] = field(default_factory=dict)
     """How long barriers over several instances took; empty when there was none."""
+    strategy: str | None = None
+    """What a strategy that chooses by itself (`auto`) has chosen for its messages, and why."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def report(
             latency.merge(total.latency)
     sources = [totals[node.name] for node in plan.sources if node.name in totals]
     sinks = [totals[node.name] for node in plan.sinks if node.name in totals]
+    chosen = {name: why for total in totals.values() for name, why in total.strategies.items()}
     processed = sum(sum(total.executed_from.values()) for total in totals.values())
     return JobMetrics(
         elapsed_s=elapsed_s,
@@ -79,11 +82,11 @@ def report(
         output_rate=sum(total.rows_in for total in sinks) / elapsed_s,
         latency_ms=latency.percentiles(),
         objective=_objective(plan.slo, latency, juice(totals)),
-        functions={name: _function(total, elapsed_s) for name, total in totals.items()},
+        functions={name: _function(total, elapsed_s, chosen.get(name)) for name, total in totals.items()},
     )
 
 
-def _function(total: FunctionMetrics, elapsed_s: float) -> FunctionReport:
+def _function(total: FunctionMetrics, elapsed_s: float, strategy: str | None) -> FunctionReport:
     return FunctionReport(
         rows_in=total.rows_in,
         rows_out=total.rows_out,
@@ -96,6 +99,7 @@ def _function(total: FunctionMetrics, elapsed_s: float) -> FunctionReport:
         counts=dict(total.counts),
         messages_forwarded=total.messages_forwarded,
         barrier_ms=_percentiles(total.barriers),
+        strategy=strategy,
     )
 
 

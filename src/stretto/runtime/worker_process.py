@@ -20,6 +20,7 @@ from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import PULSE, Transport, dealer, routing_id
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.scheduling.policies import policy_named
+from stretto.scheduling.strategies import strategy_named
 from stretto.worker import Worker
 
 log = logging.getLogger("stretto.worker")
@@ -40,6 +41,7 @@ class WorkerSettings:
     code_directory: str
     on_driver: bool = False
     policy: str = "llf"
+    strategy: str = "reject"
 
 
 def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[str]:
@@ -58,6 +60,11 @@ def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[st
         pulse.join()
 
 
+def machine_for(settings: WorkerSettings) -> Worker:
+    """A worker machine with the policy and the strategy of its cluster."""
+    return Worker(settings.member, policy=policy_named(settings.policy), strategy=strategy_named(settings.strategy))
+
+
 def run_worker(settings: WorkerSettings) -> str:
     """Join the cluster and work until told to leave; the reason is returned."""
     host = own_address(settings.coordinator_endpoint)
@@ -65,7 +72,7 @@ def run_worker(settings: WorkerSettings) -> str:
     try:
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
         loop = WorkerLoop(
-            Worker(settings.member, policy=policy_named(settings.policy)),
+            machine_for(settings),
             transport,
             lambda job, digest: code_store.load(settings.code_directory, digest),
         )

@@ -1,13 +1,16 @@
 """Scheduling: which message runs next, and where. Pure.
 
-A policy says how urgent a message is, and a spreading strategy which instance of an actor gets it. They must never know
-what a message means, the network or the clock beyond the times they are told.
+A policy says how urgent a message is, and a strategy which instance of an actor gets it. They must never know what a
+message means, the network or the clock beyond the times they are told.
 
-Read next: `policies.py`, how urgent; `ready.py`, the queue that asks; `spreading.py`, who gets a message of an actor
-that is in several places; `laxity_queue.py`, who would be late.
+Read next: `policies.py`, how urgent; `ready.py`, the queue that asks; `strategy.py`, the scheduling API;
+`spreading.py`, `binding.py`, `offloads.py` and `tokens.py`, the strategies; `choosing.py`, which of them suits;
+`laxity_queue.py`, who would be late.
 """
 
-from stretto.scheduling.policies import Policy
+from stretto.scheduling.policies import POLICIES, Policy
 from stretto.scheduling.spreading import DirectSend, Near, RejectSend
+from stretto.scheduling.strategies import STRATEGIES
+from stretto.scheduling.strategy import Desk, Pending, Strategy
 
-__all__ = ["DirectSend", "Near", "Policy", "RejectSend"]
+__all__ = ["POLICIES", "STRATEGIES", "Desk", "DirectSend", "Near", "Pending", "Policy", "RejectSend", "Strategy"]

@@ -86,6 +86,17 @@ class LaxityQueue(Generic[T]):
                 node = node.left
         return now + ahead <= deadline and now + cost <= slack
 
+    def ahead(self, deadline: float) -> float:
+        """What it takes to run all that are as urgent as this."""
+        ahead, node = 0.0, self._root
+        while node is not None:
+            if node.key[0] <= deadline:
+                ahead += node.cost + (node.left.total if node.left is not None else 0.0)
+                node = node.right
+            else:
+                node = node.left
+        return ahead
+
     def add(self, item: T, deadline: float, cost: float) -> int:
         """Take an item in; the number that is returned names it for `remove`."""
         self._added += 1
@@ -129,9 +140,9 @@ class LaxityQueue(Generic[T]):
         assert middle is not None
         return middle.item
 
-    def late(self, now: float) -> list[T]:
+    def late(self, now: float) -> Iterator[T]:
         """The items that will not start in time if nothing changes, the most urgent first."""
-        return list(_late(self._root, now))
+        return _late(self._root, now)
 
 
 def _split(node: _Node[T] | None, key: Key) -> tuple[_Node[T] | None, _Node[T] | None]:

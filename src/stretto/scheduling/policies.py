@@ -5,12 +5,9 @@ A policy is a small class. A cluster takes one of these by its name, or a user's
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 from stretto.actors.channel import Message
 from stretto.actors.instance import Instance, NextRead
-from stretto.errors import UserError
+from stretto.scheduling.naming import named
 
 
 class Policy:
@@ -20,6 +17,8 @@ class Policy:
     by deadlines or turns needs no watching: whoever waits becomes more urgent than all that come."""
 
     starves = True
+    by_deadline = True
+    """Whether the messages of one instance go by their deadlines too, and not as they came."""
 
     def urgency(self, instance: Instance, what: Message | NextRead) -> float:
         """How urgent a message of the instance is, or what a source would read next: the least runs first, equals in
@@ -34,6 +33,7 @@ class FIFO(Policy):
     """First come, first served: one message of each instance in turn."""
 
     starves = False
+    by_deadline = False
 
 
 class LLF(Policy):
@@ -62,7 +62,7 @@ class SJF(Policy):
 
 
 class FairShare(Policy):
-    """Shares of the worker's time by job. `shares` are weights; a job that is not named has 1.
+    """Shares of the worker's time by job: weights, which an app states as `objective(share=...)`, or `shares` here.
 
     A token is a nanosecond of the worker, and each job's tokens are due at times that pass the more slowly the greater
     its share: whoever's next token is due first runs. Who was idle does not save tokens up, so an idle share is lent
@@ -79,10 +79,12 @@ class FairShare(Policy):
         return max(self._due.get(instance.address.job, 0.0), self._clock)
 
     def spent(self, instance: Instance, cost_ns: int, now_ns: int) -> None:
+        # The clock is at the token by which this one was chosen: all who wait have later ones, and nobody who comes now
+        # begins before it. (Its job's next token may be due much later, since other instances of it have run as well.)
+        self._clock = max(self._clock, instance.urgency)
         job = instance.address.job
-        # The clock is at the token that was just used: nobody who comes now begins before it.
-        self._clock = max(self._due.get(job, 0.0), self._clock)
-        self._due[job] = self._clock + cost_ns / self._shares.get(job, 1.0)
+        share = self._shares.get(job) or instance.share
+        self._due[job] = max(self._due.get(job, 0.0), self._clock) + cost_ns / share
 
 
 POLICIES: dict[str, type[Policy]] = {"llf": LLF, "edf": EDF, "sjf": SJF, "fifo": FIFO, "fair": FairShare}
@@ -90,15 +92,4 @@ POLICIES: dict[str, type[Policy]] = {"llf": LLF, "edf": EDF, "sjf": SJF, "fifo":
 
 def policy_named(name: str) -> Policy:
     """A policy by its name, or a user's own by `module:Class`."""
-    if name in POLICIES:
-        return POLICIES[name]()
-    module_name, _, class_name = name.partition(":")
-    if not class_name:
-        raise UserError(f"there is no policy '{name}'", None, f"Choose {', '.join(POLICIES)}, or name a module:Class.")
-    try:
-        found: Any = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"policy '{name}' cannot be imported", str(error), "Write it as module:Class.") from error
-    if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise UserError(f"'{name}' is not a policy", None, "Subclass stretto.scheduling.Policy.")
-    return found()
+    return named(name, POLICIES, Policy, "policy")

@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from stretto.actors.context import Context
-from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Spreading, Stage
+from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.instance import Barrier, Errand, Instance
 from stretto.actors.metrics import LatencySketch, merged
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
+from stretto.scheduling.strategy import Strategy
 from stretto.simulator.cluster import SimulatedCluster, Timing
 from stretto.simulator.send_modes import Swallow
 from stretto.state import ValueState
@@ -80,11 +81,11 @@ class Holder(Function):
             self.held.set(bytes(self._size))
 
 
-def barrier_ms(lessees: int, costs: StateCosts, strategy: Spreading, timing: Timing, seed: int) -> dict[str, float]:
+def barrier_ms(lessees: int, costs: StateCosts, strategy: Strategy, timing: Timing, seed: int) -> dict[str, float]:
     """The percentiles of the time from BLOCKED to the last UNSYNC, in virtual milliseconds."""
     source = FunctionSpec("source", Steps(MESSAGES_PER_LESSEE * lessees), 1, {"out": Stage("source", SCHEMA)})
     holder = FunctionSpec("holder", Holder(costs.size), 1, {"out": Stage("holder", SCHEMA)})
-    holder.lessees_max, holder.spreading = lessees, strategy
+    holder.lessees_max, holder.strategy = lessees, strategy
     source.outputs["out"].edges.append(Edge("holder", "in", Rebalance()))
     holder.outputs["out"].edges.append(Edge("sink", "in", Rebalance()))
     specs = (source, holder, FunctionSpec("sink", Swallow(), 1))

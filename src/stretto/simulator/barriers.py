@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stretto.coordinator import JobStatus
 from stretto.errors import StrettoError
 from stretto.leasing import Leasing
+from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checkers import Violation, barriers_of, check, messages_of
 from stretto.simulator.cluster import SimulatedCluster, Timing, Weather
 from stretto.simulator.history import History
@@ -34,11 +36,17 @@ class Trial:
     log: str = ""
 
 
-def try_seed(seed: int, workers_max: int, functions_max: int, leasing: type[Leasing] = Leasing) -> Trial:
-    """Run one random scenario and check it."""
+def try_seed(
+    seed: int,
+    workers_max: int,
+    functions_max: int,
+    leasing: type[Leasing] = Leasing,
+    strategy: Callable[[], Strategy] | None = None,
+) -> Trial:
+    """Run one random scenario and check it; with a strategy, all its functions have that one."""
     chance = random.Random(seed)
     workers = chance.randint(2, max(2, workers_max))
-    scenario = Scenario(seed, functions_max)
+    scenario = Scenario(seed, functions_max, strategy)
     history = History()
     found: list[Violation] = []
     cluster = SimulatedCluster(

@@ -36,6 +36,7 @@ from stretto.protocol import (
     Unsync,
 )
 from stretto.scheduling.policies import LLF, Policy
+from stretto.scheduling.strategy import Strategy
 from stretto.simulator.history import History
 from stretto.worker import Worker
 
@@ -97,6 +98,7 @@ class SimulatedCluster:
         leasing: type[Leasing] = Leasing,
         costs: Costs | None = None,
         policy: Callable[[], Policy] = LLF,
+        strategy: Callable[[], Strategy] | None = None,
     ) -> None:
         self._random = random.Random(seed)
         self._timing = timing or Timing()
@@ -105,6 +107,7 @@ class SimulatedCluster:
         self._leasing = leasing
         self._costs = costs
         self._policy = policy
+        self._strategy = strategy
         self._steps_max = steps_max
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._scheduled = 0
@@ -114,6 +117,7 @@ class SimulatedCluster:
         self._inbox: dict[str, deque[working.Event]] = {}
         self._busy: set[str] = set()
         self._owed_ns: dict[str, int] = {}
+        self._homes: dict[int, str] = {}
         self.now_ns = 1_000_000_000
         self.jobs: dict[str, SimulatedJob] = {}
         self.refusals: list[str] = []
@@ -155,6 +159,10 @@ class SimulatedCluster:
         if unended:
             raise InvariantError("nothing is left to happen, and jobs have not ended", ", ".join(unended))
 
+    def where(self, instance: Instance) -> str:
+        """The worker that an instance is on."""
+        return self._homes[id(instance)]
+
     # Members.
 
     def _assemble(self, names: list[str]) -> None:
@@ -174,7 +182,8 @@ class SimulatedCluster:
 
     def _add(self, name: str) -> None:
         observer = _Recorder(self, name, self._history) if self._history is not None else None
-        self.workers[name] = Worker(name, self._leasing, observer, self._policy())
+        strategy = self._strategy() if self._strategy is not None else None
+        self.workers[name] = Worker(name, self._leasing, observer, self._policy(), strategy)
         self._coordinate(coordination.WorkerExpected(name, name))
 
     # Time and the network.
@@ -309,6 +318,7 @@ class SimulatedCluster:
         self._work(name, Ticked())
 
     def _execute(self, name: str, instance: Instance, work: Any) -> None:
+        self._homes[id(instance)] = name
         cost_ns = self._cost_ns(name, instance, work)
         if self._history is not None:
             self._history.began(self.now_ns, name, instance, work)

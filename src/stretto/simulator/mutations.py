@@ -65,11 +65,35 @@ class StaleRegistration(Leasing):
 class ReplyEarly(Leasing):
     """A lessee replies before its dependency set is done."""
 
-    def _dependency(self, instance: Instance, gate: LesseeGate) -> int | None:
+    def _dependency(self, instance: Instance, gate: LesseeGate) -> Message | None:
         return None
 
     def _done(self, awaited: dict[tuple[str, int], int]) -> bool:
         return True
+
+
+class CriticalOvertakesUndecided(Leasing):
+    """A critical message does not wait for batches that are still without a place."""
+
+    def must_wait(self, instance: Instance) -> bool:
+        return False
+
+
+class OffersForgotten(Leasing):
+    """A barrier begins before lessees have said whether they take what was forwarded to them."""
+
+    def _all_answered(self, gate: LessorGate) -> bool:
+        return True
+
+    def _is_next(self, message: Message) -> bool:
+        return True
+
+
+class RefusedLost(Leasing):
+    """What a lessee refuses counts as taken."""
+
+    def answered(self, instance: Instance, number: int, seq: int, taken: bool) -> None:
+        super().answered(instance, number, seq, True)
 
 
 class ForwardsUncounted(Leasing):

@@ -14,10 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from stretto.actors.context import Context
+from stretto.actors.contexts import LAX_NS
 from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Routing, Stage
 from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.actors.source import Reading
 from stretto.scheduling.spreading import Arbitrary
+from stretto.scheduling.strategy import Strategy
 from stretto.state import ListState, MapState
 
 SCHEMA = pa.schema([("n", pa.int64()), ("k", pa.int64()), ("t", pa.int64())])
@@ -184,8 +186,9 @@ class Collect(Function):
 class Scenario:
     """A deployment drawn by lot, and the rows that come out of it."""
 
-    def __init__(self, seed: int, functions_max: int) -> None:
+    def __init__(self, seed: int, functions_max: int, strategy: Callable[[], Strategy] | None = None) -> None:
         self._random = random.Random(seed)
+        self._strategy = strategy
         self.rows: list[tuple[int, int, int]] = []
         self._specs: dict[str, FunctionSpec] = {}
         self._unread: list[str] = []
@@ -202,7 +205,8 @@ class Scenario:
         if joint and len(joint) < len(self._unread):
             self._add("sums", MarkedSum(all(map(self._is_fixed, joint))), joint, 1)
         self._add("sink", Collect(self.rows), list(self._unread), 1)
-        self.deployment = Deployment("scenario", self._specs)
+        # Strategies that go by deadlines have something to do when there is little time.
+        self.deployment = Deployment("scenario", self._specs, self._random.choice((LAX_NS, 20_000_000, 1_000_000)))
 
     def _add_inner(self, number: int) -> None:
         names = [*self._unread, *self._specs]
@@ -255,7 +259,8 @@ class Scenario:
         if inputs and name != "sink" and function.sequential_because is None:
             spec.lessees_max = self._random.randint(1, 5)
             forwards, direct = self._random.choice((0.0, 0.3, 0.9)), self._random.choice((0.0, 0.5, 1.0))
-            spec.spreading = Arbitrary(self._random.randrange(2**32), forwards, direct)
+            arbitrary = Arbitrary(self._random.randrange(2**32), forwards, direct)
+            spec.strategy = arbitrary if self._strategy is None else self._strategy()
         self._specs[name] = spec
         self._inputs[name] = inputs
         for source in inputs:

@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from stretto.actors.channel import Message, OutChannel
 from stretto.actors.context import Context
-from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Spreading, Stage
+from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.actors.partitioning import HashPartitioner
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
+from stretto.scheduling.strategy import Pending, Strategy
 from stretto.simulator.cluster import SimulatedCluster, Timing
 from stretto.state import MapState
 
@@ -116,7 +117,7 @@ class Swallow(Function):
         pass
 
 
-class ByLot(Spreading):
+class ByLot(Strategy):
     """What the strategies here have in common: their lots are seeded."""
 
     def __init__(self, seed: int) -> None:
@@ -126,7 +127,7 @@ class ByLot(Spreading):
 class RandomReject(ByLot):
     """The lessor deals its messages to all instances by lot."""
 
-    def enqueue(self, lessor: Instance, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
         chosen = self._random.randrange(len(candidates) + 1)
         return candidates[chosen - 1] if chosen else None
 
@@ -139,7 +140,7 @@ class RandomDirect(ByLot):
     def wants_direct(self, channel: OutChannel) -> bool:
         return True
 
-    def prepare_send(self, channel: OutChannel, direct: list[OutChannel]) -> OutChannel:
+    def prepare_send(self, channel: OutChannel, direct: list[OutChannel], pending: Pending) -> OutChannel:
         chosen = self._random.choice([channel, *direct])
         return chosen if chosen.credits > 0 else channel
 
@@ -147,7 +148,7 @@ class RandomDirect(ByLot):
 class SloReject(ByLot):
     """The lessor forwards, to one by lot, what would wait for longer than the objective allows."""
 
-    def enqueue(self, lessor: Instance, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
         late = (len(lessor.mailbox) + 1) * COST_NS > SLO_NS
         return self._random.choice(candidates) if late and candidates else None
 
@@ -164,7 +165,7 @@ class SloDirect(ByLot):
     def wants_direct(self, channel: OutChannel) -> bool:
         return True
 
-    def prepare_send(self, channel: OutChannel, direct: list[OutChannel]) -> OutChannel:
+    def prepare_send(self, channel: OutChannel, direct: list[OutChannel], pending: Pending) -> OutChannel:
         sends = channel.seq + sum(extra.seq for extra in direct)
         for place in (channel, *direct):
             if place.unsettled * COST_NS > SLO_NS:
@@ -187,7 +188,7 @@ class Distribution:
 
 
 def latencies(
-    actors: int, instances: int, strategy: Spreading, skew: float | None, seed: int, virtual_s: float
+    actors: int, instances: int, strategy: Strategy, skew: float | None, seed: int, virtual_s: float
 ) -> Distribution:
     """Run one configuration. With skew, sources send at Zipf's rates, each to one actor; without, evenly to all."""
     deployment = _deployment(actors, instances, strategy, skew, seed, virtual_s)
@@ -230,7 +231,7 @@ def _batch_of_keys(keys: list[int]) -> pa.RecordBatch:
 
 
 def _deployment(
-    actors: int, instances: int, strategy: Spreading, skew: float | None, seed: int, virtual_s: float
+    actors: int, instances: int, strategy: Strategy, skew: float | None, seed: int, virtual_s: float
 ) -> Deployment:
     mean_gap_ns = COST_NS / UTILISATION
     skewed = skew is not None
@@ -242,7 +243,7 @@ def _deployment(
         "map", Clocked(gaps_ns, _keys(actors), int(virtual_s * 1e9), seed), WORKERS, {"out": Stage("map", SCHEMA)}
     )
     local = FunctionSpec("local", WindowMax(), actors, {"out": Stage("local", SCHEMA)})
-    local.lessees_max, local.spreading = instances - 1, strategy
+    local.lessees_max, local.strategy = instances - 1, strategy
     final = FunctionSpec("global", WindowMax(), 1, {"out": Stage("global", SCHEMA)})
     sink = FunctionSpec("sink", Swallow(), 1)
     # With skew each source feeds one actor, so that an uneven source makes an uneven actor.
@@ -282,7 +283,7 @@ def by_skew(seed: int, virtual_s: float, done: Callable[[], None]) -> list[Point
 def _point(
     shape: tuple[int, int],
     skew: float | None,
-    strategies: tuple[Spreading, Spreading],
+    strategies: tuple[Strategy, Strategy],
     seed: int,
     virtual_s: float,
     done: Callable[[], None],

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 
 from stretto.actors.contexts import (
+    FIT_EVERY,
+    FIT_POINTS,
     FIT_POINTS_MIN,
+    POINTS_PER_WINDOW,
     ProgressMap,
     frontier,
     start_deadline_ns,
@@ -66,3 +72,35 @@ def test_where_progress_cannot_be_told_nothing_is_said() -> None:
     for moment in range(20):
         back.learn(moment, -moment)  # Later events came earlier: no line that one could follow.
     assert back.arrival_ns(30) is None
+
+
+def test_a_line_reaches_back_over_windows_however_many_messages_they_have() -> None:
+    """A thousand messages a second that come in bursts: the last few dozens alone would tell a far steeper line."""
+    thinned, all_of_them = ProgressMap(), ProgressMap()
+    thinned.step_us = SECOND_US // POINTS_PER_WINDOW
+    for message in range(20_000):
+        at_us = message * 1_000
+        # The first half of each second arrives as it happens, the other half at the second's end.
+        arrived_ns = (at_us if at_us % SECOND_US < SECOND_US // 2 else -(-at_us // SECOND_US) * SECOND_US) * 1_000
+        thinned.learn(at_us, arrived_ns)
+        all_of_them.learn(at_us, arrived_ns)
+    expected = thinned.arrival_ns(30 * SECOND_US)
+    assert expected == pytest.approx(30 * SECOND_NS, rel=0.05)
+    misled = all_of_them.arrival_ns(30 * SECOND_US)
+    assert misled is None or abs(misled - 30 * SECOND_NS) > abs(expected - 30 * SECOND_NS)
+
+
+def test_the_line_is_that_of_least_squares_over_the_latest_points() -> None:
+    found = ProgressMap()
+    chance = random.Random(3)
+    start_us, start_ns = 1_750_000_000_000_000, 1_790_000_000_000_000_000
+    points = []
+    for number in range(200):
+        point = (start_us + number * 20_000 + chance.randrange(9_000), start_ns + number * 25_000_000)
+        found.learn(*point)
+        points.append(point)
+    # The latest runs of points that are whole.
+    whole = points[: len(points) // FIT_EVERY * FIT_EVERY][-FIT_POINTS:]
+    slope, at_start = np.polyfit(*zip(*[(us - start_us, ns - start_ns) for us, ns in whole], strict=True), 1)
+    wanted_us = 5_000_000
+    assert found.arrival_ns(start_us + wanted_us) == pytest.approx(start_ns + at_start + slope * wanted_us, abs=20_000)

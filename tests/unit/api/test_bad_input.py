@@ -98,6 +98,7 @@ def other_app() -> None:
         (lambda: objective(throughput=1.5), ("juice", "1.5")),
         (lambda: objective(latency="-5 ms"), ("latency objective", "-5 ms")),
         (lambda: objective(percentile=0), ("percentile",)),
+        (lambda: objective(share=0), ("share", "greater than zero")),
         (lambda: bids().key_by("auction").window(tumbling("1 s")).aggregate("max(price) AS m", m="min(price)"), ("m",)),
     ],
 )

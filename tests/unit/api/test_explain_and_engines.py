@@ -37,6 +37,11 @@ class Last(Function):
         pass
 
 
+def test_a_share_is_told_where_one_is_stated() -> None:
+    assert objective(share=40).describe() == "none; priority 1, share 40"
+    assert "share" not in objective(latency="1 s").describe()
+
+
 def test_the_text_names_functions_fused_steps_routes_and_the_objective() -> None:
     app, stream = bids(slo=objective(latency="200 ms", percentile=95, throughput=0.9, priority=3))
     high = stream.filter("price > 1").key_by("auction").window(tumbling("10 s")).aggregate(high="max(price)")

@@ -18,7 +18,7 @@ from stretto.api.lowering import lowered
 from stretto.api.memory import MemorySource
 from stretto.api.stream import Stream
 from stretto.errors import PlanError
-from stretto.scheduling import DirectSend, RejectSend
+from stretto.scheduling import DirectSend
 from stretto.state import MapState, ValueState
 
 ROWS = [{"k": 1, "n": 2}]
@@ -67,10 +67,10 @@ def test_all_that_can_are_spread_and_the_rest_is_left_alone() -> None:
     app.spread(lessees=3)
     found = specs(app)
     assert (found["sums"].lessees_max, found["last"].lessees_max) == (3, 0)
-    assert isinstance(found["sums"].spreading, RejectSend)
+    assert found["sums"].strategy is None, "the cluster's own"
     assert found["in"].lessees_max == found["out"].lessees_max == 0
     text = explained(app, 2, None)
-    assert "up to 3 lessees per partition by RejectSend" in text
+    assert "up to 3 lessees per partition by the cluster's strategy" in text
     assert "sequential: one instance per partition, because state 'last' has no combining function" in text
 
 
@@ -79,7 +79,7 @@ def test_a_named_function_has_its_own_bound_and_strategy() -> None:
     stream.apply(Sums(), stream.schema, name="sums").sink(sinks.null())
     app.spread("sums", lessees=6, strategy=DirectSend())
     assert specs(app)["sums"].lessees_max == 6
-    assert isinstance(specs(app)["sums"].spreading, DirectSend)
+    assert isinstance(specs(app)["sums"].strategy, DirectSend)
     app.spread("sums", lessees=0)
     assert specs(app)["sums"].lessees_max == 0
 

@@ -41,3 +41,23 @@ def test_an_unknown_mutation_is_refused_with_those_there_are() -> None:
     assert result.exit_code == 2
     assert "there is no mutation 'nonsense'" in result.stderr
     assert "no-dependency-payload" in result.stderr.replace("\n", "")
+
+
+def test_a_strategy_goes_by_name_or_as_a_class_of_ones_own() -> None:
+    for strategy in ("laxity-direct", "examples.ask_first:AskFirst"):
+        result = runner.invoke(program, ["simulate", "barriers", "--seeds", "3", "--strategy", strategy, "--json"])
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["violations"] == {}
+    result = runner.invoke(program, ["simulate", "barriers", "--strategy", "nonsense"])
+    assert result.exit_code == 2
+    assert "there is no strategy 'nonsense'" in result.stderr
+
+
+def test_shares_are_told_by_phase_and_worker() -> None:
+    result = runner.invoke(program, ["simulate", "shares", "--workers", "2", "--seconds", "0.5", "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["shares"] == {"small": 20.0, "middle": 40.0, "large": 40.0}
+    assert [phase["name"] for phase in found["phases"]] == ["all compete", "large rests", "large is back"]
+    assert all(len(phase["found"]) == 2 for phase in found["phases"])
+    assert found["holds"] is True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,10 @@ import pytest
 
 from stretto.actors.address import Address
 from stretto.actors.channel import Message
+from stretto.actors.gate import LessorGate
+from stretto.actors.inbox import Inbox
 from stretto.actors.instance import Errand, NextRead
+from stretto.actors.mailbox import Mailbox
 from stretto.errors import UserError
 from stretto.scheduling.policies import EDF, FIFO, LLF, SJF, FairShare, Policy, policy_named
 from stretto.scheduling.ready import QUANTUM_NS, STARVED_AFTER_NS, ReadyQueue
@@ -26,11 +28,14 @@ class Some(SimpleNamespace):
 
 def instance(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job") -> Any:
     """As much of an instance as the queue looks at: messages with these deadlines."""
-    messages = deque(Message(None, 0, None, 0, None, None, at) for at in deadlines)  # type: ignore[arg-type]
+    messages = Inbox()
+    for at in deadlines:
+        messages.append(Message(None, 0, None, 0, None, None, at), at)  # type: ignore[arg-type]
     return Some(
         address=Address(job, name, 0),
         mailbox=messages,
         cost_ns=cost_ns,
+        share=1.0,
         poll_due=False,
         next_read=None,
         queued=False,
@@ -38,6 +43,7 @@ def instance(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job")
         starved=0,
         opening=False,
         entry=0,
+        gate=None,
     )
 
 
@@ -60,6 +66,15 @@ def run(queue: ReadyQueue, *instances: Any, now_ns: int = 0, step_ns: int = 0) -
 def test_the_least_deadline_runs_first_under_llf() -> None:
     queue = ReadyQueue(LLF(), quantum_ns=0)
     assert run(queue, instance("a", 30, 31), instance("b", 10, 40), instance("c", 20)) == ["b", "c", "a", "a", "b"]
+
+
+def test_a_barrier_is_as_urgent_as_its_critical_message_whatever_waits_behind_it() -> None:
+    """Else what came for the next window, with its later deadline, would hold the last window's result back."""
+    closing, other = instance("closing", 90), instance("other", 50)
+    closing.gate = LessorGate(closing.address)
+    closing.gate.state = Mailbox.CRITICAL
+    closing.gate.messages = [Message(None, 0, None, 0, None, None, 10)]  # type: ignore[arg-type]
+    assert run(ReadyQueue(LLF(), 0), other, closing) == ["closing", "other"]
 
 
 def test_edf_adds_what_the_function_itself_costs() -> None:
@@ -88,6 +103,35 @@ def test_who_runs_keeps_the_worker_for_a_quantum() -> None:
     queue._now_ns = QUANTUM_NS
     queue.enqueue(first)
     assert queue.next_instance(QUANTUM_NS) is second
+
+
+def test_a_message_that_takes_longer_than_the_quantum_is_the_last_of_its_turn() -> None:
+    """The queue is told the time only when it is asked who is next: a turn must not last for one message more."""
+    bulk, urgent = instance("bulk", *[10] * 4), instance("urgent", 5)
+    queue = ReadyQueue(LLF())
+    queue.enqueue(bulk)
+    assert queue.next_instance(0) is bulk
+    queue.enqueue(urgent)
+    queue.enqueue(bulk)
+    assert queue.next_instance(2 * QUANTUM_NS) is urgent
+
+
+def test_an_instance_gets_a_better_place_when_its_next_message_has_become_more_urgent() -> None:
+    queue = ReadyQueue(LLF(), 0)
+    lax, middle = instance("lax", 90), instance("middle", 50)
+    for one in (lax, middle):
+        queue.enqueue(one)
+    queue.hurry(lax)
+    lax.mailbox.append(Message(None, 0, None, 0, None, None, 10), 10)  # type: ignore[arg-type]
+    queue.hurry(lax)
+    assert [queue.next_instance(now).address.function for now in (0, 1)] == ["lax", "middle"]  # type: ignore[union-attr]
+    assert queue.next_instance(2) is None, "its former place does not count"
+    fifo = ReadyQueue(FIFO(), 0)
+    first, second = instance("first", 1), instance("second", 2)
+    for one in (first, second):
+        fifo.enqueue(one)
+    fifo.hurry(first)
+    assert fifo.next_instance(0) is first, "a policy without deadlines keeps its order"
 
 
 def test_what_others_wait_for_comes_before_all_messages() -> None:
@@ -138,6 +182,19 @@ def test_shares_hold_while_all_compete(shares: dict[str, float]) -> None:
     contested = run(ReadyQueue(FairShare(shares), quantum_ns=0), *jobs, step_ns=MS)[:2_000]
     for job, share in shares.items():
         assert abs(contested.count(job) / len(contested) - share / sum(shares.values())) < 0.03
+
+
+def test_shares_hold_for_jobs_of_several_functions_and_as_apps_state_them() -> None:
+    jobs = {"a": 20.0, "b": 40.0, "c": 40.0}
+    queue, waiting = ReadyQueue(FairShare(), quantum_ns=0), []
+    for job, share in jobs.items():
+        for number in range(3 if job == "a" else 2):
+            one = instance(f"{job}{number}", *[0] * 4_000, job=job)
+            one.share = share
+            waiting.append(one)
+    contested = [name[0] for name in run(queue, *waiting, step_ns=MS)[:2_000]]
+    for job, share in jobs.items():
+        assert abs(contested.count(job) / len(contested) - share / 100) < 0.01
 
 
 def test_an_idle_share_is_lent_and_not_claimed_back() -> None:

@@ -8,20 +8,14 @@ from typing import Any
 
 import pytest
 
-from stretto.actors.address import Address
-from stretto.actors.gate import Lessee, LessorGate
 from stretto.actors.metrics import FunctionMetrics
 from stretto.scheduling.spreading import DirectSend, Near, RejectSend
 
 
-def lessor(queued: int, cost_ms: float, busy: dict[str, int]) -> Any:
-    """As much of a lessor as a strategy looks at; `busy` has the unanswered messages of each lessee."""
-    gate = LessorGate(Address("job", "f", 0))
-    for member, unsettled in busy.items():
-        gate.lessees[member] = Lessee(member)
-        gate.lessees[member].channels[Address("job", "up", 0), "in"] = SimpleNamespace(unsettled=unsettled)  # type: ignore[assignment]
+def lessor(queued: int, cost_ms: float) -> Any:
+    """As much of a lessor as a strategy looks at."""
     metrics = FunctionMetrics(messages_in=10, busy_ns=int(10 * cost_ms * 1e6))
-    return SimpleNamespace(mailbox=deque(range(queued)), metrics=metrics, gate=gate)
+    return SimpleNamespace(mailbox=deque(range(queued)), metrics=metrics)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +31,11 @@ def lessor(queued: int, cost_ms: float, busy: dict[str, int]) -> Any:
 def test_a_lessor_forwards_what_it_cannot_do_soon(
     queued: int, cost_ms: float, busy: dict[str, int], chosen: str | None
 ) -> None:
-    assert RejectSend(threshold=4).enqueue(lessor(queued, cost_ms, busy), ["a", "b"]) == chosen
-    assert RejectSend(threshold=4).enqueue(lessor(queued, cost_ms, busy), []) is None
+    strategy = RejectSend(threshold=4)
+    strategy.desk = SimpleNamespace(busy=lambda lessor, member: busy.get(member, 0))  # type: ignore[assignment]
+    message: Any = None
+    assert strategy.enqueue(lessor(queued, cost_ms), message, ["a", "b"]) == chosen
+    assert strategy.enqueue(lessor(queued, cost_ms), message, []) is None
 
 
 def channel(credits: int = 32, local: object | None = None) -> Any:
@@ -47,8 +44,9 @@ def channel(credits: int = 32, local: object | None = None) -> Any:
 
 def dealt(home: Any, direct: list[Any], batches: int) -> list[int]:
     """How many batches each gets: the lessor, then the lessees."""
+    pending: Any = None
     for _ in range(batches):
-        DirectSend().prepare_send(home, direct).seq += 1
+        DirectSend().prepare_send(home, direct, pending).seq += 1
     return [place.seq for place in (home, *direct)]
 
 
@@ -61,6 +59,6 @@ def test_senders_deal_in_turn_and_pass_over_who_has_no_credits() -> None:
 def test_a_near_lessee_is_wanted_only_where_the_lessor_is_not() -> None:
     assert not Near().wants_direct(channel(local=object()))
     assert Near().wants_direct(channel())
-    near, home = channel(), channel()
-    assert Near().prepare_send(home, [near]) is near
-    assert Near().prepare_send(home, [channel(credits=0)]) is home
+    near, home, pending = channel(), channel(), channel()
+    assert Near().prepare_send(home, [near], pending) is near
+    assert Near().prepare_send(home, [channel(credits=0)], pending) is home

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from stretto.actors.address import Address
-from stretto.actors.channel import CREDITS_PER_CHANNEL
+from stretto.actors.channel import CREDITS_PER_CHANNEL, Message
 from stretto.actors.context import Clock, Context
 from stretto.actors.critical import EndOfInput, UserCritical, Watermark
 from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Rebalance, Stage
@@ -163,10 +163,11 @@ def test_a_sender_without_credits_waits_until_they_come_back() -> None:
     assert len(bench.echo.told) == CREDITS_PER_CHANNEL + 4
 
 
-def test_credits_go_back_to_a_remote_sender_by_the_half_window() -> None:
+def test_credits_go_back_to_a_remote_sender_singly_at_first_and_later_by_the_half_window() -> None:
     bench = Bench()
     grants = [grant for seq in range(1, CREDITS_PER_CHANNEL + 1) for grant in sent(bench.data(seq, 1), Grant)]
-    assert [(grant.number, grant.credits) for grant in grants] == [(7, CREDITS_PER_CHANNEL // 2)] * 2
+    assert {grant.number for grant in grants} == {7}
+    assert [grant.credits for grant in grants] == [1, 2, 4, 8, CREDITS_PER_CHANNEL // 2]
 
 
 def test_the_least_watermark_of_all_channels_counts() -> None:
@@ -320,3 +321,24 @@ def test_a_run_of_a_job_that_was_dropped_meanwhile_is_forgotten() -> None:
     bench.tell(FrameArrived(COORDINATOR, Stop("job")))
     assert bench.execute(bench.held.pop()) == []
     assert not bench.worker.busy
+
+
+def test_the_most_urgent_message_runs_first_and_what_is_ahead_of_it_on_its_channel_is_as_urgent() -> None:
+    """A batch that has time waits ahead of a watermark that has none: both must come before what is in between."""
+    bench = Bench()
+    bench.hold = True
+    bench.tell(FrameArrived("up~1", Data(8, 1, 5, rows(1), None, 10)))  # Runs, so that the others wait.
+    bench.tell(FrameArrived("up~1", Data(7, 1, 5, rows(2), None, 900)))
+    echo = bench.worker.jobs["job"].instances[Address("job", "echo", 0)]
+
+    def waiting() -> list[tuple[int, int]]:
+        return [(work.seq, work.deadline_ns) for work in echo.mailbox if isinstance(work, Message)]
+
+    assert waiting() == [(1, 900)]
+    bench.tell(FrameArrived("up~1", CriticalSent(7, 2, 5, Watermark(7), None, None, 50)))
+    assert waiting() == [(1, 50), (2, 50)]
+    bench.tell(FrameArrived("up~1", Data(8, 2, 5, rows(4), None, 700)))
+    bench.tell(FrameArrived("up~1", Data(7, 3, 5, rows(3), None, 800)))
+    assert waiting() == [(1, 50), (2, 50), (2, 700), (3, 800)], "what is behind has time"
+    bench.tell(FrameArrived("up~1", Data(8, 3, 5, rows(5), None, 40)))
+    assert waiting() == [(2, 40), (3, 40), (1, 50), (2, 50), (3, 800)]

@@ -38,12 +38,15 @@ from stretto.protocol import (
     Left,
     Member,
     Members,
+    Offered,
     OpenChannel,
     Peer,
     Ready,
     Register,
     Registered,
     Report,
+    ScheduleReply,
+    ScheduleRequest,
     Start,
     Stop,
     Stopped,
@@ -99,6 +102,7 @@ rows = st.fixed_dictionaries(
         "l": st.none() | st.lists(floats, max_size=3),
     }
 )
+plain = st.none() | st.booleans() | ints | texts | st.lists(ints | floats, max_size=3)
 FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Join: st.builds(Join, members),
     Heartbeat: st.builds(Heartbeat),
@@ -128,6 +132,9 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Register: st.builds(Register, texts, texts, counts, texts, counts, counts, counts, st.booleans()),
     Registered: st.builds(Registered, texts, texts, counts, counts, counts, names),
     Grant: st.builds(Grant, ints, ints, floats, floats),
+    Offered: st.builds(Offered, ints, ints, st.booleans()),
+    ScheduleRequest: st.builds(ScheduleRequest, texts, texts, counts, counts, plain),
+    ScheduleReply: st.builds(ScheduleReply, counts, plain),
 }
 
 
@@ -278,7 +285,7 @@ def test_a_damaged_batch_is_refused_or_at_least_has_whole_buffers(data: st.DataO
     ids=lambda value: type(value).__name__,
 )
 def test_a_payload_that_is_no_plain_data_is_named_before_it_is_sent(payload: Any) -> None:
-    with pytest.raises(ProtocolError, match="Critical messages carry plain data"):
+    with pytest.raises(ProtocolError, match="Critical messages and schedule requests carry plain data"):
         encode(CriticalSent(1, 1, 0, UserCritical("mine", payload)))
 
 

@@ -42,7 +42,9 @@ class Workload:
     slo: SLO | None = None
     engine: str = "actors"
     lessees: int = 0
-    """With some, every function that can is spread over so many lessees, and they get all of its messages."""
+    """With some, every function that can is spread over so many lessees, and they get all of its messages ..."""
+    strategy: str | None = None
+    """... or those that a strategy gives them."""
 
 
 class Streams:
@@ -200,5 +202,5 @@ def build(query: str, workload: Workload) -> App:
     streams = Streams(query, workload)
     streams.end(make(streams))
     if workload.lessees:
-        streams.app.spread(lessees=workload.lessees, strategy=ForwardAll())
+        streams.app.spread(lessees=workload.lessees, strategy=workload.strategy or ForwardAll())
     return streams.app

@@ -1,0 +1,133 @@
+"""The messages that wait at one instance, the most urgent first; those of one channel stay in their order.
+
+Most come in the order in which they are to run, and stand in a line. Those that are more urgent than the end of the
+line are in a heap beside it, so the usual case costs what a deque costs. What is ahead of an urgent message on its own
+channel must run before it, and so becomes as urgent.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from stretto.actors.channel import InChannel, Message
+from stretto.actors.contexts import AT_ONCE
+
+if TYPE_CHECKING:
+    from stretto.actors.instance import Work
+
+Entry = tuple[float, int, Any]
+"""How urgent, the how manyth to come, and what."""
+
+
+class Inbox:
+    """Work by urgency, the least number first, and of equal urgency in the order it came. `count` is its length, for
+    those who ask with every message."""
+
+    __slots__ = ("_early", "_line", "_placed", "count")
+
+    def __init__(self) -> None:
+        self._line: deque[Entry] = deque()
+        self._early: list[Entry] = []
+        self._placed = 0
+        self.count = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def __iter__(self) -> Iterator[Work]:
+        """All that wait, in the order in which they would run."""
+        return (entry[2] for entry in sorted((*self._line, *self._early)))
+
+    @property
+    def first(self) -> Entry:
+        """What runs next, and how urgent it is."""
+        line, early = self._line, self._early
+        return early[0] if early and (not line or early[0] < line[0]) else line[0]
+
+    def append(self, work: Work, urgency: float = AT_ONCE) -> None:
+        """An errand: others wait for it."""
+        self._insert(work, urgency)
+
+    def append_message(self, message: Message, urgency: float) -> bool:
+        """A message; it is not to run before what came earlier on its channel. (One that comes a second time, because a
+        lessee refused it, may run whenever it likes: a barrier that waits for it knows.)
+
+        Whether what runs next may have changed is returned."""
+        channel = message.channel
+        if urgency >= channel.urgency:
+            channel.urgency = urgency
+        elif urgency != AT_ONCE and message.seq == channel.received:
+            self._hurry(channel, urgency)
+            channel.urgency = urgency
+        return self._insert(message, urgency)
+
+    def popleft(self) -> Work:
+        """Take out what runs next."""
+        if self._early:
+            return self.pop_entry()[2]  # type: ignore[no-any-return]
+        self.count -= 1
+        work: Work = self._line.popleft()[2]
+        return work
+
+    def pop_entry(self) -> Entry:
+        """Take out what runs next, and its place, so that it can be put back."""
+        line, early = self._line, self._early
+        self.count -= 1
+        return heapq.heappop(early) if early and (not line or early[0] < line[0]) else line.popleft()
+
+    def put_back(self, entries: Iterable[Entry]) -> None:
+        """Messages that were taken out too soon get their places again. What has come after them on their channels may
+        be more urgent, and then they are too."""
+        least: dict[InChannel, float] = {}
+        for urgency, _, work in (*self._line, *self._early):
+            if isinstance(work, Message):
+                least[work.channel] = min(urgency, least.get(work.channel, urgency))
+        for urgency, place, message in entries:
+            heapq.heappush(self._early, (min(urgency, least.get(message.channel, urgency)), place, message))
+            self.count += 1
+
+    def holds(self, message: Message) -> bool:
+        """Whether a message waits here."""
+        return any(entry[2] is message for entry in (*self._line, *self._early))
+
+    def remove(self, message: Message) -> None:
+        """Take a message out of turn."""
+        self._line = deque(entry for entry in self._line if entry[2] is not message)
+        self._early = [entry for entry in self._early if entry[2] is not message]
+        heapq.heapify(self._early)
+        self.count = len(self._line) + len(self._early)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._line.clear()
+        self._early.clear()
+        self.count = 0
+
+    def _insert(self, work: Work, urgency: float) -> bool:
+        self._placed = place = self._placed + 1
+        self.count = count = self.count + 1
+        line = self._line
+        if not line or urgency >= line[-1][0]:
+            line.append((urgency, place, work))
+            return count == 1
+        heapq.heappush(self._early, (urgency, place, work))
+        return True
+
+    def _hurry(self, channel: InChannel, urgency: float) -> None:
+        """What waits on a channel is now at least as urgent as this."""
+        entries = sorted(_hurried(entry, channel, urgency) for entry in (*self._line, *self._early))
+        self._line, self._early = deque(entries), []
+
+
+def _hurried(entry: Entry, channel: InChannel, urgency: float) -> Entry:
+    message = entry[2]
+    if entry[0] <= urgency or not isinstance(message, Message) or message.channel is not channel:
+        return entry
+    message.deadline_ns = min(message.deadline_ns, int(urgency))
+    return urgency, entry[1], message

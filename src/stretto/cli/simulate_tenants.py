@@ -1,0 +1,79 @@
+"""`stretto simulate tenants`: many jobs on one simulated cluster, and what the papers saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stretto.cli.progress import steps_bar
+from stretto.cli.reporting import print_json, reported
+from stretto.errors import UserError
+from stretto.simulator.tenancy import Figure, Scale
+from stretto.simulator.tenants import EXPERIMENTS
+
+
+def tenants(
+    workers: Annotated[int, typer.Option(min=4, help="Workers of the cluster; jobs grow with it.")] = 128,
+    seconds: Annotated[float, typer.Option(min=2, help="Virtual seconds of a run; some are longer.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal runs.")] = 1,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="FIGURE", help=f"Make only this one: {', '.join(EXPERIMENTS)}.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+) -> None:
+    """Urgent jobs beside bulk work, bursts, uneven sources, fewer workers: deadlines against first come, first served.
+
+    Each figure is made as in the thesis (5.7 to 5.10) and in dirigo.txt (10), on the real machines of the workers in
+    virtual time, and printed beside the paper's numbers. Takes about five minutes."""
+    with reported(), steps_bar() as bar:
+        chosen = _chosen(only)
+        task = bar.add_task("runs", total=sum(EXPERIMENTS[name].runs for name in chosen))
+        scale = Scale(workers, seconds, seed)
+        figures = {}
+        for name in chosen:
+            bar.update(task, description=f"figure {name}")
+            figures[name] = EXPERIMENTS[name].make(scale, lambda: bar.advance(task))
+    if json:
+        print_json({name: asdict(figure) for name, figure in figures.items()})
+        return
+    for name, figure in figures.items():
+        _print(name, figure)
+
+
+def _chosen(only: list[str] | None) -> list[str]:
+    unknown = [name for name in only or () if name not in EXPERIMENTS]
+    if unknown:
+        raise UserError(f"there is no figure '{unknown[0]}'", None, f"Choose one of {', '.join(EXPERIMENTS)}.")
+    return only or list(EXPERIMENTS)
+
+
+def _print(name: str, figure: Figure) -> None:
+    """A point is a column: it has too many figures for a row."""
+    console = Console()
+    table = Table("", title=f"{name}: {figure.title}", show_header=False)
+    columns = [dict(_flat(point)) for point in figure.points]
+    for _ in columns:
+        table.add_column(justify="right")
+    for row in columns[0]:
+        table.add_row(row, *(_shown(column[row]) for column in columns))
+    console.print(table)
+    for title, found in (("ours", figure.ours), ("paper", figure.paper), ("settings", figure.settings)):
+        shown = ", ".join(f"{key} {_shown(value)}" for key, value in _flat(found))
+        console.print(f"  {title}: {shown}", markup=False, highlight=False)
+
+
+def _flat(nested: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in nested.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key} ")
+        else:
+            yield f"{above}{key}", value
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -1,0 +1,102 @@
+"""A mailbox against a plain list: the most urgent first, each channel in its order, whatever is taken out of turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stretto.actors.channel import Message
+from stretto.actors.contexts import AT_ONCE
+from stretto.actors.inbox import Entry, Inbox
+from stretto.actors.instance import Errand
+
+CHANNELS = 3
+
+
+class Channel:
+    """As much of a channel as a mailbox looks at."""
+
+    def __init__(self) -> None:
+        self.urgency = AT_ONCE
+        self.received = 0
+
+
+def message(channel: Channel) -> Message:
+    channel.received += 1
+    end: Any = channel
+    return Message(end, channel.received, None, 0)
+
+
+puts = st.tuples(st.just("put"), st.integers(0, CHANNELS - 1), st.integers(0, 5))
+takes = st.tuples(st.sampled_from(["pop", "remove", "hold", "put back"]), st.integers(0, 9), st.just(0))
+
+
+@given(steps=st.lists(puts | takes, max_size=60))
+def test_it_behaves_as_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
+    inbox, channels = Inbox(), [Channel() for _ in range(CHANNELS)]
+    model: list[tuple[float, int, Message]] = []
+    held: list[tuple[float, int, Message]] = []
+    entries: list[Entry] = []
+    for number, (step, which, urgency) in enumerate(steps):
+        if step == "put":
+            channel = channels[which]
+            one = message(channel)
+            inbox.append_message(one, float(urgency))
+            # What is ahead of it on its channel must run before it, and so is as urgent.
+            for place, (key, earlier, other) in enumerate(model):
+                if other.channel is channel:
+                    model[place] = (min(key, float(urgency)), earlier, other)
+            model.append((float(urgency), number, one))
+        elif model and step == "remove":
+            taken = model.pop(which % len(model))
+            inbox.remove(taken[2])
+            assert not inbox.holds(taken[2])
+        elif step == "put back":
+            inbox.put_back(entries)
+            entries.clear()
+            for key, earlier, one in held:
+                later = [other[0] for other in model if other[2].channel is one.channel and other[1] > earlier]
+                model.append((min([key, *later]), earlier, one))
+            held.clear()
+        elif model:
+            first = min(model, key=lambda entry: entry[:2])
+            assert inbox.first[2] is first[2]
+            popped = inbox.pop_entry()
+            assert popped[2] is first[2]
+            model.remove(first)
+            if step == "hold":
+                held.append(first)
+                entries.append(popped)
+        assert len(inbox) == len(model)
+        assert bool(inbox) == bool(model)
+        ordered = [entry[2] for entry in sorted(model, key=lambda entry: entry[:2])]
+        assert [id(work) for work in inbox] == [id(one) for one in ordered]
+        for channel in channels:
+            mine = [one.seq for one in ordered if one.channel is channel]
+            assert mine == sorted(mine), "what came first on a channel runs first"
+
+
+def test_what_others_wait_for_goes_first_and_everything_can_be_forgotten() -> None:
+    inbox, channel = Inbox(), Channel()
+    usual, critical = message(channel), message(Channel())
+    inbox.append_message(usual, 5.0)
+    inbox.append_message(critical, AT_ONCE)
+    inbox.append(Errand.TIMERS, AT_ONCE)
+    assert [inbox.popleft(), inbox.popleft(), inbox.popleft()] == [critical, Errand.TIMERS, usual]
+    inbox.append_message(message(channel), 1.0)
+    inbox.clear()
+    assert not inbox
+    assert list(inbox) == []
+
+
+def test_what_comes_a_second_time_hurries_nobody() -> None:
+    inbox, channel = Inbox(), Channel()
+    first, second = message(channel), message(channel)
+    inbox.append_message(second, 7.0)
+    inbox.append_message(first, 3.0)
+    assert inbox.first[:1] == (3.0,)
+    third = message(channel)
+    inbox.append_message(third, 8.0)
+    assert list(inbox) == [first, second, third]

@@ -1,0 +1,68 @@
+"""Every strategy against random dataflows, schedules and weather, and on NEXMark: barriers hold, answers stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from examples.ask_first import AskFirst
+
+from stretto.api.lowering import lowered
+from stretto.api.slo import objective
+from stretto.bench.nexmark.events import NexmarkConfig
+from stretto.bench.nexmark.queries import Workload, build
+from stretto.bench.verify import Match, compare
+from stretto.coordinator import JobStatus
+from stretto.scheduling.offloads import AcceptAndCheck, RejectLate
+from stretto.scheduling.strategies import STRATEGIES
+from stretto.scheduling.strategy import Strategy
+from stretto.scheduling.tokens import TokenRate
+from stretto.simulator.barriers import try_seed
+from stretto.simulator.cluster import SimulatedCluster
+
+SEEDS = 30
+VARIANTS: dict[str, Callable[[], Strategy]] = {
+    **STRATEGIES,
+    "tokens": lambda: TokenRate(tokens=1, interval_ms=5.0),
+    "1rtt-reject-send, may refuse": lambda: RejectLate(force_migrate=False, random_lessee=False),
+    "1rtt-accept-and-check, may refuse": lambda: AcceptAndCheck(force_migrate=False, random_lessee=False),
+    "a user's own": AskFirst,
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_barriers_hold_under_every_strategy(name: str) -> None:
+    barriers = 0
+    for seed in range(SEEDS):
+        trial = try_seed(seed, workers_max=8, functions_max=8, strategy=VARIANTS[name])
+        assert not trial.violations, f"seed {seed}: {trial.violations[0]}\n{trial.log}"
+        barriers += trial.barriers
+    assert barriers > SEEDS
+
+
+@pytest.fixture(scope="module")
+def right() -> dict[str, pa.Table]:
+    return {query: answer(query, None) for query in ("q5", "q7", "q8")}
+
+
+def answer(query: str, strategy: Strategy | None) -> pa.Table:
+    """What a query puts out on simulated workers, with so short an objective that much would be late."""
+    config = NexmarkConfig(events=20_000, seed=7, event_rate=500, disorder_s=0.5)
+    app = build(query, Workload(config, batch=200, slo=objective(latency="3 ms")))
+    if strategy is not None:
+        app.spread(lessees=4, strategy=strategy)
+    cluster = SimulatedCluster(1 if strategy is None else 6, 3)
+    job = cluster.submit(lowered(app.plan(), query, 1 if strategy is None else 2, 500))
+    cluster.run()
+    assert job.status is JobStatus.FINISHED, job.failure
+    table: pa.Table = job.writers["out"].table()
+    return table
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_nexmark_answers_stay_under_every_strategy(name: str, right: dict[str, pa.Table]) -> None:
+    for query, table in right.items():
+        verdict = compare(answer(query, VARIANTS[name]()), table)
+        assert verdict.match is Match.MATCH, f"{query}: {verdict.describe()}"
+        assert table.num_rows > 0
