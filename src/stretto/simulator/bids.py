@@ -32,7 +32,7 @@ SOURCES = 32
 BATCH_NS = 2_000_000
 """What a batch of bids takes to aggregate."""
 WINDOW_NS = 250_000_000
-WINDOWS = 12
+WINDOWS = 20
 WARM_UP_WINDOWS = 2
 OTHER_NS = 20_000
 PRICES = 100_000
