@@ -56,7 +56,7 @@ def test_it_behaves_as_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
         elif step == "put back":
             inbox.put_back(entries)
             entries.clear()
-            for key, earlier, one in held:
+            for key, earlier, one in reversed(held):
                 later = [other[0] for other in model if other[2].channel is one.channel and other[1] > earlier]
                 model.append((min([key, *later]), earlier, one))
             held.clear()
@@ -100,3 +100,18 @@ def test_what_comes_a_second_time_hurries_nobody() -> None:
     third = message(channel)
     inbox.append_message(third, 8.0)
     assert list(inbox) == [first, second, third]
+
+
+def test_what_is_put_back_keeps_the_order_of_its_channel() -> None:
+    """A watermark was taken out, then a batch of the next window that is more urgent: the watermark stays ahead."""
+    inbox, channel = Inbox(), Channel()
+    watermark, batch = message(channel), message(channel)
+    channel.received = 1
+    inbox.append_message(watermark, 9.0)
+    held = [inbox.pop_entry()]
+    channel.received = 2
+    inbox.append_message(batch, 4.0)
+    held.append(inbox.pop_entry())
+    inbox.put_back(held)
+    assert list(inbox) == [watermark, batch]
+    assert inbox.first[0] == 4.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stretto.actors.channel import InChannel, Message
@@ -81,15 +81,16 @@ class Inbox:
         self.count -= 1
         return heapq.heappop(early) if early and (not line or early[0] < line[0]) else line.popleft()
 
-    def put_back(self, entries: Iterable[Entry]) -> None:
-        """Messages that were taken out too soon get their places again. What has come after them on their channels may
-        be more urgent, and then they are too."""
+    def put_back(self, entries: Sequence[Entry]) -> None:
+        """Messages that were taken out too soon, in this order, get their places again. What has come after them on
+        their channels, here or among them, may be more urgent, and then they are too."""
         least: dict[InChannel, float] = {}
         for urgency, _, work in (*self._line, *self._early):
             if isinstance(work, Message):
                 least[work.channel] = min(urgency, least.get(work.channel, urgency))
-        for urgency, place, message in entries:
-            heapq.heappush(self._early, (min(urgency, least.get(message.channel, urgency)), place, message))
+        for urgency, place, message in reversed(entries):
+            urgency = least[message.channel] = min(urgency, least.get(message.channel, urgency))
+            heapq.heappush(self._early, (urgency, place, message))
             self.count += 1
 
     def holds(self, message: Message) -> bool:
