@@ -96,9 +96,10 @@ class Channels:
             if channel.latency_ns == LAX_NS:
                 deadline_ns = max(deadline_ns, self._worker.now_ns + YIELDS_NS)
             chosen: OutChannel | None = channel
-            if channel.strategy is not None:
+            strategy = channel.strategy
+            if strategy is not None and (direct := self._worker.leasing.direct(channel, strategy)):
                 pending = Pending(channel, payload, arrived_ns, progress_us, deadline_ns)
-                chosen = self._worker.leasing.prepare_send(channel, channel.strategy, pending)
+                chosen = strategy.prepare_send(channel, direct, pending)
             if chosen is not None:
                 self.emit(chosen, payload, arrived_ns, None, progress_us, deadline_ns)
             else:
@@ -195,19 +196,17 @@ class Channels:
         """Return credits for a consumed message: at once on a local channel, by the half window on a remote one."""
         receiver = channel.instance
         channel.consumed += 1
-        if channel.out is not None:
-            if channel.consumed >= channel.grant_at:
-                channel.consumed = 0
-                channel.grant_at = min(2 * channel.grant_at, channel.grant_at_most)
-                learn_reply(channel.out, receiver.cost_ns, receiver.path_ns)
-            self._restore_credits(channel.out, 1)
-            return
         if channel.consumed >= channel.grant_at:
-            assert channel.peer is not None
-            grant = Grant(channel.number, channel.consumed, receiver.cost_ns, receiver.path_ns)
-            self._worker.effects.append(Send(channel.peer, grant))
+            if channel.out is not None:
+                learn_reply(channel.out, receiver.cost_ns, receiver.path_ns)
+            else:
+                assert channel.peer is not None
+                grant = Grant(channel.number, channel.consumed, receiver.cost_ns, receiver.path_ns)
+                self._worker.effects.append(Send(channel.peer, grant))
             channel.consumed = 0
             channel.grant_at = min(2 * channel.grant_at, channel.grant_at_most)
+        if channel.out is not None:
+            self._restore_credits(channel.out, 1)
 
     def _restore_credits(self, channel: OutChannel, amount: int) -> None:
         before = channel.credits

@@ -47,7 +47,7 @@ from stretto.protocol import (
 )
 
 if TYPE_CHECKING:
-    from stretto.scheduling.strategy import Pending, Strategy
+    from stretto.scheduling.strategy import Strategy
     from stretto.worker import Worker
 
 
@@ -532,14 +532,11 @@ class Leasing:
         self._tell(member, lease)
         return lessee
 
-    def prepare_send(self, channel: OutChannel, strategy: Strategy, pending: Pending) -> OutChannel | None:
-        """DIRECTSEND: the channel that a batch takes, to the lessor of the receiver or to one of its lessees; None
-        while that is not decided."""
+    def direct(self, channel: OutChannel, strategy: Strategy) -> list[OutChannel] | None:
+        """DIRECTSEND: the channels to lessees of the receiver that the next batch may take instead, if any."""
         if channel.direct is None and strategy.wants_direct(channel):
             self._ask(channel, strategy)
-        if not channel.direct:
-            return channel
-        return strategy.prepare_send(channel, channel.direct, pending)
+        return channel.direct
 
     def _ask(self, channel: OutChannel, strategy: Strategy) -> None:
         """Send a LESSEE_REGISTRATION. What is sent before the answer goes to the lessor."""

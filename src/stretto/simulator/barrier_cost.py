@@ -17,7 +17,7 @@ from stretto.actors.source import Reading
 from stretto.errors import InvariantError
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.cluster import SimulatedCluster, Timing
-from stretto.simulator.send_modes import Swallow
+from stretto.simulator.sources import SimulatedSource, Swallow
 from stretto.state import ValueState
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -37,10 +37,8 @@ class StateCosts:
     take_ns: int
 
 
-class Steps(Function):
+class Steps(SimulatedSource):
     """A source: rows one by one, with a watermark after every few."""
-
-    batch_delay_ns = 0
 
     def __init__(self, every: int) -> None:
         self._every = every
@@ -59,9 +57,6 @@ class Steps(Function):
 
     def due_watermark(self) -> int | None:
         return self._read if self._read % self._every == 0 else None
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        raise NotImplementedError
 
 
 def either(mine: bytes, theirs: bytes) -> bytes:

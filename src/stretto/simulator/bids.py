@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,9 @@ from stretto.actors.instance import Barrier, Errand, Instance
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.cluster import SimulatedCluster, Timing
+from stretto.simulator import send_modes
+from stretto.simulator.cluster import SimulatedCluster
+from stretto.simulator.sources import Swallow, WindowedSource
 from stretto.state import MapState
 
 SCHEMA = pa.schema([("window", pa.int64()), ("price", pa.int64())])
@@ -43,13 +45,11 @@ PRICE_BYTES = 24
 GIVE_NS_PER_PRICE, TAKE_NS_PER_PRICE = 700, 900
 """What it costs to give a price of a distribution away at a barrier, and to take it in, as measured for states of maps
 (`stretto bench barriers`)."""
-TIMING = Timing(delay_ns=(40_000, 120_000), receive_ns=37_000, send_ns=25_000, ns_per_byte=1.0)
+TIMING = replace(send_modes.TIMING, ns_per_byte=1.0)
 
 
-class Bids(Function):
+class Bids(WindowedSource):
     """A source: a batch of bids at random moments, and a watermark at the end of each window."""
-
-    batch_delay_ns = 0
 
     def __init__(self, gap_ns: float, seed: int) -> None:
         self._gap_ns = gap_ns
@@ -59,16 +59,15 @@ class Bids(Function):
         self._random = random.Random(self._seed * 1_000 + ctx.partition)
         self._first_ns = ctx.now_ns
         self._due_ns = ctx.now_ns + self._pause_ns()
-        self._told = 0
 
     def _pause_ns(self) -> int:
         return int(self._random.expovariate(1 / self._gap_ns)) + 1
 
-    def _window(self) -> int:
+    def next_window(self) -> int:
         return (self._due_ns - self._first_ns) // WINDOW_NS
 
     def read(self, now_ns: int) -> Reading:
-        window = self._window()
+        window = self.next_window()
         if window >= WINDOWS:
             return Reading(None, now_ns, done=True)
         if now_ns < self._due_ns:
@@ -78,16 +77,6 @@ class Bids(Function):
         prices = [self._random.randrange(PRICES) for _ in range(PER_BATCH)]
         columns = [pa.array([window] * PER_BATCH), pa.array(prices)]
         return Reading(pa.RecordBatch.from_arrays(columns, schema=SCHEMA), due_ns, next_ns=self._due_ns)
-
-    def due_watermark(self) -> int | None:
-        window = self._window()
-        if window == self._told:
-            return None
-        self._told = window
-        return window
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        raise NotImplementedError
 
 
 class HighestBid(Function):
@@ -132,13 +121,6 @@ class BidQuantisation(Function):
             ctx.send(pa.RecordBatch.from_arrays([pa.array([window]), pa.array([len(closed)])], schema=SCHEMA))
         for key in closed:
             del self.times[key]
-
-
-class End(Function):
-    """Takes the results."""
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        pass
 
 
 QUERIES: dict[str, Callable[[], Function]] = {"highest bid": HighestBid, "bid quantisation": BidQuantisation}
@@ -217,5 +199,5 @@ def _deployment(setting: Setting, strategy: Strategy, latency_ns: int) -> Deploy
     aggregate.lessees_max, aggregate.strategy = setting.instances - 1, strategy
     bids.outputs["out"].edges.append(Edge("aggregate", "in", Rebalance()))
     aggregate.outputs["out"].edges.append(Edge("end", "in", Rebalance()))
-    specs = (bids, aggregate, FunctionSpec("end", End(), 1))
+    specs = (bids, aggregate, FunctionSpec("end", Swallow(), 1))
     return Deployment("bids", {spec.name: spec for spec in specs}, latency_ns)

@@ -19,14 +19,15 @@ import pyarrow as pa
 from stretto.actors.channel import Message
 from stretto.actors.context import Context
 from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Stage
-from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.actors.partitioning import HashPartitioner
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
 from stretto.scheduling.spreading import PriorityBased
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.cluster import SimulatedCluster, Timing
+from stretto.simulator.cluster import SimulatedCluster
+from stretto.simulator.send_modes import TIMING
+from stretto.simulator.sources import SimulatedSource, Swallow
 from stretto.state import MapState
 
 SCHEMA = pa.schema([("object", pa.int64())])
@@ -42,7 +43,6 @@ UTILISATION = 0.5
 REQUESTS = 12_000
 WARM_UP = 0.2
 """The share of a run's requests that are not counted."""
-TIMING = Timing(delay_ns=(40_000, 120_000), receive_ns=37_000, send_ns=25_000)
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,8 @@ class Latencies:
     fetches: int
 
 
-class Senders(Function):
+class Senders(SimulatedSource):
     """Sources: requests at random moments, each for an object by lot."""
-
-    batch_delay_ns = 0
 
     def __init__(self, setting: Setting, objects: list[int], gap_ns: float) -> None:
         self._setting = setting
@@ -101,22 +99,9 @@ class Senders(Function):
         batch = pa.RecordBatch.from_arrays([pa.array([self._drawn.pop()], pa.int64())], schema=SCHEMA)
         return Reading(batch, due_ns, next_ns=self._due_ns)
 
-    def due_watermark(self) -> int | None:
-        return None
 
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        raise NotImplementedError
-
-
-class Serve(Function):
-    """Does a request; what that takes is for the simulator to say."""
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        pass
-
-
-class ServeWithState(Serve):
-    """The same on an object."""
+class ServeWithState(Swallow):
+    """Does a request on an object; what that takes is for the simulator to say."""
 
     def __init__(self) -> None:
         self.objects: Any = MapState(combine=max)
@@ -182,7 +167,7 @@ def _deployment(setting: Setting, strategy: Strategy, latency_ns: int) -> Deploy
     gap_ns = setting.task_ns * SENDERS / (setting.workers * setting.utilisation)
     even = replace(setting, skew=0.0) if single else setting
     senders = FunctionSpec("send", Senders(even, objects, gap_ns), SENDERS, {"out": Stage("send", SCHEMA)})
-    function = ServeWithState() if setting.stateful else Serve()
+    function = ServeWithState() if setting.stateful else Swallow()
     serve = FunctionSpec("serve", function, actors)
     serve.lessees_max, serve.strategy = instances - 1, strategy
     senders.outputs["out"].edges.append(Edge("serve", "in", ByKey(("object",))))

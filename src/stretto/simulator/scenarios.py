@@ -20,6 +20,7 @@ from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.actors.source import Reading
 from stretto.scheduling.spreading import Arbitrary
 from stretto.scheduling.strategy import Strategy
+from stretto.simulator.sources import SimulatedSource
 from stretto.state import ListState, MapState
 
 SCHEMA = pa.schema([("n", pa.int64()), ("k", pa.int64()), ("t", pa.int64())])
@@ -37,10 +38,8 @@ def rows_of(batch: pa.RecordBatch) -> list[tuple[int, int, int]]:
     return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
-class Ticks(Function):
+class Ticks(SimulatedSource):
     """A source: batches of a few rows at uneven times, with a watermark after every few."""
-
-    batch_delay_ns = 0
 
     def __init__(self, seed: int, batches: int, every: int) -> None:
         self._seed = seed
@@ -63,9 +62,6 @@ class Ticks(Function):
 
     def due_watermark(self) -> int | None:
         return (self._read + 1) * STEP if self._read % self._every == 0 else None
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        raise NotImplementedError
 
 
 class Relay(Function):

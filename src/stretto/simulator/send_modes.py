@@ -24,8 +24,9 @@ from stretto.actors.instance import Instance
 from stretto.actors.partitioning import HashPartitioner
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
-from stretto.scheduling.strategy import Pending, Strategy
+from stretto.scheduling.strategy import Desk, Pending, Strategy, lots
 from stretto.simulator.cluster import SimulatedCluster, Timing
+from stretto.simulator.sources import Swallow, WindowedSource
 from stretto.state import MapState
 
 WORKERS = 128
@@ -53,10 +54,8 @@ def _batch(windows: list[int], values: list[int], source: int) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-class Clocked(Function):
+class Clocked(WindowedSource):
     """A source that sends one row at a time, at random moments, with a watermark at the end of each window."""
-
-    batch_delay_ns = 0
 
     def __init__(self, gaps_ns: list[float], keys: list[int], until_ns: int, seed: int) -> None:
         self._gaps_ns = gaps_ns
@@ -69,7 +68,6 @@ class Clocked(Function):
         self._key = self._keys[ctx.partition]
         self._gap_ns = self._gaps_ns[ctx.partition]
         self._due_ns = self._start_ns = ctx.now_ns + int(self._random.expovariate(1 / self._gap_ns))
-        self._told = 0
 
     def read(self, now_ns: int) -> Reading:
         if self._due_ns - self._start_ns > self._until_ns:
@@ -81,15 +79,8 @@ class Clocked(Function):
         self._due_ns += int(self._random.expovariate(1 / self._gap_ns)) + 1
         return Reading(_batch([window], [due_ns % 1_000], self._key), due_ns, next_ns=self._due_ns)
 
-    def due_watermark(self) -> int | None:
-        window = self._due_ns // WINDOW_NS
-        if window == self._told:
-            return None
-        self._told = window
-        return window
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        raise NotImplementedError
+    def next_window(self) -> int:
+        return self._due_ns // WINDOW_NS
 
 
 class WindowMax(Function):
@@ -110,18 +101,15 @@ class WindowMax(Function):
             del self.greatest[window]
 
 
-class Swallow(Function):
-    """The end of the line."""
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        pass
-
-
 class ByLot(Strategy):
-    """What the strategies here have in common: their lots are seeded."""
+    """What the strategies here have in common: their lots are seeded, and each worker draws its own."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+        self._seed = seed
+
+    def bind(self, desk: Desk) -> None:
+        super().bind(desk)
+        self._random = lots(desk, self._seed)
 
 
 class RandomReject(ByLot):

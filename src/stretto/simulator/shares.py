@@ -20,7 +20,7 @@ from stretto.actors.source import Reading
 from stretto.scheduling.policies import FairShare
 from stretto.simulator.cluster import SimulatedCluster, Timing
 from stretto.simulator.history import History
-from stretto.simulator.send_modes import Swallow
+from stretto.simulator.sources import SimulatedSource, Swallow
 
 SHARES = {"small": 20.0, "middle": 40.0, "large": 40.0}
 COSTS_NS = {"small": 1_000_000, "middle": 2_000_000, "large": 500_000}
@@ -36,10 +36,8 @@ TIMING = Timing(delay_ns=(20_000, 60_000), receive_ns=5_000)
 SCHEMA = pa.schema([("n", pa.int64())])
 
 
-class Eager(Function):
+class Eager(SimulatedSource):
     """A source that always has more, but for the time from `rests_ns` until `returns_ns`."""
-
-    batch_delay_ns = 0
 
     def __init__(self, rests_ns: int, returns_ns: int, end_ns: int) -> None:
         self._rests_ns = rests_ns
@@ -54,12 +52,6 @@ class Eager(Function):
         if self._rests_ns <= now_ns < self._returns_ns:
             return Reading(None, now_ns, next_ns=self._returns_ns)
         return Reading(pa.RecordBatch.from_arrays([pa.array([1])], schema=SCHEMA), now_ns)
-
-    def due_watermark(self) -> int | None:
-        return None
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        raise NotImplementedError("a source has no input")
 
 
 class Pass(Function):

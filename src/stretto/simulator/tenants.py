@@ -198,37 +198,38 @@ LOAD_WITH_FEWER = 0.45
 
 def figure_5_8a(scale: Scale, done: Done) -> Figure:
     """Ever more input for the bulk jobs."""
-    slo_ms = _urgent_objective(scale, done)
-    points = []
-    for load in LOADS:
-        points.append({"bulk_load": load, **_beside(scale, bulk_jobs(scale, load), slo_ms, scale.workers, done)})
+    settings = [({"bulk_load": load}, bulk_jobs(scale, load), scale.workers) for load in LOADS]
     paper = {"p50_up_to": 2.0, "p99_up_to": 1.8, "bulk_throughput_lower_percent": 2.5}
-    settings = _settings(scale, slo_ms=round(slo_ms, 1))
-    return Figure("Urgent jobs, and more input for bulk jobs", settings, points, _beside_summary(points), paper)
+    return _figure_5_8("Urgent jobs, and more input for bulk jobs", scale, settings, paper, done)
 
 
 def figure_5_8b(scale: Scale, done: Done) -> Figure:
     """Ever more bulk jobs."""
-    slo_ms = _urgent_objective(scale, done)
-    points = []
-    for jobs in TENANTS:
-        bulk = bulk_jobs(scale, jobs * LOAD_PER_TENANT, jobs)
-        points.append({"bulk_jobs": jobs, **_beside(scale, bulk, slo_ms, scale.workers, done)})
+    settings = [
+        ({"bulk_jobs": jobs}, bulk_jobs(scale, jobs * LOAD_PER_TENANT, jobs), scale.workers) for jobs in TENANTS
+    ]
     paper = {"p50_up_to": 4.6, "p99_up_to": 13.6, "bulk_throughput_lower_percent": 2.5}
-    settings = _settings(scale, slo_ms=round(slo_ms, 1))
-    return Figure("Urgent jobs, and more bulk jobs", settings, points, _beside_summary(points), paper)
+    return _figure_5_8("Urgent jobs, and more bulk jobs", scale, settings, paper, done)
 
 
 def figure_5_8c(scale: Scale, done: Done) -> Figure:
     """Ever fewer workers."""
+    fewer = [max(1, round(scale.workers * share)) for share in SHARES]
+    settings = [({"workers": workers}, bulk_jobs(scale, LOAD_WITH_FEWER), workers) for workers in fewer]
+    return _figure_5_8("Urgent jobs, and fewer workers", scale, settings, {"urgent_in_time_llf_least": 90}, done)
+
+
+def _figure_5_8(
+    title: str,
+    scale: Scale,
+    settings: list[tuple[dict[str, Any], list[Tenant], int]],
+    paper: dict[str, Any],
+    done: Done,
+) -> Figure:
+    """Urgent jobs in each setting: what is varied, the bulk jobs beside them, and the workers."""
     slo_ms = _urgent_objective(scale, done)
-    points = []
-    for share in SHARES:
-        workers = max(1, round(scale.workers * share))
-        points.append({"workers": workers, **_beside(scale, bulk_jobs(scale, LOAD_WITH_FEWER), slo_ms, workers, done)})
-    paper = {"urgent_in_time_llf_least": 90}
-    settings = _settings(scale, slo_ms=round(slo_ms, 1))
-    return Figure("Urgent jobs, and fewer workers", settings, points, _beside_summary(points), paper)
+    points = [{**varied, **_beside(scale, bulk, slo_ms, workers, done)} for varied, bulk, workers in settings]
+    return Figure(title, _settings(scale, slo_ms=round(slo_ms, 1)), points, _beside_summary(points), paper)
 
 
 # Figure 5.9: bursts.

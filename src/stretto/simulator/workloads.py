@@ -23,7 +23,7 @@ from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, Function
 from stretto.actors.function import Function
 from stretto.actors.source import Reading
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.send_modes import Swallow
+from stretto.simulator.sources import SimulatedSource, Swallow
 from stretto.state import MapState
 
 SECOND_NS = 1_000_000_000
@@ -121,10 +121,8 @@ def skewed(total: float, sources: int, ratio: float, seed: int) -> list[float]:
     return [total * weight / sum(weights) for weight in weights]
 
 
-class Feed(Function):
+class Feed(SimulatedSource):
     """A source that follows a timetable, with a watermark at the end of each slide."""
-
-    batch_delay_ns = 0
 
     def __init__(self, table: Timetable, slide_us: int) -> None:
         self._table = table
@@ -164,9 +162,6 @@ class Feed(Function):
     def due_watermark(self) -> int | None:
         watermark_us, self._watermark_us = self._watermark_us, None
         return watermark_us
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        raise NotImplementedError
 
 
 def _rows(times_us: list[int], key: int, events: list[int], costs_ns: list[int]) -> pa.RecordBatch:
