@@ -10,7 +10,7 @@ import pyarrow as pa
 from stretto.actors.address import Address
 from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, Message, OutChannel, Payload
 from stretto.actors.contexts import AT_ONCE, LAX_NS, YIELDS_NS, frontier, start_deadline_ns
-from stretto.actors.critical import SyncProgram, Watermark
+from stretto.actors.critical import Granularity, SyncProgram, Watermark, granularity
 from stretto.actors.instance import Instance, Outcome
 from stretto.actors.wiring import extra_input, join_local
 from stretto.machine import Send
@@ -150,7 +150,7 @@ class Channels:
 
     def _put(self, channel: InChannel, message: Message) -> None:
         instance = channel.instance
-        if message.sync is not None and instance.gate is None:
+        if instance.gate is None and (message.sync is not None or _is_joint(message.payload)):
             self._worker.guard(instance)
         if instance.gate is not None:
             if self._worker.leasing.forwarded(instance, channel, message):
@@ -308,6 +308,11 @@ def learn_reply(channel: OutChannel, cost_ns: float, path_ns: float) -> None:
         sender.path_ns = after
     elif before >= sender.path_ns:
         sender.path_ns = max((out.cost_ns + out.path_ns for out in sender.outs), default=0.0)
+
+
+def _is_joint(payload: Payload) -> bool:
+    """Whether its barrier waits for other channels, which only an instance with a gate can do."""
+    return type(payload) is not pa.RecordBatch and granularity(payload) is Granularity.ONE
 
 
 def _comes_first(message: Message) -> bool:

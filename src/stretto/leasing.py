@@ -113,10 +113,11 @@ class Leasing:
                 gate.held.append(entry)
             elif isinstance(work.payload, pa.RecordBatch):
                 return work
-            elif self._is_next(work) and instance.needs_no_barrier(work.channel, work.payload):
-                self._note(instance, gate, work)
             else:
-                gate.waiting[work.channel] = work
+                if self._is_next(work) and instance.needs_no_barrier(work.channel, work.payload):
+                    self._note(instance, gate, work)  # An end may be what a joint barrier has waited for.
+                else:
+                    gate.waiting[work.channel] = work
                 ready = self._begin_barrier(instance, gate)
                 if ready is not None or not self.may_run(gate):
                     return ready

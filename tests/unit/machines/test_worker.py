@@ -206,6 +206,25 @@ def test_a_users_critical_message_keeps_its_place_in_the_order() -> None:
     assert to_down == [OpenChannel, Data, CriticalSent, Data]
 
 
+def test_a_joint_critical_message_waits_for_every_upstream_actor_without_any_lessee() -> None:
+    bench = Bench()
+    bench.critical(1, UserCritical("flush", 1, one=True))
+    bench.data(2, 5)
+    bench.data(1, 6, channel=8)
+    assert bench.echo.told == [("in", [6])]
+    bench.critical(2, UserCritical("flush", 2, one=True), channel=8)
+    assert bench.echo.told == [("in", [6]), ("critical", "flush", [1, 2]), ("in", [5])]
+
+
+def test_an_upstream_actor_that_ends_is_not_waited_for() -> None:
+    bench = Bench()
+    bench.critical(1, UserCritical("flush", 1, one=True))
+    bench.data(2, 5)
+    assert bench.echo.told == []
+    bench.critical(1, EndOfInput(), channel=8)
+    assert bench.echo.told == [("critical", "flush", [1]), ("in", [5])]
+
+
 def test_critical_messages_go_to_every_partition_downstream() -> None:
     bench = Bench(targets=3)
     bench.data(1, *range(50))
