@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import RecordBatch
 
 from stretto.actors.address import Address
 from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, Message, OutChannel, Payload
@@ -150,7 +151,7 @@ class Channels:
 
     def _put(self, channel: InChannel, message: Message) -> None:
         instance = channel.instance
-        if instance.gate is None and (message.sync is not None or _is_joint(message.payload)):
+        if instance.gate is None and type(message.payload) is not RecordBatch and _needs_gate(message):
             self._worker.guard(instance)
         if instance.gate is not None:
             if self._worker.leasing.forwarded(instance, channel, message):
@@ -310,9 +311,9 @@ def learn_reply(channel: OutChannel, cost_ns: float, path_ns: float) -> None:
         sender.path_ns = max((out.cost_ns + out.path_ns for out in sender.outs), default=0.0)
 
 
-def _is_joint(payload: Payload) -> bool:
-    """Whether its barrier waits for other channels, which only an instance with a gate can do."""
-    return type(payload) is not pa.RecordBatch and granularity(payload) is Granularity.ONE
+def _needs_gate(critical: Message) -> bool:
+    """Whether its barrier waits for other channels or instances, which only an instance with a gate can do."""
+    return critical.sync is not None or granularity(critical.payload) is Granularity.ONE
 
 
 def _comes_first(message: Message) -> bool:
