@@ -81,7 +81,7 @@ class Channels:
 
     def send(self, channel: OutChannel, payload: Payload, outcome: Outcome) -> None:
         """Send what a run gave: a batch perhaps to a lessee, a critical message with its SYNC program."""
-        if isinstance(payload, pa.RecordBatch):
+        if isinstance(payload, RecordBatch):
             sender = channel.instance
             rows = payload.num_rows
             sent_to = sender.metrics.sent_to
@@ -143,7 +143,7 @@ class Channels:
             # Announced here and not at the start of the job: a worker that started sooner may have fed us already.
             self._worker.effects.append(Send(channel.peer, _opening(channel)))
         frame: Frame
-        if isinstance(payload, pa.RecordBatch):
+        if isinstance(payload, RecordBatch):
             frame = Data(channel.number, channel.seq, arrived_ns, payload, progress_us, deadline_ns)
         else:
             frame = CriticalSent(channel.number, channel.seq, arrived_ns, payload, sync, progress_us, deadline_ns)
@@ -319,7 +319,7 @@ def _needs_gate(critical: Message) -> bool:
 def _comes_first(message: Message) -> bool:
     """A critical message that has nothing before it on its channel need not wait for the messages of others."""
     channel = message.channel
-    critical = not isinstance(message.payload, pa.RecordBatch)
+    critical = not isinstance(message.payload, RecordBatch)
     return critical and channel.received - channel.settled == 1 and not channel.instance.opening
 
 
