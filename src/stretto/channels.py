@@ -11,11 +11,22 @@ from pyarrow import RecordBatch
 from stretto.actors.address import Address
 from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, Message, OutChannel, Payload
 from stretto.actors.contexts import AT_ONCE, LAX_NS, YIELDS_NS, frontier, start_deadline_ns
-from stretto.actors.critical import Granularity, SyncProgram, Watermark, granularity
+from stretto.actors.critical import SyncProgram, Watermark
 from stretto.actors.instance import Instance, Outcome
 from stretto.actors.wiring import extra_input, join_local
 from stretto.machine import Send
-from stretto.protocol import CriticalSent, Data, Failure, Frame, Grant, Offered, OpenChannel
+from stretto.marks import needs_gate
+from stretto.protocol import (
+    COORDINATOR,
+    Broken,
+    CriticalSent,
+    Data,
+    Failure,
+    Frame,
+    Grant,
+    Offered,
+    OpenChannel,
+)
 from stretto.scheduling.strategy import Pending
 
 if TYPE_CHECKING:
@@ -151,7 +162,7 @@ class Channels:
 
     def _put(self, channel: InChannel, message: Message) -> None:
         instance = channel.instance
-        if instance.gate is None and type(message.payload) is not RecordBatch and _needs_gate(message):
+        if instance.gate is None and type(message.payload) is not RecordBatch and needs_gate(message):
             self._worker.guard(instance)
         if instance.gate is not None:
             if self._worker.leasing.forwarded(instance, channel, message):
@@ -230,18 +241,21 @@ class Channels:
             self._worker.stale += 1  # A dropped job's frames may still be under way; they have nowhere to go.
             return
         if seq != channel.received + 1:
-            self._worker.fail(
-                channel.instance.address.job,
-                Failure(
-                    "InvariantError",
-                    f"channel {channel.sender} -> {channel.instance.address} lost its order",
-                    f"message {seq} after {channel.received}",
-                ),
-            )
+            self._lost_order(sender, channel, seq)
             return
         channel.received = seq
         message = Message(channel, seq, payload, frame.arrived_ns, sync, frame.progress_us, frame.deadline_ns)
         self._put(channel, message)
+
+    def _lost_order(self, sender: str, channel: InChannel, seq: int) -> None:
+        """Messages are missing; a job with checkpoints can go on from the last one."""
+        address = channel.instance.address
+        reason = f"message {seq} after {channel.received}"
+        fact = f"channel {channel.sender} -> {address} lost its order"
+        if channel.instance.durable:
+            self._worker.effects.append(Send(COORDINATOR, Broken(address.job, sender, f"{fact}: {reason}")))
+        else:
+            self._worker.fail(address.job, Failure("InvariantError", fact, reason))
 
     def _on_grant(self, sender: str, frame: Grant, now_ns: int) -> None:
         channel = self._outs.get(frame.number)
@@ -309,11 +323,6 @@ def learn_reply(channel: OutChannel, cost_ns: float, path_ns: float) -> None:
         sender.path_ns = after
     elif before >= sender.path_ns:
         sender.path_ns = max((out.cost_ns + out.path_ns for out in sender.outs), default=0.0)
-
-
-def _needs_gate(critical: Message) -> bool:
-    """Whether its barrier waits for other channels or instances, which only an instance with a gate can do."""
-    return critical.sync is not None or granularity(critical.payload) is Granularity.ONE
 
 
 def _comes_first(message: Message) -> bool:

@@ -8,11 +8,20 @@ what it says.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from typing import Any
 
-from stretto.actors.metrics import FunctionMetrics
+from stretto.checkpointing import (
+    AnnounceCheckpoint,
+    Checkpointing,
+    CheckpointRequested,
+    ManifestFailed,
+    ManifestWritten,
+    PruneCheckpoints,
+    WriteManifest,
+)
+from stretto.checkpoints.manifest import Manifest, Storage
+from stretto.jobs import Durability, FunctionShape, Job, JobStatus
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol import (
     Deploy,
@@ -34,6 +43,7 @@ from stretto.protocol import (
     Stop,
     Stopped,
 )
+from stretto.recovery import Recovery
 
 HEARTBEAT_EVERY_NS = 500_000_000
 LOST_AFTER_NS = 10_000_000_000
@@ -44,39 +54,17 @@ HELD_UP_AFTER_NS = 1_000_000_000
 """Ticks come more often than this, unless the coordinator itself was held up."""
 
 
-class JobStatus(Enum):
-    """The life of a job."""
-
-    DEPLOYING = "deploying"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    FINISHED = "finished"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-    @property
-    def ended(self) -> bool:
-        return self in (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.STOPPED)
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionShape:
-    """All that placement needs to know of a function."""
-
-    name: str
-    parallelism: int
-    on_driver: bool
-
-
 # Events: past facts.
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerExpected:
-    """The runtime has started a worker under this name; only expected workers may join."""
+    """The runtime has started a worker under this name; only expected workers may join. A parked one gets nothing to do
+    until another one is lost."""
 
     name: str
     public_key: str
+    parked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +76,34 @@ class WorkerEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointPlan:
+    """How often to take one (None: when asked to), how many to keep, and those that are there: the job goes on from the
+    last of them."""
+
+    storage: Storage
+    interval_ns: int | None
+    kept: int
+    manifests: tuple[Manifest, ...] = ()
+    epoch: int = 0
+    """The last epoch that was ever begun, as far as is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class SubmitRequested:
     job: str
     digest: str
     functions: tuple[FunctionShape, ...]
     spreads: bool = False
     """Whether functions may have lessees: then every worker gets the code, also those that join later."""
+    checkpoints: CheckpointPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobLost:
+    """A job cannot go on, for a reason that its workers do not know."""
+
+    job: str
+    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +115,11 @@ class RetireRequested:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
+    """At once; or with `drain`, when what was read has gone through; or with a savepoint, when that is complete."""
+
     job: str
     drain: bool = False
+    savepoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +136,10 @@ Event = (
     | RetireRequested
     | CloseRequested
     | Ticked
+    | JobLost
+    | CheckpointRequested
+    | ManifestWritten
+    | ManifestFailed
 )
 
 
@@ -154,68 +171,69 @@ class AnnounceLoss:
     reason: str
 
 
-Effect = Send | AnnounceJob | AnnounceMembers | AnnounceLoss | Refuse
-
-
-@dataclass
-class Job:
-    """What the coordinator keeps of a job."""
+@dataclass(frozen=True, slots=True)
+class ReplaceWorker:
+    """Start another worker in place of one that was lost; `parked`, if a parked one has taken its place; `joined`, if
+    the lost one had."""
 
     name: str
-    functions: tuple[FunctionShape, ...]
-    placement: dict[str, list[str]]
-    digest: str = ""
-    spreads: bool = False
-    hosts: list[str] = field(default_factory=list)
-    """Workers that may have lessees; a joining one is among them once it has loaded the code."""
-    change: int = 0
-    unchanged: set[str] = field(default_factory=set)
-    """Members that have not said that they took the last change of hosts in."""
-    status: JobStatus = JobStatus.DEPLOYING
-    failure: Failure | None = None
-    unready: set[str] = field(default_factory=set)
-    unstopped: set[str] = field(default_factory=set)
-    unfinished: set[tuple[str, int]] = field(default_factory=set)
-    metrics: dict[str, dict[tuple[int, str], FunctionMetrics]] = field(default_factory=dict)
-    """By function, then by partition and member: an actor may run in several places."""
+    parked: bool
+    joined: bool
 
-    @property
-    def members(self) -> list[str]:
-        return sorted({*self.hosts, *self.homes})
 
-    @property
-    def homes(self) -> set[str]:
-        """The members that host a lessor."""
-        return {member for members in self.placement.values() for member in members}
+Effect = (
+    Send
+    | AnnounceJob
+    | AnnounceMembers
+    | AnnounceLoss
+    | Refuse
+    | ReplaceWorker
+    | WriteManifest
+    | PruneCheckpoints
+    | AnnounceCheckpoint
+)
 
 
 class Coordinator:
     """The machine. `handle` is the only way in."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        lost_after_ns: int = LOST_AFTER_NS,
+        checkpointing: type[Checkpointing] = Checkpointing,
+        recovery: type[Recovery] = Recovery,
+    ) -> None:
+        self.lost_after_ns = lost_after_ns
         self.epoch = 0
         self.members: dict[str, Member] = {}
         self.jobs: dict[str, Job] = {}
+        self._runs: dict[str, Job] = {}
+        """Jobs by what workers know them by."""
         self.refused_by: dict[str, int] = {}
         self._expected: dict[str, str] = {}
         self._seen_ns: dict[str, int] = {}
         self._ticked_ns = 0
-        self._effects: list[Effect] = []
+        self.effects: list[Effect] = []
         self._closing = False
         self._retiring: set[str] = set()
+        self._parked: set[str] = set()
         self._dismissed: set[str] = set()
+        self.checkpointing = checkpointing(self)
+        self.recovery = recovery(self)
         self._handlers: dict[type, Callable[[Any, int], None]] = {
             WorkerExpected: self._on_expected,
             WorkerEnded: self._on_ended,
             FrameArrived: self._on_frame,
             SubmitRequested: self._on_submit,
             StopRequested: self._on_stop_requested,
+            JobLost: self._on_job_lost,
             RetireRequested: self._on_retire_requested,
             CloseRequested: self._on_close,
             Ticked: self._on_ticked,
+            **self.checkpointing.handlers,
         }
         self._frame_handlers: dict[type, Callable[[str, Any, int], None]] = {
-            Heartbeat: lambda sender, frame, now_ns: None,
+            Heartbeat: lambda sender, frame, now_ns: self.recovery.heard(sender, now_ns),
             Ready: self._on_ready,
             Finished: self._on_finished,
             Failed: self._on_failed,
@@ -223,23 +241,31 @@ class Coordinator:
             Report: self._on_report,
             Left: self._on_left,
             HostsLeft: self._on_hosts_left,
+            **self.checkpointing.frame_handlers,
+            **self.recovery.frame_handlers,
         }
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Take one event in; the effects are to be carried out in order."""
         effects: list[Effect] = []
-        self._effects = effects
+        self.effects = effects
         self._handlers[type(event)](event, now_ns)
         return effects
 
     def next_deadline_ns(self) -> int | None:
-        """When to say `Ticked` at the latest: when the first silent worker would count as lost."""
-        return min(self._seen_ns.values()) + LOST_AFTER_NS if self._seen_ns else None
+        """When to say `Ticked` at the latest: when the first silent worker would count as lost, or a checkpoint or a
+        recovery is due."""
+        due = [self.checkpointing.deadline_ns(), self.recovery.deadline_ns()]
+        if self._seen_ns:
+            due.append(min(self._seen_ns.values()) + self.lost_after_ns)
+        return min((each for each in due if each is not None), default=None)
 
     # Membership.
 
     def _on_expected(self, event: WorkerExpected, now_ns: int) -> None:
         self._expected[event.name] = event.public_key
+        if event.parked:
+            self._parked.add(event.name)
 
     def _on_frame(self, event: FrameArrived, now_ns: int) -> None:
         if isinstance(event.frame, Join):
@@ -248,11 +274,11 @@ class Coordinator:
         if event.sender in self._expected and isinstance(event.frame, Heartbeat):
             return  # Its pulse may overtake its request to join.
         if event.sender not in self.members:
-            self._effects.append(Refuse(f"a frame of {event.sender}, which is not a member in epoch {self.epoch}"))
+            self.effects.append(Refuse(f"a frame of {event.sender}, which is not a member in epoch {self.epoch}"))
             return
         handler = self._frame_handlers.get(type(event.frame))
         if handler is None:
-            self._effects.append(Refuse(f"a frame of type {type(event.frame).__name__} from {event.sender}"))
+            self.effects.append(Refuse(f"a frame of type {type(event.frame).__name__} from {event.sender}"))
             return
         if event.sender in self._seen_ns:
             self._seen_ns[event.sender] = now_ns
@@ -261,7 +287,7 @@ class Coordinator:
     def _on_join(self, sender: str, frame: Join, now_ns: int) -> None:
         member = frame.member
         if member.name != sender or self._expected.get(sender) != member.public_key or self._closing:
-            self._effects.append(Refuse(f"{sender} asked to join and is not expected"))
+            self.effects.append(Refuse(f"{sender} asked to join and is not expected"))
             return
         del self._expected[sender]
         self.members[sender] = member
@@ -269,50 +295,61 @@ class Coordinator:
             self._seen_ns[sender] = now_ns
         self._announce_members()
         for job in self.jobs.values():
-            if job.spreads and job.status is JobStatus.RUNNING and not member.on_driver:
-                self._effects.append(Send(sender, Deploy(job.name, job.digest, job.placement)))
+            if job.spreads and job.status is JobStatus.RUNNING and sender in self.workers():
+                self.effects.append(Send(sender, self._deployment(job)))
+        self.recovery.tick(now_ns)
 
     def _announce_members(self) -> None:
         self.epoch += 1
         members = list(self.members.values())
-        self._effects.append(AnnounceMembers(self.epoch, tuple(members)))
+        self.effects.append(AnnounceMembers(self.epoch, tuple(members)))
         for name in self.members:
-            self._effects.append(Send(name, Members(self.epoch, members)))
+            self.effects.append(Send(name, Members(self.epoch, members)))
 
     def _on_ticked(self, event: Ticked, now_ns: int) -> None:
-        held_up_ns = now_ns - self._ticked_ns - HELD_UP_AFTER_NS
+        held_up_ns = now_ns - self._ticked_ns - min(HELD_UP_AFTER_NS, self.lost_after_ns // 4)
         if self._ticked_ns and held_up_ns > 0:
             # The coordinator itself was held up (a paused machine, a busy driver) and must not blame the workers.
             self._seen_ns = {name: seen_ns + held_up_ns for name, seen_ns in self._seen_ns.items()}
         self._ticked_ns = now_ns
         for name, seen_ns in list(self._seen_ns.items()):
-            if now_ns - seen_ns >= LOST_AFTER_NS:
-                self._lose(name, f"nothing was heard from it for {LOST_AFTER_NS / 1e9:g} s")
+            if now_ns - seen_ns >= self.lost_after_ns:
+                self._lose(name, f"nothing was heard from it for {self.lost_after_ns / 1e9:g} s", now_ns)
+        self.recovery.tick(now_ns)
+        self.checkpointing.tick(now_ns)
 
     def _on_left(self, sender: str, frame: Left, now_ns: int) -> None:
-        self._lose(sender, "it left")
+        self._lose(sender, "it left", now_ns, replace=False)
 
     def _on_ended(self, event: WorkerEnded, now_ns: int) -> None:
-        self._expected.pop(event.name, None)
-        self._lose(event.name, event.reason)
+        if self._expected.pop(event.name, None) is not None and not self._closing:
+            self._replace(event.name, joined=False)
+        self._lose(event.name, event.reason, now_ns)
 
-    def _lose(self, name: str, reason: str) -> None:
+    def _lose(self, name: str, reason: str, now_ns: int, replace: bool = True) -> None:
         if name not in self.members:
             return
-        del self.members[name]
+        on_driver = self.members.pop(name).on_driver
         self._retiring.discard(name)
         self._dismissed.discard(name)
         self._seen_ns.pop(name, None)
-        self._effects.append(AnnounceLoss(name, reason))
+        if not replace:
+            self._parked.discard(name)
+        self.recovery.lost(name)
+        self.effects.append(AnnounceLoss(name, reason))
         if not self._closing:
             self._announce_members()
-        for job in self.jobs.values():
+            if replace and not on_driver:
+                self._replace(name)
+        for job in list(self.jobs.values()):
             if name not in job.members or job.status.ended:
                 continue
             if job.status is JobStatus.STOPPING:
                 self._stopped_at(job, name)
+            elif job.durability is not None and not on_driver and not self._closing:
+                self.recovery.begin(job, now_ns)
             else:
-                self._fail(
+                self.fail(
                     job,
                     Failure(
                         "ClusterError",
@@ -322,34 +359,83 @@ class Coordinator:
                     ),
                 )
 
+    def _replace(self, name: str, joined: bool = True) -> None:
+        """A parked worker takes the place of one that is gone, if that had one, and another one is started."""
+        was_parked = name in self._parked
+        self._parked.discard(name)
+        free = sorted(self._parked & self.members.keys())
+        if free and not was_parked:
+            self._parked.discard(free[0])
+        self.effects.append(ReplaceWorker(name, parked=was_parked or bool(free), joined=joined))
+
     def _on_close(self, event: CloseRequested, now_ns: int) -> None:
         self._closing = True
         for job in self.jobs.values():
             if not job.status.ended:
-                self._end(job, JobStatus.STOPPED)
+                self.end(job, JobStatus.STOPPED)
         for name in self.members:
-            self._effects.append(Send(name, Leave()))
+            self.effects.append(Send(name, Leave()))
 
     # Jobs.
 
     def workers(self) -> list[str]:
         """The members that host ordinary actors, in a stable order."""
-        return sorted(
-            name for name, member in self.members.items() if not member.on_driver and name not in self._retiring
-        )
+        idle = self._retiring | self._parked
+        return sorted(name for name, member in self.members.items() if not member.on_driver and name not in idle)
 
     def _on_submit(self, event: SubmitRequested, now_ns: int) -> None:
-        placement = self._place(event.functions)
-        hosts = self.workers() if event.spreads else []
-        job = Job(event.job, event.functions, placement, event.digest, event.spreads, hosts)
-        self.jobs[event.job] = job
-        if not all(placement.values()):
-            self._fail(job, Failure("ClusterError", "the cluster has no worker left", None, "Start a new cluster."))
+        job = Job(event.job, event.functions, digest=event.digest, spreads=event.spreads, run=event.job)
+        self.jobs[event.job] = self._runs[event.job] = job
+        if event.checkpoints is not None:
+            plan = event.checkpoints
+            last = plan.manifests[-1].epoch if plan.manifests else 0
+            job.durability = Durability(
+                plan.storage,
+                plan.interval_ns,
+                plan.kept,
+                list(plan.manifests),
+                max(plan.epoch, last),
+                workers=len(self.workers()) or 1,
+                waits_since_ns=now_ns,
+            )
+            self.recovery.go_on(job, now_ns)
+        else:
+            self.deploy(job)
+
+    def deploy(self, job: Job) -> None:
+        """Place a job on the workers that are there, and have its actors made."""
+        job.placement = self._place(job.functions)
+        job.hosts = self.workers() if job.spreads else []
+        if not all(job.placement.values()):
+            self.fail(job, Failure("ClusterError", "the cluster has no worker left", None, "Start a new cluster."))
             return
         job.unready = set(job.members)
-        job.unfinished = {(f.name, p) for f in event.functions for p in range(f.parallelism)}
+        job.metrics = {}
+        resumption = job.resumption
+        job.unfinished = {actor for actor in job.actors if not resumption.finished(*actor)}
+        if job.durability is not None:
+            job.durability.traits = resumption.traits()
         for member in job.members:
-            self._effects.append(Send(member, Deploy(job.name, event.digest, placement)))
+            self.effects.append(Send(member, self._deployment(job)))
+
+    def _deployment(self, job: Job) -> Deploy:
+        storage = job.durability.storage if job.durability is not None else None
+        return Deploy(job.run, job.digest, job.placement, storage, job.origin)
+
+    def running(self, run: str) -> Job | None:
+        """The job that workers know by this name; None for what has ended, and for an attempt that was given up."""
+        job = self._runs.get(run)
+        return None if job is None or job.status.ended else job
+
+    def rename(self, job: Job, run: str) -> None:
+        """Another attempt begins, and nothing of the one before is heard any more."""
+        del self._runs[job.run]
+        job.run = run
+        self._runs[run] = job
+
+    def announce(self, job: Job, status: JobStatus) -> None:
+        job.status = status
+        self.effects.append(AnnounceJob(job.name, status, job.failure))
 
     def _place(self, functions: tuple[FunctionShape, ...]) -> dict[str, list[str]]:
         """Partition i of each function of a job goes to the same worker, so that forward channels stay local; jobs, and
@@ -381,21 +467,29 @@ class Coordinator:
         return placement
 
     def _on_ready(self, sender: str, frame: Ready, now_ns: int) -> None:
-        job = self.jobs.get(frame.job)
-        if job is not None and job.status is JobStatus.RUNNING and sender not in job.members:
+        job = self.running(frame.job)
+        if job is None:
+            return
+        if job.status is JobStatus.RUNNING and sender not in job.members:
             if sender in self.workers():
                 self._change_hosts(job, [*job.hosts, sender])
             return
-        if job is None or job.status is not JobStatus.DEPLOYING:
-            return
         job.unready.discard(sender)
-        if not job.unready:
-            job.status = JobStatus.RUNNING
-            self._effects.append(AnnounceJob(job.name, job.status))
-            for member in job.members:
-                self._effects.append(Send(member, Start(job.name, job.hosts)))
-            if any(name in self._retiring for name in job.hosts):
-                self._change_hosts(job, [name for name in job.hosts if name not in self._retiring])
+        if not job.unready and job.status in (JobStatus.DEPLOYING, JobStatus.RECOVERING):
+            self._start(job, now_ns)
+
+    def _start(self, job: Job, now_ns: int) -> None:
+        self.announce(job, JobStatus.RUNNING)
+        for member in job.members:
+            self.effects.append(Send(member, Start(job.run, job.hosts)))
+        if any(name in self._retiring for name in job.hosts):
+            self._change_hosts(job, [name for name in job.hosts if name not in self._retiring])
+        if job.durability is not None:
+            job.durability.unread = 0
+            job.durability.due_ns = now_ns + (job.durability.interval_ns or 0)
+            self.checkpointing.publish(job)
+            if job.draining:
+                self._drain(job)
 
     # Who may have lessees.
 
@@ -406,10 +500,10 @@ class Coordinator:
         job.change += 1
         job.unchanged = {member for member in {*told, *job.members} if member in self.members}
         for member in sorted(job.unchanged):
-            self._effects.append(Send(member, Hosts(job.name, hosts, job.change)))
+            self.effects.append(Send(member, Hosts(job.run, hosts, job.change)))
 
     def _on_hosts_left(self, sender: str, frame: HostsLeft, now_ns: int) -> None:
-        job = self.jobs.get(frame.job)
+        job = self.running(frame.job)
         if job is not None and frame.change == job.change:
             job.unchanged.discard(sender)
             self._let_retire()
@@ -419,7 +513,7 @@ class Coordinator:
         homes = [job.name for job in self.jobs.values() if not job.status.ended and event.name in job.homes]
         if member is None or member.on_driver or homes or event.name in self._retiring:
             why = f"it is home to actors of {', '.join(homes)}" if homes else "it is no worker, or it leaves already"
-            self._effects.append(Refuse(f"{event.name} cannot retire: {why}"))
+            self.effects.append(Refuse(f"{event.name} cannot retire: {why}"))
             return
         self._retiring.add(event.name)
         for job in self.jobs.values():
@@ -433,34 +527,42 @@ class Coordinator:
         for name in sorted(self._retiring - self._dismissed):
             if not any(name in job.members or job.unchanged for job in running):
                 self._dismissed.add(name)
-                self._effects.append(Send(name, Leave()))
+                self.effects.append(Send(name, Leave()))
 
     def _on_finished(self, sender: str, frame: Finished, now_ns: int) -> None:
-        job = self.jobs.get(frame.job)
-        if job is None or job.status.ended:
+        job = self.running(frame.job)
+        if job is None:
             return
-        job.unfinished.discard((frame.function, frame.partition))
-        if not job.unfinished:
-            self._end(job, JobStatus.FINISHED)
+        actor = (frame.function, frame.partition)
+        job.unfinished.discard(actor)
+        if job.durability is not None:
+            self.checkpointing.finished(job, actor, frame.epoch)
+            self.checkpointing.tick(now_ns)
+        elif not job.unfinished:
+            self.end(job, JobStatus.FINISHED)
 
     def _on_failed(self, sender: str, frame: Failed, now_ns: int) -> None:
-        job = self.jobs.get(frame.job)
+        job = self.running(frame.job)
+        if job is not None:
+            self.fail(job, frame.failure)
+
+    def _on_job_lost(self, event: JobLost, now_ns: int) -> None:
+        job = self.jobs.get(event.job)
         if job is not None and not job.status.ended:
-            self._fail(job, frame.failure)
+            self.fail(job, event.failure)
 
-    def _fail(self, job: Job, failure: Failure) -> None:
+    def fail(self, job: Job, failure: Failure) -> None:
         job.failure = failure
-        self._end(job, JobStatus.FAILED)
+        self.end(job, JobStatus.FAILED)
 
-    def _end(self, job: Job, status: JobStatus) -> None:
+    def end(self, job: Job, status: JobStatus) -> None:
         """Settle a job and let every member drop what it holds of it."""
-        job.status = status
-        self._effects.append(AnnounceJob(job.name, status, job.failure))
-        for member in self._holders(job):
-            self._effects.append(Send(member, Stop(job.name)))
+        self.announce(job, status)
+        for member in self.holders(job):
+            self.effects.append(Send(member, Stop(job.run)))
         self._let_retire()
 
-    def _holders(self, job: Job) -> list[str]:
+    def holders(self, job: Job) -> list[str]:
         """The members that hold something of a job; for one that spreads, also those that join or retire just now."""
         return [name for name in self.members if name in job.members or job.spreads]
 
@@ -468,29 +570,42 @@ class Coordinator:
         job = self.jobs.get(event.job)
         if job is None or job.status.ended:
             return
-        if event.drain:
-            for member in job.members:
-                self._effects.append(Send(member, Drain(job.name)))
+        if event.savepoint is not None and job.durability is not None:
+            job.durability.savepoint, job.durability.requested = event.savepoint, True
+            self.checkpointing.tick(now_ns)
             return
+        if event.drain:
+            job.draining = True
+            self._drain(job)
+            return
+        self.stop(job)
+
+    def stop(self, job: Job) -> None:
+        """Let every member drop a job, and hear from all that they did."""
         job.status = JobStatus.STOPPING
-        job.unstopped = set(self._holders(job))
+        job.unstopped = set(self.holders(job))
         for member in sorted(job.unstopped):
-            self._effects.append(Send(member, Stop(job.name)))
+            self.effects.append(Send(member, Stop(job.run)))
+        if not job.unstopped:  # It waits for workers.
+            self.announce(job, JobStatus.STOPPED)
+
+    def _drain(self, job: Job) -> None:
+        for member in job.members:
+            self.effects.append(Send(member, Drain(job.run)))
 
     def _on_stopped(self, sender: str, frame: Stopped, now_ns: int) -> None:
-        job = self.jobs.get(frame.job)
+        job = self.running(frame.job)
         if job is not None and job.status is JobStatus.STOPPING:
             self._stopped_at(job, sender)
 
     def _stopped_at(self, job: Job, member: str) -> None:
         job.unstopped.discard(member)
         if not job.unstopped:
-            job.status = JobStatus.STOPPED
-            self._effects.append(AnnounceJob(job.name, job.status))
+            self.announce(job, JobStatus.STOPPED)
 
     def _on_report(self, sender: str, frame: Report, now_ns: int) -> None:
         self.refused_by[sender] = frame.refused
-        job = self.jobs.get(frame.job)
+        job = self._runs.get(frame.job)
         if job is not None:
             for function, partitions in frame.functions.items():
                 known = job.metrics.setdefault(function, {})
@@ -500,4 +615,4 @@ class Coordinator:
         """Drop the record of an ended job; the handle keeps what it needs."""
         record = self.jobs.get(job)
         if record is not None and record.status.ended:
-            del self.jobs[job]
+            del self.jobs[job], self._runs[record.run]

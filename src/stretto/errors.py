@@ -58,6 +58,14 @@ class ClusterError(UserError):
     """The cluster cannot do what was asked: too few slots, already closed, a worker lost."""
 
 
+class StorageError(UserError):
+    """A checkpoint cannot be written or read: no room, no permission, no such directory."""
+
+
+class DamagedError(StorageError):
+    """What is in a checkpoint's storage is not what was written."""
+
+
 class ProtocolError(StrettoError):
     """A peer sent something that the protocol does not allow."""
 

@@ -34,6 +34,7 @@ from stretto.actors.gate import Lessee, LesseeGate, LessorGate
 from stretto.actors.instance import Adoption, Barrier, Errand, Instance, Outcome, Work
 from stretto.actors.mailbox import Mailbox, Trigger
 from stretto.actors.metrics import LatencySketch
+from stretto.marks import Marks, is_void
 from stretto.protocol import (
     Ack,
     Lease,
@@ -56,6 +57,7 @@ class Leasing:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
+        self.marks = Marks(worker)
         self.frame_handlers: dict[type, Callable[[str, Any, int], None]] = {
             Lease: self._on_lease,
             SyncRequest: self._on_sync_request,
@@ -79,7 +81,9 @@ class Leasing:
             return True
         if not self.may_run(gate):
             return False
-        return bool(instance.mailbox) or bool(gate.waiting and self._ready_messages(instance, gate))
+        if instance.mailbox:
+            return True
+        return bool(gate.waiting) and (self.marks.crossed(instance, gate) or bool(self._ready_messages(instance, gate)))
 
     def _lessee_has_work(self, instance: Instance, gate: LesseeGate) -> bool:
         if instance.opening or gate.surrendering or gate.adoption is not None:
@@ -101,7 +105,7 @@ class Leasing:
             return Barrier(gate.messages, gate.parts)
         if not self.may_run(gate):
             return None
-        ready = self._begin_barrier(instance, gate)
+        ready = self._begin_barrier(instance, gate) if gate.waiting else None
         if ready is not None or not self.may_run(gate):
             return ready
         while instance.mailbox:
@@ -114,14 +118,18 @@ class Leasing:
             elif isinstance(work.payload, pa.RecordBatch):
                 return work
             else:
-                if self._is_next(work) and instance.needs_no_barrier(work.channel, work.payload):
-                    self._note(instance, gate, work)  # An end may be what a joint barrier has waited for.
+                if is_void(instance, work) or self._changes_nothing(instance, work):
+                    self.note(instance, gate, work)  # An end may be what a joint barrier has waited for.
                 else:
                     gate.waiting[work.channel] = work
                 ready = self._begin_barrier(instance, gate)
                 if ready is not None or not self.may_run(gate):
                     return ready
         return None
+
+    def _changes_nothing(self, instance: Instance, message: Message) -> bool:
+        """Whether it is a critical message that needs no barrier, and it is its turn."""
+        return self._is_next(message) and instance.needs_no_barrier(message.channel, message.payload)
 
     def _is_pending(self, gate: LessorGate, message: Message) -> bool:
         """Whether it follows a critical message that has not run yet, on the same channel."""
@@ -164,6 +172,8 @@ class Leasing:
 
     def _begin_barrier(self, instance: Instance, gate: LessorGate) -> Work | None:
         """Block when some critical message has its dependency set done here; its run, if no lessee is concerned."""
+        if gate.waiting and self.marks.crossed(instance, gate):
+            self.marks.uncross(instance, gate)
         messages = self._ready_messages(instance, gate) if gate.state is Mailbox.RUNNABLE else []
         if not messages:
             return None
@@ -187,7 +197,7 @@ class Leasing:
         gate.ran = True
         return Barrier(messages, [])
 
-    def _note(self, instance: Instance, gate: LessorGate, message: Message) -> None:
+    def note(self, instance: Instance, gate: LessorGate, message: Message) -> None:
         """A watermark that others hold back: nothing runs, so nothing needs to stop. What was sent before it must have
         run when time does advance, so the next barrier waits for that as well."""
         channel = message.channel
@@ -215,7 +225,7 @@ class Leasing:
         if ready:
             return ready
         together = [m for m in gate.waiting.values() if granularity(m.payload) is Granularity.ONE]
-        if together and self._all_upstream(instance, together) and all(map(self._settled_here, together)):
+        if together and self.all_upstream(instance, together) and all(map(self._settled_here, together)):
             return together
         return []
 
@@ -223,7 +233,7 @@ class Leasing:
         """Whether it is known of all forwarded messages who runs them."""
         return not gate.offered
 
-    def _all_upstream(self, instance: Instance, together: list[Message]) -> bool:
+    def all_upstream(self, instance: Instance, together: list[Message]) -> bool:
         return len(together) == sum(1 for channel in instance.inputs if not channel.ended)
 
     def _settled_here(self, message: Message) -> bool:
@@ -295,7 +305,7 @@ class Leasing:
         """The critical messages have run, and what they sent is on its way."""
         gate = instance.gate
         assert isinstance(gate, LessorGate)
-        gate.shared = outcome.states
+        gate.shared = instance.shared
         for message in barrier.messages:
             gate.waiting.pop(message.channel, None)
             self._executed_one(instance, gate, message)
@@ -351,8 +361,10 @@ class Leasing:
         if gate.held:
             instance.mailbox.put_back(gate.held)
             gate.held.clear()
+        self.marks.release(instance, gate)
         self._go_parallel(instance, gate)
         self._worker.leases_changed(instance)
+        self.marks.unguard(instance, gate)
         self._worker.offer(instance)
 
     def _go_parallel(self, instance: Instance, gate: LessorGate) -> None:

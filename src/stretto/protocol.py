@@ -14,6 +14,7 @@ import pyarrow as pa
 from stretto.actors.contexts import NEVER_NS
 from stretto.actors.critical import Critical, Last, SyncProgram
 from stretto.actors.metrics import FunctionMetrics
+from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage
 
 COORDINATOR = "coordinator"
 
@@ -60,11 +61,14 @@ class Members(msgspec.Struct, frozen=True, tag="members"):
 class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
     """Make the instances of a job that are placed here. `digest` names the code, which comes through a file.
 
-    A worker where nothing is placed gets it too, if lessees of the job may come there."""
+    A worker where nothing is placed gets it too, if lessees of the job may come there. Sinks of a job with `storage`
+    publish what they got only when it is in a complete checkpoint; `origin` is the checkpoint to go on from."""
 
     job: str
     digest: str
     placement: dict[str, list[str]]
+    storage: Storage | None = None
+    origin: Manifest | None = None
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
@@ -110,9 +114,84 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """An actor has come to the end of its input; `epoch` is the last one whose mark it has passed."""
+
     job: str
     function: str
     partition: int
+    epoch: int = 0
+
+
+class Checkpoint(msgspec.Struct, frozen=True, tag="checkpoint"):
+    """Sources send the mark of this epoch."""
+
+    job: str
+    epoch: int
+
+
+class Abandon(msgspec.Struct, frozen=True, tag="abandon"):
+    """The checkpoints up to this epoch will not be: nobody waits for their marks any more."""
+
+    job: str
+    epoch: int
+
+
+class Overdue(msgspec.Struct, frozen=True, tag="overdue"):
+    """The checkpoint of this epoch is not complete for a while: if anything here keeps it from that, say so."""
+
+    job: str
+    epoch: int
+
+
+class Stored(msgspec.Struct, frozen=True, tag="stored"):
+    """The snapshot of an actor is durable, and this is where it is."""
+
+    job: str
+    function: str
+    partition: int
+    epoch: int
+    record: ActorRecord
+
+
+class Unstored(msgspec.Struct, frozen=True, tag="unstored"):
+    """An actor has no part in the checkpoint of an epoch, and why."""
+
+    job: str
+    function: str
+    partition: int
+    epoch: int
+    reason: str
+
+
+class Unfetched(msgspec.Struct, frozen=True, tag="unfetched"):
+    """The checkpoint of an epoch cannot be read, and why; `damaged` if it will never be."""
+
+    job: str
+    epoch: int
+    reason: str
+    damaged: bool
+
+
+class Broken(msgspec.Struct, frozen=True, tag="broken"):
+    """The connection to or from another member broke: frames of the job between the two may be lost."""
+
+    job: str
+    member: str
+    reason: str
+
+
+class Publish(msgspec.Struct, frozen=True, tag="publish"):
+    """The checkpoint of this epoch is complete: sinks let go what they got before its mark."""
+
+    job: str
+    epoch: int
+
+
+class Published(msgspec.Struct, frozen=True, tag="published"):
+    job: str
+    function: str
+    partition: int
+    epoch: int
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
@@ -348,6 +427,15 @@ Control = (
     | Left
     | Hosts
     | HostsLeft
+    | Checkpoint
+    | Abandon
+    | Overdue
+    | Stored
+    | Unstored
+    | Unfetched
+    | Broken
+    | Publish
+    | Published
     | DualMode
     | Scheduling
 )

@@ -12,28 +12,29 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from stretto.actors.address import Address
-from stretto.actors.channel import CREDITS_PER_CHANNEL, Message
+from stretto.actors.address import Address, Attempt, attempt_of
+from stretto.actors.channel import Message
 from stretto.actors.contexts import COST_WEIGHT, LAX_NS, YIELDS_NS, start_deadline_ns
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import LesseeGate, LessorGate, Observer
-from stretto.actors.instance import Barrier, Errand, Instance, NextRead, Outcome, Phase, Work
+from stretto.actors.instance import Barrier, Errand, Instance, NextRead, Outcome, Phase, Publishing, Work
 from stretto.actors.metrics import FunctionMetrics
 from stretto.actors.wiring import wire, wire_lessee
 from stretto.channels import Channels
-from stretto.errors import InvariantError
+from stretto.invariants import check_instance
 from stretto.leasing import Leasing
+from stretto.local_job import JobPhase, LocalJob
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.offloading import UNDECIDED_MAX, Offloading
 from stretto.protocol import (
     COORDINATOR,
+    Broken,
     Deploy,
     Drain,
     Failed,
@@ -55,6 +56,15 @@ from stretto.protocol import (
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.spreading import RejectSend
 from stretto.scheduling.strategy import Strategy
+from stretto.snapshots import (
+    Fetched,
+    FetchFailed,
+    FetchSnapshots,
+    SnapshotFailed,
+    Snapshots,
+    SnapshotStored,
+    StoreSnapshot,
+)
 
 REPORT_EVERY_NS = 250_000_000
 
@@ -89,7 +99,26 @@ class RunFailed:
     failure: Failure
 
 
-Event = FrameArrived | CodeLoaded | CodeFailed | Ran | RunFailed | Ticked
+@dataclass(frozen=True, slots=True)
+class PeerBroken:
+    """The connection to or from a member broke: frames may be lost."""
+
+    member: str
+
+
+Event = (
+    FrameArrived
+    | PeerBroken
+    | CodeLoaded
+    | CodeFailed
+    | Ran
+    | RunFailed
+    | Ticked
+    | SnapshotStored
+    | SnapshotFailed
+    | Fetched
+    | FetchFailed
+)
 
 
 # Effects: imperatives.
@@ -132,42 +161,7 @@ class Exit:
     reason: str
 
 
-Effect = Run | Send | LoadCode | Close | Connect | Refuse | Exit
-
-
-class JobPhase(Enum):
-    """Where a job stands on this worker."""
-
-    LOADING = "loading"
-    OPENING = "opening"
-    READY = "ready"
-    RUNNING = "running"
-
-
-class LocalJob:
-    """What this worker knows of a job: the lessors and lessees here, where the other lessors are, who may host lessees.
-
-    `hosts_change` is the change of hosts that the coordinator waits to hear of, once no lessor here has a lessee where
-    none may be any more; 0 when it does not wait."""
-
-    def __init__(self, job: str, placement: dict[str, list[str]]) -> None:
-        self.job = job
-        self.placement = placement
-        self.phase = JobPhase.LOADING
-        self.deployment: Deployment | None = None
-        self.instances: dict[Address, Instance] = {}
-        self.lessees: dict[Address, Instance] = {}
-        self.hosts: list[str] = []
-        self.hosts_change = 0
-        self.strategies: dict[str, Strategy] = {}
-        self.opening = 0
-        self.finished = 0
-        # What has run since the last report: reporting costs what was done, not what is there.
-        self.unreported: dict[Address, Instance] = {}
-
-    def may_have_lessees(self, function: str) -> bool:
-        spec = self.deployment.functions.get(function) if self.deployment is not None else None
-        return spec is not None and spec.lessees_max > 0
+Effect = Run | Send | LoadCode | Close | Connect | Refuse | Exit | StoreSnapshot | FetchSnapshots
 
 
 class Worker:
@@ -180,12 +174,14 @@ class Worker:
         observer: Observer | None = None,
         policy: Policy | None = None,
         strategy: Strategy | None = None,
+        snapshots: type[Snapshots] = Snapshots,
     ) -> None:
         self.member = member
         self._observer = observer
         self.policy = policy or LLF()
         self.leasing = leasing(self)
         self.channels = Channels(self)
+        self.snapshots = snapshots(self)
         self.tracks = False
         """Whether a strategy wants to know who would be late, so that messages are followed while they wait."""
         self.offloading = Offloading(self, strategy or RejectSend())
@@ -214,11 +210,14 @@ class Worker:
             Ran: self._on_ran,
             RunFailed: self._on_run_failed,
             Ticked: lambda event, now_ns: None,
+            PeerBroken: self._on_peer_broken,
+            **self.snapshots.handlers,
         }
         self._frame_handlers: dict[type, Callable[[str, Any, int], None]] = {
             **self.channels.frame_handlers,
             **self.leasing.frame_handlers,
             **self.offloading.frame_handlers,
+            **self.snapshots.frame_handlers,
             Members: self._on_members,
             Deploy: self._on_deploy,
             Start: self._on_start,
@@ -344,6 +343,10 @@ class Worker:
                 self.channels.give_back(message.channel)
         elif outcome.rows_in:
             metrics.rows_in += outcome.rows_in
+        if outcome.snapshot is not None:
+            self.snapshots.taken(instance, outcome.snapshot)
+        elif isinstance(work, Publishing):
+            self.snapshots.published(instance, work.epoch)
         self._send_from(0, event)
 
     def _send_from(self, first: int, event: Ran) -> None:
@@ -395,6 +398,8 @@ class Worker:
         if outcome.finished:
             instance.phase = Phase.FINISHED
             self._report_finished(instance, now_ns)
+            self.snapshots.finished(instance, self.jobs[instance.address.job])
+            self.offer(instance)  # It may have been asked to publish meanwhile.
             return
         if work is Errand.OPEN:
             self._opened(instance)
@@ -440,14 +445,7 @@ class Worker:
         return self.jobs[address.job].placement[address.function][address.partition]
 
     def hosts(self, instance: Instance) -> list[str]:
-        """The workers that may host lessees of an actor, in an order that gives each actor others to begin with: first
-        those that are home to no actor of its function."""
-        job = self.jobs[instance.address.job]
-        homes = set(job.placement[instance.address.function])
-        away = [member for member in job.hosts if member not in homes]
-        others = [member for member in job.hosts if member in homes and member != self.member]
-        first = instance.address.partition * instance.spec.lessees_max
-        return [*_turned(away, first), *_turned(others, first)]
+        return self.jobs[instance.address.job].hosts_for(instance, self.member)
 
     def lessee(self, address: Address) -> Instance | None:
         """The lessee of an actor here, made when it is first needed; None where there can be none."""
@@ -471,6 +469,8 @@ class Worker:
         return instance
 
     def _take_in(self, instance: Instance, job: LocalJob) -> None:
+        if job.storage is not None:
+            instance.belong_to(Attempt(job.storage.lineage, job.storage.owner, attempt_of(job.job)))
         self._watch(instance)
         strategy = instance.strategy = job.strategies[instance.address.function]
         # The hooks that there are: they are called for every message.
@@ -534,6 +534,10 @@ class Worker:
         self.refused += 1
         self.effects.append(Refuse(reason))
 
+    def _on_peer_broken(self, event: PeerBroken, now_ns: int) -> None:
+        told = [Broken(job, event.member, "the connection broke") for job in self.jobs]
+        self.effects.extend(Send(COORDINATOR, broken) for broken in told)
+
     def _on_members(self, sender: str, frame: Members, now_ns: int) -> None:
         if frame.epoch <= self.epoch:
             self.refuse(f"membership of epoch {frame.epoch} after epoch {self.epoch}")
@@ -546,7 +550,7 @@ class Worker:
         self.effects.append(Connect(frame.members))
 
     def _on_deploy(self, sender: str, frame: Deploy, now_ns: int) -> None:
-        self.jobs[frame.job] = LocalJob(frame.job, frame.placement)
+        self.jobs[frame.job] = LocalJob(frame.job, frame.placement, frame.storage, frame.origin)
         self.effects.append(LoadCode(frame.job, frame.digest))
 
     def _on_code_failed(self, event: CodeFailed, now_ns: int) -> None:
@@ -558,24 +562,37 @@ class Worker:
         if job is None:
             return  # Stopped before it was loaded.
         job.phase = JobPhase.OPENING
-        job.deployment = event.deployment
-        wiring = wire(self.member, event.deployment, job.placement, self.channels.made)
-        job.strategies = self.offloading.strategies(event.deployment)
+        job.deployment = replace(event.deployment, job=job.job)
+        wiring = wire(self.member, job.deployment, job.placement, self.channels.made)
+        job.strategies = self.offloading.strategies(job.deployment)
         job.instances = wiring.instances
         self.channels.add(wiring.outs)
-        job.opening = len(job.instances)
         for instance in job.instances.values():
             self._take_in(instance, job)
+        if job.origin is not None:
+            self.snapshots.fetch(job)
+        else:
+            self.open(job)
+
+    def open(self, job: LocalJob) -> None:
+        """Let the actors of a job here be opened, but for those that had finished before a failure."""
+        opening = [instance for instance in job.instances.values() if instance.phase is Phase.OPENING]
+        job.opening = len(opening)
+        job.finished = len(job.instances) - len(opening)
+        for instance in opening:
             instance.mailbox.append(Errand.OPEN)
             self.offer(instance)
         self._ready_if_opened(job)
 
     def _opened(self, instance: Instance) -> None:
-        instance.phase = Phase.OPEN
+        instance.phase = Phase.FINISHED if instance.had_finished else Phase.OPEN
         if isinstance(instance.gate, LesseeGate):
             return
+        if instance.gate is not None:
+            instance.gate.shared = instance.shared
         job = self.jobs[instance.address.job]
         job.opening -= 1
+        job.finished += instance.had_finished
         self._ready_if_opened(job)
 
     def _ready_if_opened(self, job: LocalJob) -> None:
@@ -590,8 +607,9 @@ class Worker:
             return
         job.phase = JobPhase.RUNNING
         self._set_hosts(job, frame.hosts)
+        self.snapshots.start(job)
         for instance in job.instances.values():
-            if instance.is_source:
+            if instance.is_source and instance.phase is Phase.OPEN:
                 instance.poll_due = True
                 self.offer(instance)
 
@@ -621,7 +639,7 @@ class Worker:
         self.ready.forget(name)
         self._alarms = [alarm for alarm in self._alarms if not alarm[2].dropped]
         heapq.heapify(self._alarms)
-        self.effects.append(Close([instance for instance in instances if instance.phase is not Phase.FINISHED]))
+        self.effects.append(Close([each for each in instances if each.phase is not Phase.FINISHED or each.lingers]))
 
     def _on_leave(self, sender: str, frame: Leave, now_ns: int) -> None:
         for job in list(self.jobs):
@@ -645,7 +663,7 @@ class Worker:
         job.finished += 1
         if job.finished == len(job.instances):
             self._report_job(job)
-        self.effects.append(Send(COORDINATOR, Finished(*instance.address)))
+        self.effects.append(Send(COORDINATOR, Finished(*instance.address, instance.marked)))
 
     def _report(self, now_ns: int) -> None:
         self._report_due_ns = now_ns + REPORT_EVERY_NS
@@ -662,19 +680,9 @@ class Worker:
 
     def check_invariants(self) -> None:
         """What must hold between any two events; the simulator and the property tests call this after each step."""
-        for job in self.jobs.values():
-            for instance in job.instances.values():
-                starved = sum((out.credits <= 0) + out.waits for out in instance.outs)
-                starved += (instance.undecided >= UNDECIDED_MAX) + (instance.interrupted is not None)
-                if starved != instance.starved:
-                    raise InvariantError(f"{instance.address} counts {instance.starved} starved channels", f"{starved}")
-                for out in instance.outs:
-                    if out.credits > CREDITS_PER_CHANNEL:
-                        raise InvariantError(f"a channel of {instance.address} has more credits than it began with")
-                waiting = instance.mailbox if instance.gate is None else self.leasing.has_work(instance)
-                ready = bool(waiting or instance.poll_due) and not instance.starved
-                if ready and not instance.queued and instance is not self._running:
-                    raise InvariantError(f"{instance.address} has work and credits but is not up for running")
+        for instance in [instance for job in self.jobs.values() for instance in job.instances.values()]:
+            has_work = bool(instance.mailbox) if instance.gate is None else self.leasing.has_work(instance)
+            check_instance(instance, has_work, instance is self._running)
 
 
 def _next_read(source: Instance, due_ns: int, now_ns: int) -> NextRead:
@@ -683,9 +691,3 @@ def _next_read(source: Instance, due_ns: int, now_ns: int) -> NextRead:
     if latency_ns == LAX_NS:
         due_ns = max(due_ns, now_ns - YIELDS_NS)
     return NextRead(start_deadline_ns(due_ns, latency_ns, source.cost_ns, source.path_ns))
-
-
-def _turned(members: list[str], first: int) -> list[str]:
-    """The same members, from another one on."""
-    turn = first % (len(members) or 1)
-    return [*members[turn:], *members[:turn]]

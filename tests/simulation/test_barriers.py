@@ -18,7 +18,7 @@ from stretto.api.lowering import lowered
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import QUERIES, Workload, build
 from stretto.bench.verify import Match, compare
-from stretto.coordinator import JobStatus
+from stretto.jobs import JobStatus
 from stretto.scheduling.spreading import Arbitrary, DirectSend, ForwardAll, Near, RejectSend
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.barriers import try_seed
@@ -30,6 +30,7 @@ from stretto.simulator.scenarios import Scenario, SequentialWindows
 
 SEEDS = 400
 CAUGHT_WITHIN = 1_000
+TOLD_FORGOTTEN = 646
 
 
 def test_no_seed_shows_a_violation() -> None:
@@ -55,7 +56,8 @@ def test_there_are_at_least_ten_mutations() -> None:
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_protocol_is_caught(name: str) -> None:
-    trials = (try_seed(seed, 8, 8, MUTATIONS[name]) for seed in range(CAUGHT_WITHIN))
+    # To come to the seed that catches the rarest one takes long, so it is tried first.
+    trials = (try_seed(seed, 8, 8, MUTATIONS[name]) for seed in (TOLD_FORGOTTEN, *range(CAUGHT_WITHIN)))
     assert any(trial.violations for trial in trials), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
 
 

@@ -28,8 +28,8 @@ from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import QUERIES, Workload, build
 from stretto.bench.verify import Match, compare
 from stretto.channels import Channels
-from stretto.coordinator import JobStatus
 from stretto.errors import InvariantError
+from stretto.jobs import JobStatus
 from stretto.machine import Send
 from stretto.protocol import CriticalSent, Data, OpenChannel
 from stretto.simulator.cluster import SimulatedCluster, SimulatedJob, Timing

@@ -28,8 +28,9 @@ from stretto import App, Cluster, Job, UserError, sinks
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.generator import generate
 from stretto.bench.nexmark.source import NexmarkSource
-from stretto.coordinator import Event, JobStatus, WorkerExpected
+from stretto.coordinator import Event, WorkerExpected
 from stretto.errors import ClusterError
+from stretto.jobs import JobStatus
 from stretto.protocol import COORDINATOR, Member
 from stretto.runtime import cluster as cluster_module
 from stretto.runtime.coordinator_loop import CoordinatorLoop
@@ -224,23 +225,19 @@ def test_a_killed_worker_fails_its_jobs_and_no_others(
         assert f"worker {killed.name} ended" in caplog.text
 
         again = cluster.submit(bids("again", 2_000, parallelism=2))
-        eventually(lambda: [worker.name for worker in cluster.workers] == [spared.name])
         assert auctions(again.wait(WAIT_S)) == expected_auctions(2_000)
         assert auctions(other.wait(WAIT_S)) == expected_auctions(6_000)
-
-        os.kill(spared.pid, signal.SIGKILL)
-        eventually(lambda: cluster.workers == [])
-        with pytest.raises(ClusterError, match="the cluster has no worker left"):
-            cluster.submit(bids("nowhere", 10)).wait(WAIT_S)
+        # Another one has taken its place.
+        replaced = killed.name.replace("~1", "~2")
+        eventually(lambda: sorted(worker.name for worker in cluster.workers) == sorted([spared.name, replaced]))
+        last = cluster.submit(bids("last", 2_000, parallelism=2))
+        assert auctions(last.wait(WAIT_S)) == expected_auctions(2_000)
     assert running_threads() == []
 
 
-def test_a_worker_that_falls_silent_is_fenced_when_it_comes_back(
-    spark: SparkSession, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_falls_silent_is_fenced_when_it_comes_back(spark: SparkSession, eventually: Eventually) -> None:
     """A stopped process is as silent as a lost machine. What it still sends afterwards is refused, and it leaves."""
-    monkeypatch.setattr("stretto.coordinator.LOST_AFTER_NS", 4_000_000_000)
-    with Cluster.on_spark(spark, workers=2) as cluster:
+    with Cluster.on_spark(spark, workers=2, lost_after="4 s") as cluster:
         doomed = cluster.submit(bids("doomed", None, rate=1_000.0))
         eventually(lambda: doomed.updates("out").num_rows)
         silent = home_of(cluster, doomed)

@@ -32,8 +32,8 @@ from stretto.api.memory import CollectSink
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.generator import generate
 from stretto.bench.nexmark.source import NexmarkSource
-from stretto.coordinator import JobStatus
 from stretto.errors import ClusterError
+from stretto.jobs import JobStatus
 from stretto.protocol import (
     COORDINATOR,
     CriticalSent,
@@ -444,7 +444,7 @@ def test_a_dead_incarnation_is_not_heard_any_more(
         expected = Counter(generate(NexmarkConfig(), "bid", 0, EVENTS, ["auction"]).column("auction").to_pylist())
         job.wait(WAIT_S)
         assert counted(job) == expected
-        assert [worker.name for worker in cluster.workers] == ["w0~1"]
+        assert "w1~1" not in [worker.name for worker in cluster.workers]
 
 
 # Transports alone, where more can be seen.

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from stretto.actors.address import Attempt
 from stretto.actors.critical import UserCritical
 from stretto.actors.function import EVENT_TIME_MIN_US
 from stretto.errors import FunctionError
@@ -29,6 +30,7 @@ class Context:
     __slots__ = (
         "_consolidated",
         "_outputs",
+        "attempt",
         "counts",
         "function",
         "input",
@@ -37,6 +39,7 @@ class Context:
         "parallelism",
         "partition",
         "sent",
+        "splits",
         "timers_cancelled",
         "timers_set",
         "watermark_us",
@@ -55,7 +58,17 @@ class Context:
         self.timers_set: list[tuple[Clock, int, Any]] = []
         self.timers_cancelled: list[tuple[Clock, int, Any]] = []
         self.counts: dict[str, int] = {}
+        self.attempt: Attempt | None = None
+        """Which run of the job this is, if it has checkpoints."""
+        self.splits = parallelism
+        """For sources: how many parts the input is in, which stays what it was when the app was first started.
+        Partition p reads the parts p, p + parallelism, and so on."""
         self._consolidated: dict[str, State] = {}
+
+    @property
+    def durable(self) -> bool:
+        """Whether the job has checkpoints, so that sinks hold back what is in none yet."""
+        return self.attempt is not None
 
     def send(self, batch: pa.RecordBatch, output: str = "out") -> None:
         """Send a batch to every consumer of the output; empty batches are not sent."""

@@ -1,7 +1,7 @@
 """Critical messages: they act as barriers between what was sent before them and what is sent after (dirigo.txt 4.1).
 
-Watermarks, the end of the input and a user's own critical messages travel in their channel's order. They are plain
-typed data, because they cross the wire.
+Watermarks, the end of the input, the marks of checkpoints and a user's own critical messages travel in their channel's
+order. They are plain typed data, because they cross the wire.
 """
 
 from __future__ import annotations
@@ -39,7 +39,14 @@ class UserCritical(msgspec.Struct, frozen=True, tag="u", array_like=True):
     one: bool = False
 
 
-Critical = Watermark | EndOfInput | UserCritical
+class Mark(msgspec.Struct, frozen=True, tag="m", array_like=True):
+    """What came before it is in the checkpoint of this epoch, what follows it is not. It goes from the sources to the
+    sinks, and each actor waits for those of all its upstream actors."""
+
+    epoch: int
+
+
+Critical = Watermark | EndOfInput | UserCritical | Mark
 END_OF_INPUT = EndOfInput()
 
 
@@ -63,4 +70,5 @@ class SyncProgram(msgspec.Struct, frozen=True, array_like=True):
 
 
 def granularity(critical: Critical) -> Granularity:
-    return Granularity.ONE if isinstance(critical, UserCritical) and critical.one else Granularity.CHANNEL
+    joint = isinstance(critical, Mark) or (isinstance(critical, UserCritical) and critical.one)
+    return Granularity.ONE if joint else Granularity.CHANNEL

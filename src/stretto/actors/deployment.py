@@ -79,6 +79,10 @@ class FunctionSpec:
     slide_us: int | None = None
     """How often a windowed function puts out, in event time; None for one that does so at once."""
     sequential_because: str | None = None
+    spill_bytes: int | None = None
+    """How much memory each of its states that can spill may take in each partition; None for all that it needs."""
+    dealt_by: dict[str, pa.Schema] = field(default_factory=dict)
+    """For each input whose rows are dealt by key, by this edge or already by one before it: the columns."""
 
 
 @dataclass

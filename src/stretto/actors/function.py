@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stretto.errors import StorageError
 from stretto.state import State, states_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Function:
 
     shares_state: bool = False
     """Whether `ctx.consolidated` is used: the state as of the last barrier then goes to all instances after it."""
+
+    spill: str | int | None = None
+    """How much memory each map state may take in each partition, such as "256 MB"; the rest is on the disk."""
 
     progress_us: int | None = None
     """For sources: how far the stream has come; None where it has no time."""
@@ -70,6 +74,35 @@ class Function:
 
     def close(self) -> None:
         """Release what `open` took; called also after a failure."""
+
+    def remember(self) -> Any:
+        """What a checkpoint must keep beside the states, such as a position: plain data and Arrow tables."""
+        return None
+
+    def recall(self, remembered: Any) -> None:
+        """Go on from what `remember` gave; called after `open`, when the states are as they were."""
+
+    def regroup(self, remembered: dict[int, Any], epoch: int) -> Any:
+        """What this partition is to `recall` where the function had other partitions in the checkpoint of an epoch:
+        made of what those that it follows gave, by their numbers. None is not recalled."""
+        if any(part is not None for part in remembered.values()):
+            raise StorageError("what it remembers cannot be shared out", None, "Define regroup() beside remember().")
+
+    def layouts(self) -> dict[str, str]:
+        """What a checkpoint has of it, in words: it fits if these are the same."""
+        found = {name: state.layout for name, state in self.states().items()}
+        return found if type(self).remember is Function.remember else {**found, "remembered": "plain data"}
+
+    def input_of(self, state: str) -> str | None:
+        """The input whose keys a state is kept by, where inputs are dealt by different columns."""
+        return None
+
+    def seal(self, epoch: int) -> None:
+        """For sinks of jobs with checkpoints: what came so far belongs to this epoch. It is not to be seen yet."""
+
+    def publish(self, epoch: int) -> None:
+        """For sinks: the checkpoint of this epoch is complete, so what was sealed up to it may be seen. After a failure
+        it may be asked for again."""
 
     @property
     def discipline(self) -> Discipline:

@@ -74,7 +74,7 @@ class LessorGate(Gate):
     sends. `owed` is the DEPENDENCY_PAYLOAD of critical messages that needed no barrier; the next one waits for it.
     `unacked` counts the critical messages that were sent and whose ACKs are awaited. `offered` are messages that were
     forwarded to a lessee that may refuse them, by the channel's number and their own there: no barrier begins before it
-    is known who runs them."""
+    is known who runs them. `overdue` is what waited when a checkpoint was last said to be so, by its epoch."""
 
     role = Role.LESSOR
     __slots__ = (
@@ -88,6 +88,7 @@ class LessorGate(Gate):
         "members",
         "messages",
         "offered",
+        "overdue",
         "owed",
         "parts",
         "ran",
@@ -124,6 +125,7 @@ class LessorGate(Gate):
         self.shared: bytes | None = None
         self.registrations: list[tuple[str, Any]] = []
         self.candidates: list[str] | None = None
+        self.overdue: tuple[int, set[int]] = (0, set())
 
 
 class LesseeGate(Gate):

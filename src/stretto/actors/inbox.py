@@ -97,10 +97,10 @@ class Inbox:
         """Whether a message waits here."""
         return any(entry[2] is message for entry in (*self._line, *self._early))
 
-    def remove(self, message: Message) -> None:
-        """Take a message out of turn."""
-        self._line = deque(entry for entry in self._line if entry[2] is not message)
-        self._early = [entry for entry in self._early if entry[2] is not message]
+    def remove(self, work: Work) -> None:
+        """Take something out of turn."""
+        self._line = deque(entry for entry in self._line if entry[2] is not work)
+        self._early = [entry for entry in self._early if entry[2] is not work]
         heapq.heapify(self._early)
         self.count = len(self._line) + len(self._early)
 

@@ -14,19 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stretto.actors.address import Address
+from stretto.actors import resuming
+from stretto.actors.address import Address, Attempt, job_of
 from stretto.actors.channel import InChannel, Message, OutChannel, Payload
 from stretto.actors.context import Clock, Context
 from stretto.actors.contexts import ProgressMap
-from stretto.actors.critical import END_OF_INPUT, EndOfInput, UserCritical, Watermark
+from stretto.actors.critical import END_OF_INPUT, EndOfInput, Mark, UserCritical, Watermark
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.inbox import Inbox
 from stretto.actors.metrics import FunctionMetrics, LatencySketch
 from stretto.actors.routing import BoundStage, Sends
+from stretto.actors.snapshot import Origin, Snapshot
 from stretto.actors.source import Reading
 from stretto.errors import FunctionError, InvariantError
+from stretto.state import State
+from stretto.state.cold import Cold
 from stretto.state.packing import packed, unpacked
 
 if TYPE_CHECKING:
@@ -47,6 +51,8 @@ class Errand(Enum):
     OPEN = "open"
     POLL = "poll"
     TIMERS = "timers"
+    END = "end"
+    """All inputs had ended in the checkpoint that it goes on from."""
     SURRENDER = "surrender"
     """A lessee's part of a barrier: give the partial state away."""
 
@@ -70,7 +76,25 @@ class Adoption:
         self.states = states
 
 
-Work = Message | Errand | Barrier | Adoption
+class Marking:
+    """A source comes to the mark of an epoch, or a sink that has finished has its part in it."""
+
+    __slots__ = ("epoch",)
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+class Publishing:
+    """A sink lets go what it has sealed up to an epoch."""
+
+    __slots__ = ("epoch",)
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+Work = Message | Errand | Barrier | Adoption | Marking | Publishing
 
 
 class NextRead:
@@ -87,9 +111,19 @@ class Outcome:
 
     A source says in `next_ns` when its next row is due, and in `gather_until_ns` how long it may wait for more.
     `states` is what a lessee surrendered, or what a lessor shares. `progress_us` is how far the stream has come with
-    what was sent, None where nobody can tell."""
+    what was sent, None where nobody can tell. `snapshot` is there when the run came to the mark of a checkpoint."""
 
-    __slots__ = ("arrived_ns", "finished", "gather_until_ns", "next_ns", "progress_us", "rows_in", "sends", "states")
+    __slots__ = (
+        "arrived_ns",
+        "finished",
+        "gather_until_ns",
+        "next_ns",
+        "progress_us",
+        "rows_in",
+        "sends",
+        "snapshot",
+        "states",
+    )
 
     def __init__(self, arrived_ns: int) -> None:
         self.sends: Sends = []
@@ -100,6 +134,7 @@ class Outcome:
         self.next_ns: int | None = None
         self.gather_until_ns = 0
         self.states: bytes | None = None
+        self.snapshot: Snapshot | None = None
 
 
 class Instance:
@@ -143,12 +178,23 @@ class Instance:
         self.timers_alarm_ns: int | None = None
         self.draining = False
         self.dropped = False
+        self.marked = 0
+        """The last epoch whose mark it has passed, or that was called off: its mark and those before are void."""
+        self.shared: bytes | None = None
+        """The state as of the last barrier, where the function reads it."""
+        self.had_finished = False
+        self.origin: Origin | None = None
+        """What it goes on from when it is opened."""
         self.watermark_us = EVENT_TIME_MIN_US
         self.metrics = FunctionMetrics()
         self.latency = LatencySketch() if is_sink else None
-        self._ctx = Context(address.job, address.function, address.partition, spec.parallelism, tuple(spec.outputs))
+        self._ctx = Context(
+            job_of(address.job), address.function, address.partition, spec.parallelism, tuple(spec.outputs)
+        )
         self._timers: dict[Clock, list[tuple[int, int, Any]]] = {Clock.EVENT: [], Clock.PROCESSING: []}
         self._timers_made = 0
+        self._spilling: list[State] = []
+        self._cold: list[Cold] = []
 
     @property
     def opening(self) -> bool:
@@ -181,6 +227,12 @@ class Instance:
         elif isinstance(work, Adoption):
             outcome = Outcome(now_ns)
             self._adopt(work.states)
+        elif isinstance(work, Marking):
+            outcome = Outcome(now_ns)
+            self._pass_mark(work.epoch, outcome)
+        elif isinstance(work, Publishing):
+            outcome = Outcome(now_ns)
+            self.function.publish(work.epoch)
         elif work is Errand.OPEN:
             outcome = Outcome(now_ns)
             self.function.open(ctx)
@@ -191,13 +243,35 @@ class Instance:
                     "Send from process(), or set a timer in open() and send from on_timer().",
                 )
             self._keep_timers()
+            if self.origin is not None:
+                self._resume(self.origin)
+        elif work is Errand.END:
+            outcome = Outcome(now_ns)
+            self._advance_watermark(outcome)
+            self._finish(outcome)
         else:
             outcome = Outcome(now_ns)
             self._fire_timers(Clock.PROCESSING, now_ns, outcome)
+        for state in self._spilling:
+            state.settle()
         return outcome
 
     def close(self) -> None:
-        self.function.close()
+        stores, self._cold, self._spilling = self._cold, [], []
+        try:
+            self.function.close()
+        finally:
+            for store in stores:
+                store.close()
+
+    def spill_to(self, made: Callable[[int], Cold]) -> None:
+        """Before it is opened: let each state that can have a cold store beside memory."""
+        budget_bytes = self.spec.spill_bytes
+        if budget_bytes is not None:
+            self._spilling = [state for state in self.function.states().values() if state.spills]
+            for state in self._spilling:
+                self._cold.append(made(budget_bytes))
+                state.spill_to(self._cold[-1], budget_bytes)
 
     def next_timer_ns(self) -> int | None:
         timers = self._timers[Clock.PROCESSING]
@@ -234,7 +308,7 @@ class Instance:
         """Take such a critical message in."""
         if isinstance(critical, Watermark):
             channel.watermark_us = max(channel.watermark_us, critical.time_us)
-        else:
+        elif isinstance(critical, EndOfInput):
             channel.ended = True
             channel.watermark_us = EVENT_TIME_MAX_US
 
@@ -248,6 +322,10 @@ class Instance:
         for part in barrier.parts:
             self._consolidate(part)
         first = barrier.messages[0]
+        if isinstance(first.payload, Mark):
+            # Answers must not depend on when checkpoints are taken, so the state is not shared anew.
+            self._pass_mark(first.payload.epoch, outcome)
+            return outcome
         if isinstance(first.payload, UserCritical) and first.payload.one:
             self._apply_together(barrier.messages, outcome)
         else:
@@ -268,6 +346,93 @@ class Instance:
         self._ctx.input = messages[0].channel.input
         self.function.on_critical(names[0], [message.payload.payload for message in messages], self._ctx)
         self._collect(outcome)
+
+    # Checkpoints.
+
+    @property
+    def durable(self) -> bool:
+        """Whether its job has checkpoints."""
+        return self._ctx.attempt is not None
+
+    def belong_to(self, attempt: Attempt) -> None:
+        """It is of a job with checkpoints."""
+        self._ctx.attempt = attempt
+
+    def read_splits(self, splits: int) -> None:
+        """For a source: its input is in so many parts."""
+        self._ctx.splits = splits
+
+    def _pass_mark(self, epoch: int, outcome: Outcome) -> None:
+        """All that came before the mark is done and nothing after it: this is what the checkpoint has of the actor."""
+        self.marked = epoch
+        if self.is_sink:
+            self.function.seal(epoch)
+        outcome.snapshot = self._snapshot(epoch)
+        if self.phase is not Phase.FINISHED:
+            self._broadcast(Mark(epoch), outcome)
+
+    def _snapshot(self, epoch: int) -> Snapshot:
+        timers = {clock.value: [(due, tag) for due, _, tag in sorted(self._timers[clock])] for clock in Clock}
+        plain = {
+            "watermark_us": self.watermark_us,
+            "channels": [(*c.sender[1:], c.input, c.watermark_us, c.ended) for c in self.inputs],
+            "timers": timers,
+            "counts": self._ctx.counts,
+            "shared": self.shared,
+            "remembered": self.function.remember(),
+        }
+        states = self.function.states()
+        plain["described"] = {name: state.describe() for name, state in states.items()}
+        segments = {name: state.segments() for name, state in states.items()}
+        return Snapshot(epoch, packed(plain), segments, self.phase is Phase.FINISHED, self.watermark_us)
+
+    def _resume(self, origin: Origin) -> None:
+        contents = list(origin.contents.values())
+        if contents:
+            self.at_watermark(min(content.plain["watermark_us"] for content in contents))
+        self._resume_channels(origin)
+        if origin.whole and contents:
+            (content,) = contents
+            # Those that `open` has set were set before the checkpoint, too.
+            self._timers = {clock: _timers(content.plain["timers"][clock.value]) for clock in Clock}
+            self._ctx.counts = content.plain["counts"]
+            resuming.rebuild(self, content)
+            shared, remembered = content.plain["shared"], content.plain["remembered"]
+        else:
+            self._timers = resuming.timers_of(self, origin) or self._timers
+            self._ctx.counts = resuming.counts_of(origin)
+            resuming.share_out(self, origin)
+            shared, remembered = resuming.shared_of(self, origin), resuming.regrouped(self, origin)
+        self._timers_made = max(map(len, self._timers.values()))
+        if shared is not None:
+            self._adopt(shared)
+        if origin.whole or remembered is not None:
+            self.function.recall(remembered)
+        self.origin, self.had_finished = None, origin.finished
+
+    def _resume_channels(self, origin: Origin) -> None:
+        """How far each input is. Where the wiring is as it was, the snapshot says so for each of its channels."""
+        if origin.channels is not None:
+            for channel in self.inputs:
+                channel.watermark_us, channel.ended = origin.channels[channel.sender.function, channel.sender.partition]
+            live = [channel for channel in self.inputs if not channel.ended]
+            least_us = min((channel.watermark_us for channel in live), default=EVENT_TIME_MAX_US)
+            for channel in live:
+                if channel.watermark_us == least_us > self.watermark_us:
+                    # All are ahead of the instance: what comes next on the last of them takes it along.
+                    channel.watermark_us = self.watermark_us
+            return
+        ((_, content),) = origin.contents.items()
+        found: dict[tuple[Any, ...], list[tuple[int, bool]]] = {}
+        for function, partition, name, watermark_us, ended in content.plain["channels"]:
+            found.setdefault((function, partition, name), []).append((watermark_us, ended))
+        for channel in self.inputs:
+            channel.watermark_us, channel.ended = found[*channel.sender[1:], channel.input].pop(0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its inputs have ended and it has not, as can be where it goes on in another dataflow."""
+        return bool(self.inputs) and self.phase is Phase.OPEN and all(channel.ended for channel in self.inputs)
 
     def _surrendered(self) -> bytes | None:
         """Give all states away and begin anew; None when there is none."""
@@ -293,6 +458,7 @@ class Instance:
         self._adopt(outcome.states)
 
     def _adopt(self, states: bytes) -> None:
+        self.shared = states
         consolidated = {}
         for name, content in unpacked(states).items():
             consolidated[name] = self.function.states()[name].fresh()
@@ -308,6 +474,7 @@ class Instance:
             self.outputs["out"].emit(reading.batch, outcome.sends)
         watermark = self.function.due_watermark()
         if watermark is not None and not reading.done:
+            self.watermark_us = watermark
             self._broadcast(Watermark(watermark), outcome)
         if reading.done:
             self._finish(outcome)
@@ -321,7 +488,7 @@ class Instance:
 
     def _apply_critical(self, channel: InChannel, critical: Payload, outcome: Outcome) -> None:
         if isinstance(critical, Watermark):
-            held_back = channel.watermark_us == self.watermark_us
+            held_back = channel.watermark_us <= self.watermark_us
             channel.watermark_us = max(channel.watermark_us, critical.time_us)
             if held_back:
                 self._advance_watermark(outcome)
@@ -354,7 +521,13 @@ class Instance:
         self._collect(outcome)
         self._broadcast(END_OF_INPUT, outcome)
         outcome.finished = True
-        self.function.close()
+        if not self.lingers:
+            self.close()
+
+    @property
+    def lingers(self) -> bool:
+        """Whether it still has something to do when its input has ended: a sink publishes with the last checkpoint."""
+        return self.is_sink and self.durable
 
     def _fire_timers(self, clock: Clock, reached: int, outcome: Outcome) -> None:
         timers = self._timers[clock]
@@ -389,3 +562,8 @@ class Instance:
     def _broadcast(self, critical: Payload, outcome: Outcome) -> None:
         for channel in self.outs:
             outcome.sends.append((channel, critical))
+
+
+def _timers(pending: list[tuple[int, Any]]) -> list[tuple[int, int, Any]]:
+    """Sorted as they are, so a heap."""
+    return [(due, number, tag) for number, (due, tag) in enumerate(pending)]

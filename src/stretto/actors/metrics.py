@@ -1,4 +1,4 @@
-"""What is measured per function, in totals that can be merged: rows, busy time, queue length, latency.
+"""What is measured per function, in totals that can be merged and subtracted: rows, busy time, queue length, latency.
 
 Latency is the time of an output less the arrival of the last event that influenced it (thesis 5.4.1). It is kept in a
 DDSketch (relative error 1 percent), which crosses the wire as its sparse bins.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 from ddsketch import DDSketch
+
+RELATIVE_ERROR = 0.01
 
 
 class SketchBins(msgspec.Struct, array_like=True):
@@ -48,7 +50,7 @@ class LatencySketch:
     __slots__ = ("_sketch",)
 
     def __init__(self) -> None:
-        self._sketch = DDSketch(0.01)
+        self._sketch = DDSketch(RELATIVE_ERROR)
 
     def add(self, latency_ns: int, rows: int) -> None:
         self._sketch.add(max(latency_ns, 0) / 1e6, rows)
@@ -116,6 +118,51 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
             barriers.merge(part.barriers)
     total.latency, total.barriers = sketch.export(), barriers.export()
     return total
+
+
+def difference(later: FunctionMetrics, earlier: FunctionMetrics) -> FunctionMetrics:
+    """What was counted between two readings. After a restart counts begin anew, so what is there now came since."""
+    if later.messages_in < earlier.messages_in or later.rows_in < earlier.rows_in:
+        return later
+    return FunctionMetrics(
+        rows_in=later.rows_in - earlier.rows_in,
+        rows_out=later.rows_out - earlier.rows_out,
+        messages_in=later.messages_in - earlier.messages_in,
+        messages_forwarded=later.messages_forwarded - earlier.messages_forwarded,
+        busy_ns=later.busy_ns - earlier.busy_ns,
+        queued=later.queued,
+        instances=later.instances,
+        executed_from=_less(later.executed_from, earlier.executed_from),
+        sent_to=_less(later.sent_to, earlier.sent_to),
+        counts=_less(later.counts, earlier.counts),
+        latency=_bins_between(later.latency, earlier.latency),
+        barriers=_bins_between(later.barriers, earlier.barriers),
+        strategies=later.strategies,
+    )
+
+
+def _less(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
+    return {name: amount - earlier.get(name, 0) for name, amount in later.items()}
+
+
+def _bins_between(later: SketchBins | None, earlier: SketchBins | None) -> SketchBins | None:
+    """The greatest and the least value of the time between are those of the outermost bins, if not known better."""
+    if later is None or earlier is None:
+        return later
+    bins = {key: count for key, all_of_it in later.bins.items() if (count := all_of_it - earlier.bins.get(key, 0.0))}
+    zeros = later.zeros - earlier.zeros
+    if not bins and not zeros:
+        return None
+    value = DDSketch(RELATIVE_ERROR)._mapping.value
+    least = value(min(bins)) if bins and not zeros else 0.0
+    greatest = value(max(bins)) if bins else 0.0
+    return SketchBins(
+        bins,
+        zeros,
+        later.sum_ms - earlier.sum_ms,
+        later.min_ms if later.min_ms < earlier.min_ms else least,
+        later.max_ms if later.max_ms > earlier.max_ms else greatest,
+    )
 
 
 def juice(functions: dict[str, FunctionMetrics]) -> float | None:

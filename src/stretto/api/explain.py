@@ -62,6 +62,9 @@ def _function_lines(spec: FunctionSpec, plan: nodes.Plan, deployment: Deployment
 
 
 def _scaling(spec: FunctionSpec) -> str:
+    if spec.spill_bytes is not None:
+        beyond = f"what is beyond {spec.spill_bytes:,} bytes per state goes to the disk"
+        return f"{Discipline.SEQUENTIAL.value}; {beyond}"
     if spec.sequential_because is not None:
         return f"{Discipline.SEQUENTIAL.value}, because {spec.sequential_because}"
     if not spec.lessees_max:

@@ -98,6 +98,8 @@ class _Lowering:
             return "it is a source"
         if isinstance(spec.function, SinkFunction):
             return "it is a sink"
+        if spec.spill_bytes is not None:
+            return "its state spills"
         if spec.function.discipline is Discipline.STATELESS:
             for edge in _edges(spec):
                 consumer = self._functions[edge.target]
@@ -175,6 +177,8 @@ class _Lowering:
         for name, input_name, key in zip(node.inputs, names, keys, strict=True):
             dealt_by = self._already_dealt_by(name, key, partitions, exactly=len(node.inputs) > 1) if key else None
             self._feed(name, spec, input_name, None if dealt_by else key)
+            if dealt_by:
+                spec.dealt_by[input_name] = _key_schema(self._stages[name][0][1].schema, dealt_by)
             if input_name != "right" and key and set(key) <= set(node.schema.names):
                 self._dealt_by[node.name] = dealt_by or key
 
@@ -192,6 +196,8 @@ class _Lowering:
 
     def _add_spec(self, node: nodes.Node, function: Function, partitions: int, on_driver: bool = False) -> FunctionSpec:
         spec = FunctionSpec(node.name, function, partitions, on_driver=on_driver, nodes=[node.name])
+        if isinstance(node, nodes.ApplyNode | nodes.AggregateNode):
+            spec.spill_bytes = node.spill_bytes
         self._functions[node.name] = spec
         return spec
 
@@ -214,11 +220,16 @@ class _Lowering:
             routing: Routing
             if keys:
                 routing = ByKey(keys)
+                target.dealt_by[input_name] = _key_schema(stage.schema, keys)
             elif spec.parallelism == target.parallelism and spec.parallelism > 1:
                 routing = Forward()
             else:
                 routing = Rebalance()
             stage.edges.append(Edge(target.name, input_name, routing))
+
+
+def _key_schema(schema: pa.Schema, keys: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in keys])
 
 
 def _slide_us(node: nodes.Node) -> int | None:

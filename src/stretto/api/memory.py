@@ -13,11 +13,13 @@ from typing import Any, ClassVar, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stretto.actors.sink import Sink, SinkWriter
+from stretto.actors.address import Attempt
+from stretto.actors.sink import EpochWriter, Sink, SinkWriter
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.errors import SourceError
 from stretto.expressions.ddl import parse_schema
 from stretto.expressions.types import canonical
+from stretto.state import Segment, State
 
 BATCH_ROWS = 1024
 """Rows per batch where rows or a table are given and no size is."""
@@ -165,6 +167,9 @@ class CollectSink(Sink):
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> CollectWriter:
         return CollectWriter(schema)
 
+    def epoch_writer(self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt) -> CollectEpochs:
+        return CollectEpochs(schema)
+
     def describe(self) -> str:
         return "collect"
 
@@ -183,22 +188,76 @@ class CollectWriter(SinkWriter):
         return pa.Table.from_batches(self.batches, self.schema)
 
 
+class CollectEpochs(EpochWriter):
+    """The same in a job with checkpoints: what complete checkpoints have, by epoch."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._held: list[pa.RecordBatch] = []
+        self.past: Collected = Collected()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+
+    def seal(self, epoch: int) -> pa.Table | None:
+        held, self._held = self._held, []
+        return pa.Table.from_batches(held, self.schema) if held else None
+
+    def publish(self, epoch: int, part: pa.Table) -> None:
+        self.past.epochs[epoch] = part
+
+    def table(self) -> pa.Table:
+        epochs = dict(self.past.epochs)
+        return pa.concat_tables([self.schema.empty_table(), *(epochs[epoch] for epoch in sorted(epochs))])
+
+
+class Collected(State):
+    """The rows that a collecting sink has published, by epoch; a checkpoint writes each epoch once."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, pa.Table] = {}
+
+    def fresh(self) -> Collected:
+        return Collected()
+
+    def export(self) -> list[tuple[int, pa.Table]]:
+        return list(self.epochs.items())
+
+    def restore(self, content: list[tuple[int, pa.Table]]) -> None:
+        self.epochs = dict(content)
+
+    def segments(self) -> list[Segment]:
+        return [Segment(epoch, rows) for epoch, rows in self.epochs.items()]
+
+    def rebuild(self, segments: list[Segment]) -> None:
+        self.epochs = {segment.number: segment.content for segment in segments}
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "rows", "keys": []}
+
+
 class NullSink(Sink):
     """Counts rows and lets them go; it runs on the workers, so it measures the dataflow and nothing else."""
 
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> NullWriter:
         return NullWriter()
 
+    def epoch_writer(self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt) -> NullWriter:
+        return NullWriter()
+
     def describe(self) -> str:
         return "null"
 
 
-class NullWriter(SinkWriter):
+class NullWriter(EpochWriter):
     def __init__(self) -> None:
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         self.rows += batch.num_rows
+
+    def seal(self, epoch: int) -> None:
+        """There is nothing to hold back."""
 
 
 def as_schema(schema: pa.Schema | str | None) -> pa.Schema | None:

@@ -85,6 +85,7 @@ class AggregateNode(Node):
 
     keys: tuple[str, ...]
     calls: tuple[AggregateCall | UserAggregate, ...]
+    spill_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +128,7 @@ class ApplyNode(Node):
     keys: tuple[str, ...] | None
     input_names: tuple[str, ...]
     outputs: dict[str, pa.Schema] = field(default_factory=dict)
+    spill_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

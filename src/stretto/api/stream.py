@@ -14,6 +14,7 @@ from stretto.actors.function import Discipline, Function
 from stretto.actors.sink import Sink
 from stretto.api import plan
 from stretto.api.joining import JoinOn, interval_bounds, join_pairs, joined_schema, lower_offset_us
+from stretto.api.spilling import Size, spill_of_function, spill_of_groups
 from stretto.errors import PlanError
 from stretto.expressions import (
     AggregateCall,
@@ -342,12 +343,14 @@ class Stream:
         inputs: Mapping[str, Stream] | None = None,
         name: str | None = None,
         parallelism: int | None = None,
+        spill: Size | None = None,
     ) -> AppliedStream:
         """A function of your own on batches, with state, timers and critical messages (see `stretto.Function`).
 
         `schema` is what it sends on "out"; `outputs` names further outputs, read with `.output(name)`; `inputs` names
-        further input streams, told apart by `ctx.input` (this one is "in")."""
-        return _apply(self, None, function, schema, outputs, inputs, name, parallelism)
+        further input streams, told apart by `ctx.input` (this one is "in"). With `spill`, such as "256 MB", each map
+        state takes about so much memory in each partition, and the rest of it is on the disk of its worker."""
+        return _apply(self, None, function, schema, outputs, inputs, name, parallelism, spill)
 
     def sink(self, sink: Sink, *, name: str | None = None, parallelism: int | None = None) -> Stream:
         """End the stream in a sink. A stream may have several sinks; returns the stream, so that verbs can go on."""
@@ -417,9 +420,15 @@ class KeyedStream:
         return WindowedStream(self._stream, self._keys, window)
 
     def aggregate(
-        self, *calls: Aggregate, name: str | None = None, parallelism: int | None = None, **named: Aggregate
+        self,
+        *calls: Aggregate,
+        name: str | None = None,
+        parallelism: int | None = None,
+        spill: Size | None = None,
+        **named: Aggregate,
     ) -> Stream:
-        """A running aggregate per key, without windows: each change sends the key's new row."""
+        """A running aggregate per key, without windows: each change sends the key's new row. With `spill`, such as
+        "256 MB", the groups take about so much memory in each partition, and the rest is on the disk of its worker."""
         stream = self._stream
         stream._only_added("aggregate")
         parsed = _calls(stream, calls, named)
@@ -436,6 +445,7 @@ class KeyedStream:
             changes_by=self._keys,
             keys=self._keys,
             calls=parsed,
+            spill_bytes=spill_of_groups(parsed, spill),
         )
 
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
@@ -451,9 +461,10 @@ class KeyedStream:
         inputs: Mapping[str, Stream] | None = None,
         name: str | None = None,
         parallelism: int | None = None,
+        spill: Size | None = None,
     ) -> AppliedStream:
         """As `Stream.apply`, with rows of one key always at the same instance."""
-        return _apply(self._stream, self._keys, function, schema, outputs, inputs, name, parallelism)
+        return _apply(self._stream, self._keys, function, schema, outputs, inputs, name, parallelism, spill)
 
 
 class WindowedStream:
@@ -482,12 +493,19 @@ class WindowedStream:
         return WindowedStream(self._stream, self._keys, self._window, lateness_us)
 
     def aggregate(
-        self, *calls: Aggregate, name: str | None = None, parallelism: int | None = None, **named: Aggregate
+        self,
+        *calls: Aggregate,
+        name: str | None = None,
+        parallelism: int | None = None,
+        spill: Size | None = None,
+        **named: Aggregate,
     ) -> Stream:
         """One row per key and window, when the window closes: keys, window_start, window_end, and the aggregates.
 
         Without aggregates: the distinct keys of each window."""
         stream = self._stream
+        if spill is not None:
+            raise PlanError("windows do not spill", f"spill={spill!r}", "Leave it out: they go when they close.")
         parsed = _calls(stream, calls, named)
         window = [pa.field("window_start", TIMESTAMP), pa.field("window_end", TIMESTAMP)]
         schema = pa.schema([*(stream.schema.field(key) for key in self._keys), *window, *_call_fields(parsed)])
@@ -527,6 +545,7 @@ def _apply(
     inputs: Mapping[str, Stream] | None,
     name: str | None,
     parallelism: int | None,
+    spill: Size | None,
 ) -> AppliedStream:
     stream._only_added("apply")
     if not isinstance(function, Function):
@@ -557,6 +576,7 @@ def _apply(
         keys=keys,
         input_names=("in", *further),
         outputs={output: declared_schema(text) for output, text in (outputs or {}).items()},
+        spill_bytes=spill_of_function(function, spill),
     )
     return AppliedStream(stream._app, node)
 

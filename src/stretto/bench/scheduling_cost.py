@@ -38,6 +38,7 @@ from stretto.api.app import App
 from stretto.api.lowering import lowered
 from stretto.bench.tenant_jobs import EPOCH_US, Stream, StreamSource
 from stretto.channels import Channels, find_frontier, learn_reply
+from stretto.local_job import LocalJob
 from stretto.machine import FrameArrived, Ticked
 from stretto.operators.windows import tumbling
 from stretto.protocol import COORDINATOR, Deploy, Member, Members
@@ -46,7 +47,7 @@ from stretto.scheduling.policies import FIFO, Policy
 from stretto.scheduling.ready import QUANTUM_NS, ReadyQueue
 from stretto.scheduling.strategy import Strategy
 from stretto.sinks import null
-from stretto.worker import CodeLoaded, Effect, LocalJob, Ran, Run, Worker
+from stretto.worker import CodeLoaded, Effect, Ran, Run, Worker
 
 BATCH_ROWS = (1, 10, 100, 1_000, 10_000)
 TENANTS = (10, 100, 1_000, 10_000)

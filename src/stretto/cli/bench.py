@@ -15,8 +15,11 @@ from stretto.bench import memory as memories
 from stretto.bench import message_path, profiling
 from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import chosen
+from stretto.cli.bench_chaos import chaos
+from stretto.cli.bench_checkpoint import checkpoint
 from stretto.cli.bench_compare import compare
 from stretto.cli.bench_report import report
+from stretto.cli.bench_savepoints import savepoints
 from stretto.cli.bench_scheduling import scheduling
 from stretto.cli.bench_spread import barriers, spread
 from stretto.cli.bench_tenants import tenants
@@ -40,6 +43,9 @@ bench.command()(spread)
 bench.command()(barriers)
 bench.command()(scheduling)
 bench.command()(tenants)
+bench.command()(chaos)
+bench.command()(savepoints)
+bench.command()(checkpoint)
 
 
 @bench.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from stretto.cli.nexmark import DEMO_EVENTS, Request, demo_request, run_at_once,
 from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
 from stretto.cli.simulate import simulate
+from stretto.cli.state import state
 from stretto.scheduling import POLICIES, STRATEGIES
 
 program = typer.Typer(
@@ -31,6 +33,7 @@ program = typer.Typer(
 
 program.add_typer(bench)
 program.add_typer(simulate)
+program.command(epilog="Example:  [bold]stretto state /shared/checkpoints/bids[/]")(state)
 
 SPREAD_LESSEES = 4
 
@@ -91,6 +94,22 @@ def run(
     strategy: Annotated[
         str, typer.Option(help=f"Where a spread function's run: {', '.join(STRATEGIES)}, or a module:Class.")
     ] = "reject",
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keep checkpoints here (a directory, s3:// or hdfs://), and go on from the last one that is there.",
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[str, typer.Option(metavar="TIME", help="How often to take a checkpoint.")] = "10 s",
+    start: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Go on from this savepoint of the directory.", show_default=False)
+    ] = None,
+    drop_state: Annotated[
+        bool, typer.Option("--drop-state", help="Go on also if what functions knew that are gone is lost.")
+    ] = False,
+    parked: Annotated[int, typer.Option(min=0, help="Workers that wait to take the place of a lost one.")] = 0,
     json: Json = False,
 ) -> None:
     """Run an app and show its progress and its results.
@@ -99,7 +118,9 @@ def run(
     Ctrl-C stops the app. The exit code is 2 when the app is wrong or fails."""
     with reported():
         chosen_engine = engine.value if engine else None
-        run_app(RunRequest(target, workers, chosen_engine, master, json, timeout, rows, policy, strategy))
+        request = RunRequest(target, workers, chosen_engine, master, json, timeout, rows, policy, strategy)
+        durable = replace(request, checkpoint=checkpoint, every=every, start=start, drop_state=drop_state)
+        run_app(replace(durable, parked=parked))
 
 
 @program.command(epilog="Example:  [bold]stretto explain examples.highest_bid:app[/]")

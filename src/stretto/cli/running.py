@@ -38,6 +38,11 @@ class RunRequest:
     rows: int
     policy: str
     strategy: str
+    checkpoint: str | None = None
+    every: str = "10 s"
+    parked: int = 0
+    start: str | None = None
+    drop_state: bool = False
 
 
 def run_app(request: RunRequest) -> None:
@@ -55,14 +60,22 @@ def run_app(request: RunRequest) -> None:
 
 
 def _run(found: Loaded, request: RunRequest) -> tuple[Job, dict[str, Any]]:
-    master = request.master or local_master(request.workers)
+    master = request.master or local_master(request.workers + request.parked)
     note(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...")
     with spark_session("stretto-run", master) as spark:
         app = made(found, spark)
         with Cluster.on_spark(
-            spark, workers=request.workers, policy=request.policy, strategy=request.strategy
+            spark, workers=request.workers, policy=request.policy, strategy=request.strategy, parked=request.parked
         ) as cluster:
-            job = cluster.submit(app, engine=request.engine)
+            engine = request.engine or ("actors" if request.checkpoint is not None else None)
+            job = cluster.submit(
+                app,
+                engine=engine,
+                checkpoint=request.checkpoint,
+                every=request.every,
+                start=request.start,
+                drop_state=request.drop_state,
+            )
             note(f"{job.name} runs on {job.engine.value}: {job.why}")
             with _stopped_on_interrupt(job):
                 _watch(job, request.timeout_s)

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import WRONG_ANSWER, errors, print_json, reported
+from stretto.cli.simulate_faults import faults
 from stretto.cli.simulate_strategies import strategies
 from stretto.cli.simulate_tenants import tenants
 from stretto.errors import UserError
@@ -111,6 +112,10 @@ def barriers(
 
 
 simulate.command(epilog="Example:  [bold]stretto simulate strategies[/]")(strategies)
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate faults --seeds 10000[/]   "
+    "[bold]stretto simulate faults --mutate offset-forgotten[/]"
+)(faults)
 
 
 @simulate.command(epilog="Example:  [bold]stretto simulate spread[/]")

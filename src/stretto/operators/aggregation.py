@@ -39,6 +39,7 @@ class Aggregation:
     ) -> None:
         self._keys = [column_index(schema, name, "a key") for name in keys]
         self._encoded = any(pa.types.is_dictionary(field.type) for field in schema)
+        self._calls = tuple(calls)
         self.accumulators = [accumulator(call) for call in calls]
         self._expressions: list[Scalar | int] = []
         self._reads = [
@@ -65,6 +66,17 @@ class Aggregation:
                 return number
         self._expressions.append(expression)
         return len(self._expressions) - 1
+
+    @property
+    def layout(self) -> str:
+        """What a table of partials holds, in words."""
+        keys = [f"{field.name} {field.type}" for field in self.key_fields]
+        calls = [f"{type(acc).__name__} {acc.name} {list(map(str, acc.partials))}" for acc in self.accumulators]
+        return f"{', '.join(calls)} by {', '.join(keys) or 'nothing'}"
+
+    def named_keys(self, columns: Sequence[Column]) -> dict[str, Column]:
+        """The key columns of a table by their names."""
+        return {field.name: columns[self.hidden + place] for place, field in enumerate(self.key_fields)}
 
     def rows(self, batch: pa.RecordBatch) -> list[Column]:
         """What is kept of a batch until it is grouped: its keys, then the arguments of the aggregates."""
@@ -100,6 +112,23 @@ class Aggregation:
             results.append(acc.finish(columns[place : place + acc.width]))
             place += acc.width
         return results
+
+    def describe(self) -> dict[str, Any]:
+        """All that `operators/described.py` needs to merge and finish partials, but for users' own functions."""
+        calls, kinds = [], []
+        for number, call in enumerate(self._calls):
+            if isinstance(call, UserAggregate):
+                calls.append([call.name, None, None])
+                continue
+            calls.append([call.name, call.function, call.parameter])
+            known = {"argument": call.argument, "ordering": call.ordering, "result": call}
+            kinds += [pa.field(f"{number} {part}", each.type) for part, each in known.items() if each is not None]
+        return {
+            "hidden": self.hidden,
+            "keys": pa.schema(self.key_fields).serialize().to_pybytes(),
+            "calls": calls,
+            "types": pa.schema(kinds).serialize().to_pybytes(),
+        }
 
 
 def _expressions(schema: pa.Schema, call: Call | UserAggregate) -> list[Any]:

@@ -10,13 +10,40 @@ import pyarrow.compute as pc
 
 from stretto.actors.context import Context
 from stretto.actors.function import EVENT_TIME_MIN_US, Function
-from stretto.actors.sink import Sink, SinkWriter
+from stretto.actors.sink import EpochWriter, Sink, SinkWriter
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.operators.windows import EventTime
+from stretto.state import State
+
+
+class Split:
+    """One part of a source's input: its reader, and how far it has come."""
+
+    __slots__ = ("number", "progress_us", "reader", "watermark_us")
+
+    def __init__(self, number: int, reader: SourceReader) -> None:
+        self.number = number
+        self.reader = reader
+        self.watermark_us = EVENT_TIME_MIN_US
+        self.progress_us: int | None = None
+
+    def advance(self, watermark_us: int, progress_us: int) -> None:
+        self.watermark_us = max(self.watermark_us, watermark_us)
+        self.progress_us = progress_us
+
+    def remember(self) -> list[Any]:
+        return [self.number, self.reader.position, self.watermark_us, self.progress_us]
+
+    def recall(self, remembered: list[Any]) -> None:
+        _, position, self.watermark_us, self.progress_us = remembered
+        self.reader.seek(position)
 
 
 class SourceFunction(Function):
     """Reads one partition of a source and tells the watermark. The worker polls it; nobody sends it anything.
+
+    The input is in as many parts as the source had partitions when the app was first started, so that positions stay
+    what they are when there are fewer or more: a partition reads one part, or several in turn, or none.
 
     `watermark_step_us` is how finely downstream needs to see time pass: a watermark is sent only when it crosses a
     multiple of the step, so a query with 10-second windows does not pay for a barrier per batch. None: nobody needs it.
@@ -42,10 +69,10 @@ class SourceFunction(Function):
         self.batch_rows = batch_rows
         self.batch_delay_ns = batch_delay_ns
         self.schema = schema
-        self._reader: SourceReader | None = None
-        self._watermark_us = EVENT_TIME_MIN_US
-        self.progress_us: int | None = None
+        self._splits: list[Split] = []
+        self._alive: list[Split] = []
         self._last_step: int | None = None
+        self.progress_us: int | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SourceFunction:
         # The source is configuration and may hold what cannot be copied, such as a DataFrame.
@@ -61,51 +88,90 @@ class SourceFunction(Function):
         )
 
     def open(self, ctx: Context) -> None:
-        self._reader = self.source.reader(ctx.partition, ctx.parallelism)
+        mine = range(ctx.partition, ctx.splits, ctx.parallelism)
+        self._splits = [Split(number, self.source.reader(number, ctx.splits)) for number in mine]
+        self._alive = list(self._splits)
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         raise NotImplementedError("a source has no input")
 
     def read(self, now_ns: int) -> Reading:
-        assert self._reader is not None
-        reading = self._reader.read(now_ns, self.batch_rows)
+        """What the next of the parts has that has anything; if none has, when to ask again."""
+        waits_ns: list[int | None] = []
+        for split in list(self._alive):
+            reading = self._read(split, now_ns)
+            if reading.done:
+                self._alive.remove(split)
+                reading.done, reading.next_ns = not self._alive, None
+            elif len(self._alive) > 1:
+                self._alive.remove(split)
+                self._alive.append(split)
+                if reading.batch is None:
+                    waits_ns.append(reading.next_ns)
+                    continue
+                reading.next_ns = None  # Others may have something now.
+            return reading
+        known = [each for each in waits_ns if each is not None]
+        soon = None if len(known) < len(waits_ns) else min(known, default=None)
+        return Reading(None, now_ns, next_ns=soon, done=not self._alive)
+
+    def _read(self, split: Split, now_ns: int) -> Reading:
+        reading = split.reader.read(now_ns, self.batch_rows)
         if reading.batch is not None and self.stamp is not None:
             reading.batch = _stamped(reading.batch, self.schema, now_ns // 1000)
         if self.time is not None:
-            self._observe(reading, now_ns)
+            self._observe(split, reading, now_ns)
+            self.progress_us = min(
+                (each.progress_us for each in self._alive if each.progress_us is not None), default=None
+            )
         return reading
 
     def due_watermark(self) -> int | None:
         """The watermark to send now, if it crossed a step since the last one that was sent."""
-        if self.watermark_step_us is None or self._watermark_us == EVENT_TIME_MIN_US:
+        if self.watermark_step_us is None or not self._alive:
             return None
-        step = self._watermark_us // self.watermark_step_us
+        watermark_us = min(split.watermark_us for split in self._alive)
+        if watermark_us == EVENT_TIME_MIN_US:
+            return None
+        step = watermark_us // self.watermark_step_us
         if step == self._last_step:
             return None
         self._last_step = step
-        return self._watermark_us
+        return watermark_us
 
-    def _observe(self, reading: Reading, now_ns: int) -> None:
+    def _observe(self, split: Split, reading: Reading, now_ns: int) -> None:
         assert self.time is not None
         if self.stamp is not None and self.time.column == self.stamp:
-            # Rows are stamped with the time of their read, so nothing before this moment can follow.
-            self._advance(now_ns // 1000)
-            self.progress_us = now_ns // 1000
+            # Rows are stamped with the time of their read, so nothing before this moment can follow, from any part.
+            for each in self._alive:
+                each.advance(now_ns // 1000, now_ns // 1000)
         elif reading.watermark_us is not None:
-            self._advance(reading.watermark_us)
-            self.progress_us = reading.watermark_us
+            split.advance(reading.watermark_us, reading.watermark_us)
         elif reading.batch is not None and reading.batch.num_rows:
             latest = pc.max(reading.batch.column(self.time.column)).cast(pa.timestamp("us", tz="UTC")).value
             if latest is not None:
-                self._advance(latest - self.delay_us)
-                self.progress_us = latest
+                split.advance(latest - self.delay_us, latest)
 
-    def _advance(self, watermark_us: int) -> None:
-        self._watermark_us = max(self._watermark_us, watermark_us)
+    def layouts(self) -> dict[str, str]:
+        return {"position": type(self.source).__name__}
+
+    def remember(self) -> Any:
+        return [self._last_step, [split.remember() for split in self._alive]]
+
+    def recall(self, remembered: Any) -> None:
+        self._last_step, positions = remembered
+        known = {position[0]: position for position in positions}
+        # A part that nobody remembers had been read to its end.
+        self._alive = [split for split in self._splits if split.number in known]
+        for split in self._alive:
+            split.recall(known[split.number])
+
+    def regroup(self, remembered: dict[int, Any], epoch: int) -> Any:
+        return [None, [position for _, positions in remembered.values() for position in positions]]
 
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
+        for split in self._splits:
+            split.reader.close()
 
 
 def _stamped(batch: pa.RecordBatch, schema: pa.Schema, now_us: int) -> pa.RecordBatch:
@@ -115,35 +181,123 @@ def _stamped(batch: pa.RecordBatch, schema: pa.Schema, now_us: int) -> pa.Record
     return pa.RecordBatch.from_arrays([*batch.columns, stamps], schema=schema)
 
 
-class SinkFunction(Function):
-    """Writes one partition of a sink. `changes` says that a row replaces earlier ones of its key."""
+class Outlet:
+    """What a process knows of a sink's partitions beyond one attempt of a job to run: how far each has been written.
 
-    def __init__(self, sink: Sink, schema: pa.Schema, changes: bool = False) -> None:
+    The driver stays when a worker is lost, and so must not call a user's function a second time."""
+
+    def __init__(self) -> None:
+        self.delivered: dict[int, tuple[int, int]] = {}
+        """By partition: the last epoch that was written, and the batches of it."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"delivered": {}}
+
+
+class SinkFunction(Function):
+    """Writes one partition of a sink. `changes` says that a row replaces earlier ones of its key.
+
+    In a job with checkpoints, what came before a mark is sealed, and published when the checkpoint is complete; what is
+    sealed and not published is a part of the checkpoint. For sinks that know nothing of this, rows wait here."""
+
+    def __init__(self, sink: Sink, schema: pa.Schema, changes: bool = False, outlet: Outlet | None = None) -> None:
         self.sink = sink
         self.schema = schema
         self.changes = changes
         self.writer: SinkWriter | None = None
+        self._outlet = outlet or Outlet()
+        self._partition = 0
+        self._epoch = 0
+        self._held: list[pa.RecordBatch] = []
+        self._sealed: list[tuple[int, Any]] = []
+        """What is not published yet, with its epoch; several parts of one where it follows several partitions."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SinkFunction:
         # A callback's closure is the user's; it must stay the same object.
-        return SinkFunction(self.sink, self.schema, self.changes)
+        return SinkFunction(self.sink, self.schema, self.changes, self._outlet)
 
     @property
     def order_matters(self) -> bool:
         """Later rows replace earlier ones where rows are changes."""
         return self.changes
 
+    def states(self) -> dict[str, State]:
+        past = self.writer.past if isinstance(self.writer, EpochWriter) else None
+        return {} if past is None else {"past": past}
+
     def open(self, ctx: Context) -> None:
-        self.writer = self.sink.writer(self.schema, ctx.partition, ctx.parallelism)
+        self._partition = ctx.partition
+        place = (self.schema, ctx.partition, ctx.parallelism)
+        durable = self.sink.epoch_writer(*place, ctx.attempt) if ctx.attempt is not None else None
+        self.writer = durable or self.sink.writer(*place)
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         assert self.writer is not None
-        self.writer.write(batch)
+        if ctx.durable and not isinstance(self.writer, EpochWriter):
+            self._held.append(batch)
+        else:
+            self.writer.write(batch)
 
     def on_end(self, ctx: Context) -> None:
         assert self.writer is not None
-        self.writer.finish()
+        if not ctx.durable:
+            self.writer.finish()
+
+    def seal(self, epoch: int) -> None:
+        self._epoch = epoch
+        if isinstance(self.writer, EpochWriter):
+            part = self.writer.seal(epoch)
+        else:
+            part = pa.Table.from_batches(self._held, self.schema) if self._held else None
+            self._held = []
+        if part is not None:
+            self._sealed.append((epoch, part))
+
+    def publish(self, epoch: int) -> None:
+        due = [each for each in self._sealed if each[0] <= epoch]
+        self._sealed = [each for each in self._sealed if each[0] > epoch]
+        for sealed, part in due:
+            if isinstance(self.writer, EpochWriter):
+                self.writer.publish(sealed, part)
+            else:
+                self._write(sealed, part)
+
+    def _write(self, epoch: int, rows: pa.Table) -> None:
+        """Write what was held back, but for what this process has written already."""
+        assert self.writer is not None
+        delivered = self._outlet.delivered
+        for number, batch in enumerate(rows.to_batches(), 1):
+            if (epoch, number) > delivered.get(self._partition, (0, 0)):
+                self.writer.write(batch)
+                delivered[self._partition] = (epoch, number)
+
+    def remember(self) -> Any:
+        return [self._epoch, list(self._sealed)]
+
+    def recall(self, remembered: Any) -> None:
+        self._epoch, sealed = remembered
+        self._sealed = [(epoch, part) for epoch, part in sealed]
+        if isinstance(self.writer, EpochWriter):
+            self.writer.withdraw(self._epoch)
+
+    def regroup(self, remembered: dict[int, Any], epoch: int) -> Any:
+        """What the partitions that this one follows had not published yet."""
+        sealed = sorted((each for _, parts in remembered.values() for each in parts), key=lambda each: each[0])
+        if isinstance(self.writer, EpochWriter):
+            return [epoch, sealed]
+        # Batches are counted within an epoch, so what is of one epoch is one part.
+        tables: dict[int, list[pa.Table]] = {}
+        for each, part in sealed:
+            tables.setdefault(each, []).append(part)
+        return [epoch, [(each, pa.concat_tables(parts)) for each, parts in tables.items()]]
+
+    def layouts(self) -> dict[str, str]:
+        return {"output": f"{type(self.sink).__name__} of {_columns(self.schema)}"}
 
     def close(self) -> None:
         if self.writer is not None:
             self.writer.close()
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -69,6 +69,9 @@ class Join(Function):
         self.left.clear()
         self.right.clear()
 
+    def input_of(self, state: str) -> str:
+        return state
+
     def _pairs_match(self, probe: Entries, match: Match, from_left: bool) -> Mask | None:
         """Which pairs of entries match by their marks; None when all do."""
         return None

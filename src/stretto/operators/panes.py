@@ -32,9 +32,11 @@ from stretto.operators.grouping import (
     fixed_array,
     fixed_values,
     slice_column,
+    take_columns,
 )
 from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
-from stretto.state import State
+from stretto.state import Segment, Share, State
+from stretto.state.packing import packed, unpacked
 
 WINDOW_TYPE = pa.timestamp("us", tz="UTC")
 BUFFER_ROWS_MAX = 16_384
@@ -101,6 +103,9 @@ class Shape(Protocol):
     def bounds(self, windows: Int64s, columns: Sequence[Column]) -> tuple[Int64s, Int64s]:
         """Start and end of the windows; `columns` are those of the table beside them."""
 
+    def describe(self) -> dict[str, int] | None:
+        """The grid on which buckets lie; None where the bucket is the end of a window and its start is hidden."""
+
 
 def _without_null(batch: pa.RecordBatch, indices: Sequence[int]) -> pa.RecordBatch:
     for index in indices:
@@ -152,6 +157,9 @@ class Paned:
         starts = windows * self._slide + self._origin
         return starts, starts + self._size
 
+    def describe(self) -> dict[str, int] | None:
+        return {"pane_us": self._pane, "origin_us": self._origin, "whole": self.whole}
+
 
 class Spanned:
     """Windows that rows bring along. The bucket is the end; the start is a hidden key."""
@@ -184,6 +192,9 @@ class Spanned:
 
     def bounds(self, windows: Int64s, columns: Sequence[Column]) -> tuple[Int64s, Int64s]:
         return fixed_values(columns[0], _INT64), windows
+
+    def describe(self) -> dict[str, int] | None:
+        return None
 
 
 def shape_of(schema: pa.Schema, time: EventTime | None, window: Tumbling | Hopping | Span) -> Shape:
@@ -235,6 +246,16 @@ class Kernel(Protocol):
     def merge(self, buckets: Int64s, columns: list[Column]) -> Run:
         """A run from the rows of several runs."""
 
+    def describe(self) -> dict[str, Any]:
+        """What it does, and the grid of its buckets, as plain data."""
+
+    @property
+    def layout(self) -> str:
+        """What the columns of a run are, in words."""
+
+    def named(self, columns: list[Column]) -> dict[str, Column]:
+        """The columns of a run that rows are dealt by, and maybe others, by their names in the input."""
+
 
 def joined(runs: Sequence[Run]) -> Run:
     """The rows of several runs, one after the other, not sorted."""
@@ -247,9 +268,10 @@ def joined(runs: Sequence[Run]) -> Run:
 class PaneState(State):
     """Partials by bucket, and up to which watermark windows were emitted. Partial states of instances append."""
 
-    def __init__(self, kernel: Kernel, combinable: bool = True) -> None:
+    def __init__(self, kernel: Kernel, combinable: bool = True, window: object = None) -> None:
         self._kernel = kernel
         self._combinable = combinable
+        self._window = window
         self.emitted_us = EVENT_TIME_MIN_US
         self.low: int | None = None
         self._buffer: list[Raw] = []
@@ -257,13 +279,15 @@ class PaneState(State):
         self._small: list[Run] = []
         self._small_rows = 0
         self._runs: list[Run] = []
+        self._numbers: dict[int, tuple[Run, int]] = {}
+        """Runs that are in a checkpoint, by their identity, and their numbers there."""
 
     @property
     def combinable(self) -> bool:
         return self._combinable
 
     def fresh(self) -> PaneState:
-        return PaneState(self._kernel, self._combinable)
+        return PaneState(self._kernel, self._combinable, self._window)
 
     @property
     def rows(self) -> int:
@@ -321,10 +345,26 @@ class PaneState(State):
     def drop_below(self, bucket: int) -> None:
         """Forget the buckets below `bucket`."""
         self.flush()
-        self._runs = _above(self._runs, bucket)
-        self._small = _above(self._small, bucket)
+        self._runs = self._above(self._runs, bucket)
+        self._small = self._above(self._small, bucket)
         self._small_rows = sum(len(run.buckets) for run in self._small)
         self.low = min((int(run.buckets[0]) for run in (*self._runs, *self._small)), default=None)
+
+    def _above(self, runs: Sequence[Run], bucket: int) -> list[Run]:
+        """The runs without the buckets below; once half of a run is gone the rest is copied, to free the memory."""
+        kept = []
+        for run in runs:
+            rest = run.slice(bucket, INT64_MAX)
+            rows = len(rest.buckets)
+            if 2 * rows < rest.held:
+                numbers = np.arange(rows)
+                rest = Run(rest.buckets.copy(), [_copy(column, numbers) for column in rest.columns])
+            elif rest is not run and (known := self._numbers.get(id(run))) is not None:
+                # What a checkpoint has of it is more than is left, and what is below is passed over when it is read.
+                self._numbers[id(rest)] = (rest, known[1])
+            if rows:
+                kept.append(rest)
+        return kept
 
     def merge(self, other: PaneState) -> None:
         for raw in other._buffer:
@@ -355,19 +395,66 @@ class PaneState(State):
             buckets, *columns = columns_of(content["columns"])
             self._absorb(Run(fixed_values(buckets, _INT64), columns))
 
+    def segments(self) -> list[Segment]:
+        """Runs never change, so each is written once; beside them is how far windows were emitted and dropped."""
+        if self._kernel.objects:
+            return super().segments()
+        self.flush()
+        numbers = {}
+        for run in (*self._runs, *self._small):
+            known, number = self._numbers.get(id(run), (None, 0))
+            if known is not run:
+                number = self._next_number()
+            numbers[id(run)] = (run, number)
+        self._numbers = numbers
+        head = Segment(self._next_number(), packed([self.emitted_us, self.low]))
+        return [head, *(Segment(number, _table(run)) for run, number in numbers.values())]
 
-def _above(runs: Sequence[Run], bucket: int) -> list[Run]:
-    """The runs without the buckets below; once half of a run is gone the rest is copied, so that memory is freed."""
-    kept = []
-    for run in runs:
-        rest = run.slice(bucket, INT64_MAX)
-        rows = len(rest.buckets)
-        if 2 * rows < rest.held:
-            numbers = np.arange(rows)
-            rest = Run(rest.buckets.copy(), [_copy(column, numbers) for column in rest.columns])
-        if rows:
-            kept.append(rest)
-    return kept
+    @property
+    def layout(self) -> str:
+        return f"{self._kernel.layout} in {self._window}"
+
+    def keep(self, share: Share) -> None:
+        self.flush()
+        runs, low = (*self._runs, *self._small), self.low
+        self._runs, self._small, self._small_rows, self._numbers = [], [], 0, {}
+        for run in runs:
+            rows = np.flatnonzero(share.mine(self._kernel.named(run.columns)))
+            if len(rows):
+                self._keep(Run(run.buckets[rows], take_columns(run.columns, rows)))
+        self.low = low
+
+    def _next_number(self) -> int:
+        self._segments_given += 1
+        return self._segments_given
+
+    def rebuild(self, segments: list[Segment]) -> None:
+        if self._kernel.objects:
+            super().rebuild(segments)
+            return
+        head, *runs = segments
+        self.__dict__.update(self.fresh().__dict__)
+        self._segments_given = max(segment.number for segment in segments)
+        assert isinstance(head.content, bytes)
+        self.emitted_us, low = unpacked(head.content)
+        for segment in runs:
+            buckets, *columns = columns_of({"table": segment.content, "objects": {}})
+            run = Run(fixed_values(buckets, _INT64), columns)
+            run = run if low is None else run.slice(low, INT64_MAX)
+            if len(run.buckets) >= SMALL_RUN_ROWS_MAX:
+                self._runs.append(run)
+                self._numbers[id(run)] = (run, segment.number)
+                self.low = min(int(run.buckets[0]), INT64_MAX if self.low is None else self.low)
+            elif len(run.buckets):
+                self._absorb(run)
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "panes", **self._kernel.describe()}
+
+
+def _table(run: Run) -> pa.Table:
+    table: pa.Table = table_of([pa.array(run.buckets), *run.columns], ())["table"]
+    return table
 
 
 def _copy(column: Column, rows: npt.NDArray[Any]) -> Column:

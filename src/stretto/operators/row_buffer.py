@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.partitioning import Hashes
-from stretto.state import State
+from stretto.state import Segment, Share, State
 
 Integers = npt.NDArray[np.int64]
 
@@ -74,6 +74,7 @@ class Indexer(Protocol):
     """How one side of a join reads its rows."""
 
     schema: pa.Schema
+    keys: tuple[str, ...]
 
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
         """Leaves out rows that cannot match anything, such as those with a null key."""
@@ -93,11 +94,13 @@ class Match:
 class Run:
     """Rows in order of arrival and their entries; never changed once made."""
 
-    __slots__ = ("_clean_us", "_last_us", "entries", "rows")
+    __slots__ = ("_clean_us", "_last_us", "entries", "number", "rows")
 
     def __init__(self, rows: pa.RecordBatch, entries: Entries) -> None:
         self.rows = rows
         self.entries = entries
+        self.number: int | None = None
+        """Its number in checkpoints, once it is in one."""
         self._clean_us: int | None = None
         self._last_us = EVENT_TIME_MAX_US
 
@@ -141,6 +144,7 @@ class RowBuffer(State):
     def __init__(self, indexer: Indexer) -> None:
         self._indexer = indexer
         self._runs: list[Run] = []
+        self._numbered = 0
 
     def fresh(self) -> RowBuffer:
         return RowBuffer(self._indexer)
@@ -199,6 +203,46 @@ class RowBuffer(State):
         for rows in content.combine_chunks().to_batches():
             indexed = self._indexer.index(rows, EVENT_TIME_MIN_US)
             self.add(indexed.rows, indexed.entries)
+
+    def segments(self) -> list[Segment]:
+        """Each run is one; it never changes, so it is written once."""
+        for run in self._runs:
+            if run.number is None:
+                self._numbered += 1
+                run.number = self._numbered
+        schema = self._indexer.schema
+        return [Segment(run.number or 0, pa.Table.from_batches([run.rows], schema)) for run in self._runs]
+
+    def rebuild(self, segments: list[Segment]) -> None:
+        self.clear()
+        for segment in segments:
+            assert isinstance(segment.content, pa.Table)
+            (rows,) = segment.content.combine_chunks().to_batches()
+            indexed = self._indexer.index(rows, EVENT_TIME_MIN_US)
+            if len(indexed.entries):
+                run = Run(indexed.rows, indexed.entries)
+                run.number = segment.number
+                self._runs.append(run)
+        self._numbered = max((segment.number for segment in segments), default=0)
+
+    def describe(self) -> dict[str, Any]:
+        schema = self._indexer.schema
+        return {"kind": "rows", "keys": list(self._indexer.keys), "types": schema.serialize().to_pybytes()}
+
+    @property
+    def layout(self) -> str:
+        return "rows of " + ", ".join(f"{field.name} {field.type}" for field in self._indexer.schema)
+
+    def keep(self, share: Share) -> None:
+        runs, self._runs = self._runs, []
+        for run in runs:
+            mine = share.mine(dict(zip(run.rows.schema.names, run.rows.columns, strict=True)))
+            indexed = self._indexer.index(run.rows.filter(pa.array(mine)), EVENT_TIME_MIN_US)
+            self.add(indexed.rows, indexed.entries)
+
+    def take_in(self, other: RowBuffer) -> None:
+        for run in other._runs:
+            self.add(run.rows, run.entries)
 
     def _push(self, run: Run) -> None:
         start, size = len(self._runs), len(run)

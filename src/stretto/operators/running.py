@@ -11,6 +11,8 @@ exception: they look at all values of the touched keys again.
 
 from __future__ import annotations
 
+import copy
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +24,7 @@ from stretto.actors.context import Context
 from stretto.actors.function import Function
 from stretto.operators.accumulators import Accumulator, Call, CountDistinct
 from stretto.operators.aggregation import Aggregation, columns_of, table_of
+from stretto.operators.frozen import FrozenSlots, Generations, Raw, Slots
 from stretto.operators.grouping import (
     Bools,
     Column,
@@ -35,12 +38,15 @@ from stretto.operators.grouping import (
     unhashed_values,
     valid_rows,
 )
+from stretto.operators.running_spill import RunningSpill
 from stretto.operators.user_aggregate import UserAggregate
-from stretto.state import State
+from stretto.state import Deferred, Segment, Share, State
+from stretto.state.cold import Cold
+from stretto.state.rolling import Rolling
 
-Slots = npt.NDArray[np.intp]
 _SLOTS_MIN = 64
-_KEY_CHUNKS_MAX = 64
+_NEVER = -1
+_OBJECTS_AT_ONCE = 1 << 14
 # Integer keys are looked up in a table as long as their range, up to this many times the number of keys.
 _RANGE_FACTOR = 16
 _RANGE_MIN = 1 << 18
@@ -77,6 +83,16 @@ class _Directory:
         result = np.fromiter(map(self._numbered.__getitem__, _hashable_rows(keys, rows)), np.intp, rows)
         self._count = len(self._numbered)
         return result
+
+    def has(self, keys: Sequence[Column], rows: int) -> Bools:
+        """Which of the keys have a slot."""
+        if self._dtype is None:
+            return np.fromiter(map(self._numbered.__contains__, _hashable_rows(keys, rows)), np.bool_, rows)
+        values, valid = fixed_values(keys[0], self._dtype).astype(np.int64), valid_rows(keys[0])
+        found: Bools = (values >= self._base) & (values < self._base + len(self._table))
+        found &= True if valid is None else valid  # With a null key, all are found by hashing.
+        found[found] = self._table[values[found] - self._base] >= 0
+        return found
 
     def _from_table(self, key: Column, dtype: np.dtype[Any]) -> Slots | None:
         if not len(key):
@@ -139,12 +155,18 @@ class _Slotted:
                 self._valid = np.concatenate([self._valid, np.ones(more, np.bool_)])
 
     def read(self, slots: Slots) -> Column:
-        values = self._values[slots]
-        if self._objects:
-            return values
+        return self._values[slots] if self._objects else self.column(self.raw(slots))
+
+    def raw(self, slots: Slots) -> Raw:
+        return Raw(self._values[slots], None if self._valid is None else self._valid[slots])
+
+    def column(self, raw: Raw) -> pa.Array:
         if self._dtype is None:
-            return pa.array(values.tolist(), self._kind)
-        return fixed_array(values, self._kind, None if self._valid is None else self._valid[slots])
+            # Not all at once, since this holds the interpreter up, and may not be the only thread.
+            starts = range(0, len(raw.values) or 1, _OBJECTS_AT_ONCE)
+            parts = [pa.array(raw.values[n : n + _OBJECTS_AT_ONCE].tolist(), self._kind) for n in starts]
+            return concat_columns(parts)
+        return fixed_array(raw.values, self._kind, raw.valid)
 
     def write(self, slots: Slots, column: Column) -> None:
         if self._objects:
@@ -181,7 +203,20 @@ class _Partials:
         return self._acc.finish(partials)
 
     def export(self, total: int) -> list[Column]:
-        return [column.read(np.arange(total)) for column in self._columns]
+        return self.read(np.arange(total))
+
+    def read(self, slots: Slots) -> list[Column]:
+        return [column.read(slots) for column in self._columns]
+
+    def shared(self) -> list[_Slotted]:
+        """The columns as they are now. They share their memory until they grow, and a validity that is still to come is
+        not theirs."""
+        return [copy.copy(column) for column in self._columns]
+
+    def replace(self, slots: Slots, partials: Sequence[Column], total: int) -> None:
+        for column, values in zip(self._columns, partials, strict=True):
+            column.grow(total)
+            column.write(slots, values)
 
 
 class _Distinct:
@@ -228,23 +263,40 @@ class RunningState(State):
         self._slots = _Directory([field.type for field in aggregation.key_fields])
         self._keys: list[list[Column]] = []
         self._partials = [_partials_of(acc) for acc in aggregation.accumulators]
+        self._rolling = Rolling()
+        self._written: Generations | None = None
+        """In which generation each slot was written the last time; None before the first checkpoint."""
+        self._generation = 0
+        """How many marks there were."""
+        self._changed: list[Slots] = []
+        """Slots that were written in this generation."""
+        self._all_due = True
+        """Whether the next checkpoint has to have everything."""
+        self._frozen: list[weakref.ref[FrozenSlots]] = []
+        """What may still have to be read for checkpoints."""
+        self._spill: RunningSpill | None = None
+        self._hot_changed: Bools | None = None
+        """Where it spills: slots that were written since the last checkpoint; None when the next one has everything."""
 
     def fresh(self) -> RunningState:
         return RunningState(self._aggregation)
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._slots) if self._spill is None else self._spill.groups
 
     def absorb(self, table: Sequence[Column]) -> list[pa.Array]:
         """Merge a table of partials, with one row per key, into the slots; the new results of these keys."""
         aggregation = self._aggregation
         keys = table[: aggregation.keys]
         rows = len(table[0]) if table else 0
+        if self._spill is not None:
+            self._spill.recall(keys, rows)
         before = len(self._slots)
         slots = self._slots.slots(keys, rows)
         known = np.flatnonzero(slots < before)
         if len(known) < rows:
             self._remember(keys, slots, before)
+        self._note_changed(slots)
         total, place, results = len(self._slots), aggregation.keys, []
         for partials, acc in zip(self._partials, aggregation.accumulators, strict=True):
             results.append(partials.update(slots, known, table[place : place + acc.width], total))
@@ -253,14 +305,23 @@ class RunningState(State):
 
     def _remember(self, keys: Sequence[Column], slots: Slots, before: int) -> None:
         """Keep the key columns of new slots, in the order of the slots."""
+        if not keys:
+            return
         self._keys.append(take_columns(keys, np.flatnonzero(slots >= before)))
-        if len(self._keys) > _KEY_CHUNKS_MAX:
-            self._keys = [self._all_keys()]
+        # Chunks that are about as long become one: there are few, and no key is copied often.
+        first = len(self._keys) - 1
+        length = len(self._keys[first][0])
+        while first and len(self._keys[first - 1][0]) <= 2 * length:
+            first -= 1
+            length += len(self._keys[first][0])
+        self._keys[first:] = [_concatenated(self._keys[first:])]
 
     def _all_keys(self) -> list[Column]:
-        return [concat_columns(parts) for parts in zip(*self._keys, strict=True)]
+        return _concatenated(self._keys)
 
     def _table(self) -> list[Column]:
+        if self._spill is not None:
+            return self._spill.everything()
         table = self._all_keys()
         for partials in self._partials:
             table += partials.export(len(self._slots))
@@ -277,6 +338,185 @@ class RunningState(State):
         self.__dict__.update(self.fresh().__dict__)
         if content is not None:
             self.absorb(columns_of(content))
+
+    @property
+    def layout(self) -> str:
+        return self._aggregation.layout
+
+    def keep(self, share: Share) -> None:
+        if len(self):
+            table = self._table()
+            rows = np.flatnonzero(share.mine(self._aggregation.named_keys(table)))
+            self.__dict__.update(self.fresh().__dict__)
+            if len(rows):
+                self.absorb(take_columns(table, rows))
+
+    # Checkpoints: the slots that have changed, and a stretch of the rest.
+
+    def _note_changed(self, slots: Slots) -> None:
+        """These slots are about to be written."""
+        if self._spill is not None:
+            self._spill.touch(slots)
+            self._note_hot(slots)
+            return
+        if self._written is None:
+            return
+        if len(self._slots) > len(self._written):
+            more = max(2 * len(self._written), len(self._slots)) - len(self._written)
+            self._written = np.concatenate([self._written, np.full(more, _NEVER, np.int32)])
+        written = self._written[slots]
+        first = written < self._generation
+        slots, written = slots[first], written[first]
+        if not len(slots):
+            return
+        self._written[slots] = self._generation
+        self._changed.append(slots)
+        if self._frozen:
+            alive = [(each, frozen) for each in self._frozen if (frozen := each()) is not None]
+            self._frozen = [each for each, _ in alive]
+            for _, frozen in alive:
+                frozen.save(slots, written)
+
+    @property
+    def _is_columnar(self) -> bool:
+        """Whether slots can be read and written one by one."""
+        return not self._aggregation.objects and all(isinstance(each, _Partials) for each in self._partials)
+
+    def segments(self) -> list[Segment]:
+        if not self._is_columnar:
+            return super().segments()
+        if self._spill is not None:
+            return self._spilling_segments(self._spill)
+        if self._all_due:
+            self._rolling = Rolling(given=self._rolling.given)
+            self._all_due = False
+        elif not self._changed:
+            return self._rolling.give()
+        if self._written is None:
+            self._written = np.zeros(len(self), np.int32)
+        frozen = self._freeze(self._rolling.stretch(len(self)))
+        self._frozen.append(weakref.ref(frozen))
+        self._rolling.add(frozen)
+        self._generation += 1
+        self._changed = []
+        return self._rolling.give()
+
+    def _freeze(self, stretch: range) -> FrozenSlots:
+        columns: list[_Slotted] = []
+        for partials in self._partials:
+            assert isinstance(partials, _Partials)
+            columns += partials.shared()
+        kinds = [field.type for field in self._aggregation.key_fields]
+        empty: list[Column] = [pa.array([], kind) for kind in kinds]
+        return FrozenSlots(self._generation, self._changed, stretch, [empty, *self._keys], columns)
+
+    def forget_segments(self) -> None:
+        self._all_due, self._hot_changed = True, None
+
+    def rebuild(self, segments: list[Segment]) -> None:
+        if not self._is_columnar:
+            super().rebuild(segments)
+            return
+        if self._spill is not None:
+            self._spill.rebuild(segments)
+            self.begin_anew(None, np.zeros(0, np.bool_))
+            self._rolling = Rolling(segments, start=b"")
+            return
+        self.__dict__.update(self.fresh().__dict__)
+        for segment in segments:
+            content = segment.content.table() if isinstance(segment.content, Deferred) else segment.content
+            self._replace(columns_of({"table": content, "objects": {}}))
+        self._rolling = Rolling(segments)
+        self._written, self._generation, self._all_due = np.zeros(len(self), np.int32), 1, False
+
+    def _replace(self, table: Sequence[Column]) -> None:
+        """Set the partials of keys, whatever they were."""
+        rows, before = len(table[0]), len(self._slots)
+        keys, place = table[: self._aggregation.keys], self._aggregation.keys
+        slots = self._slots.slots(keys, rows)
+        if len(self._slots) > before:
+            self._remember(keys, slots, before)
+        for partials, acc in zip(self._partials, self._aggregation.accumulators, strict=True):
+            assert isinstance(partials, _Partials)
+            partials.replace(slots, table[place : place + acc.width], len(self._slots))
+            place += acc.width
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "running", **self._aggregation.describe()}
+
+    # Spilling: slots are of hot groups only, and the others are where `running_spill.py` has put them.
+
+    @property
+    def spills(self) -> bool:
+        return self._is_columnar
+
+    def spill_to(self, cold: Cold, budget_bytes: int) -> None:
+        self._spill = RunningSpill(self, self._aggregation, cold, budget_bytes)
+        self._hot_changed = None
+
+    def _note_hot(self, slots: Slots) -> None:
+        if self._hot_changed is None:
+            return
+        if len(self._slots) > len(self._hot_changed):
+            more = max(2 * len(self._hot_changed), len(self._slots)) - len(self._hot_changed)
+            self._hot_changed = np.concatenate([self._hot_changed, np.zeros(more, np.bool_)])
+        self._hot_changed[slots] = True
+
+    def settle(self) -> None:
+        if self._spill is not None:
+            self._spill.settle()
+
+    def _spilling_segments(self, spill: RunningSpill) -> list[Segment]:
+        if self._hot_changed is None:
+            self._rolling = Rolling(given=self._rolling.given, start=b"")
+            spill.forget_changes()
+            self._hot_changed = np.zeros(len(self._slots), np.bool_)
+        elif not self._hot_changed.any() and not spill.has_changes:
+            return self._rolling.give()
+        self._rolling.add(spill.written(self._rolling, self._hot_changed[: len(self._slots)]))
+        self._hot_changed[:] = False
+        return self._rolling.give()
+
+    @property
+    def slots(self) -> int:
+        return len(self._slots)
+
+    def has(self, keys: Sequence[Column], rows: int) -> Bools:
+        """Which of the keys have a slot."""
+        return self._slots.has(keys, rows)
+
+    def rows(self, slots: Slots) -> pa.Table:
+        """Keys and partials of slots."""
+        places = pa.array(slots)
+        columns = [
+            pa.chunked_array([chunk[n] for chunk in self._keys], field.type).take(places).combine_chunks()
+            for n, field in enumerate(self._aggregation.key_fields)
+        ]
+        for partials in self._partials:
+            assert isinstance(partials, _Partials)
+            columns += partials.read(slots)
+        table: pa.Table = table_of(columns, ())["table"]
+        return table
+
+    def put(self, table: Sequence[Column]) -> None:
+        """Give slots to the keys of a table, which have none, with these partials."""
+        self._replace(table)
+
+    def changed_slots(self) -> Bools | None:
+        """Which have changed since the last checkpoint; None where the next one writes everything."""
+        return None if self._hot_changed is None else self._hot_changed[: len(self._slots)]
+
+    def begin_anew(self, table: Sequence[Column] | None, changed: Bools | None) -> None:
+        """Have the slots of this table and no others."""
+        self._slots = _Directory([field.type for field in self._aggregation.key_fields])
+        self._keys, self._partials = [], [_partials_of(acc) for acc in self._aggregation.accumulators]
+        if table is not None and len(table[0]):
+            self._replace(table)
+        self._hot_changed = changed
+
+
+def _concatenated(chunks: Sequence[Sequence[Column]]) -> list[Column]:
+    return [concat_columns(parts) for parts in zip(*chunks, strict=True)]
 
 
 def _hashable_rows(keys: Sequence[Column], rows: int) -> Any:

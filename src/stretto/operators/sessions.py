@@ -35,7 +35,7 @@ from stretto.operators.grouping import (
 from stretto.operators.panes import BUFFER_ROWS_MAX, WINDOW_TYPE, time_index, times_us, timestamps
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime
-from stretto.state import State
+from stretto.state import Share, State
 
 PARTS_ROWS_MIN = 8_192
 
@@ -203,6 +203,15 @@ class SessionState(State):
         self.due_us = min(self.due_us, other.due_us)
         self.emitted_us = max(self.emitted_us, other.emitted_us)
 
+    @property
+    def layout(self) -> str:
+        return f"{self._aggregation.layout} in sessions with a gap of {self._gap_us} us"
+
+    def keep(self, share: Share) -> None:
+        sessions = self.whole()
+        if sessions is not None:
+            self.replace(sessions.take(np.flatnonzero(share.mine(self._aggregation.named_keys(sessions.columns)))))
+
     def export(self) -> dict[str, Any]:
         sessions = self.whole()
         columns = None
@@ -219,6 +228,9 @@ class SessionState(State):
             starts, ends, rows, *columns = columns_of(content["columns"])
             bounds = fixed_values(starts, _INT64), fixed_values(ends, _INT64)
             self._keep(Sessions(*bounds, fixed_values(rows, _INT64), columns))
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "sessions", "gap_us": self._gap_us, **self._aggregation.describe()}
 
 
 class SessionAggregate(Function):

@@ -7,6 +7,8 @@ without, equal rows are told apart by all their columns in the same direction, s
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -38,7 +40,19 @@ class Best:
 
     objects: tuple[int, ...] = ()
 
-    def __init__(self, keys: list[int], k: int, descending: bool, ties: bool) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        hidden: int,
+        keys: list[int],
+        k: int,
+        descending: bool,
+        ties: bool,
+        grid: dict[str, int] | None,
+    ) -> None:
+        self._schema = schema
+        self._hidden = hidden
+        self._grid = grid
         self._keys = keys
         self._k = k
         self._descending = descending
@@ -50,6 +64,15 @@ class Best:
 
     def merge(self, buckets: Int64s, columns: list[Column]) -> Run:
         return self.lift(buckets, columns, False)
+
+    @property
+    def layout(self) -> str:
+        columns = ", ".join(f"{field.name} {field.type}" for field in self._schema)
+        order = "greatest" if self._descending else "least"
+        return f"the {self._k} {order} of {columns} by {self._keys}{' with ties' if self._ties else ''}"
+
+    def named(self, columns: list[Column]) -> dict[str, Column]:
+        return dict(zip(self._schema.names, columns[self._hidden :], strict=False))
 
     def rows(self, count: int, columns: list[Column], leading: Int64s | None) -> npt.NDArray[np.intp]:
         """The rows that stay, by `leading`, group and rank."""
@@ -81,6 +104,10 @@ class Best:
         codes = order_codes(column)
         return ~codes if self._descending else codes
 
+    def describe(self) -> dict[str, Any]:
+        types = self._schema.serialize().to_pybytes()
+        return {"grid": self._grid, "best": [self._keys, self._k, self._descending, self._ties], "types": types}
+
 
 class WindowTop(Function):
     """The rows that rank at most k per keys and window. Columns out: the input's, and the window where it has none.
@@ -105,12 +132,12 @@ class WindowTop(Function):
         self._order_by = order_by
         hidden = self._shape.hidden
         places = [*range(hidden), *(hidden + column_index(schema, name, "a key") for name in keys)]
-        self._kernel = Best(places, k, descending, ties)
         fields = [pa.field(field.name, plain_type(field.type)) for field in schema]
+        self._kernel = Best(pa.schema(fields), hidden, places, k, descending, ties, self._shape.describe())
         self._added = [name for name in BOUNDS if name not in schema.names]
         self._width = len(fields)
         self.schema = pa.schema([*fields, *(pa.field(name, WINDOW_TYPE) for name in self._added)])
-        self.panes = PaneState(self._kernel)
+        self.panes = PaneState(self._kernel, window=window)
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         placed = accepted(self._shape, batch, ctx, self.panes.emitted_us, 0)

@@ -9,6 +9,7 @@ window's row for its key anew, right away; so such a function sees all rows of a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,8 +50,9 @@ EMIT_ROWS_MAX = 262_144
 class Grouped:
     """The kernel of a pane state that aggregates: groups are (bucket, keys)."""
 
-    def __init__(self, aggregation: Aggregation) -> None:
+    def __init__(self, aggregation: Aggregation, grid: dict[str, int] | None) -> None:
         self._aggregation = aggregation
+        self._grid = grid
         self.objects = aggregation.objects
 
     def lift(self, buckets: Int64s, columns: list[Column], single: bool) -> Run:
@@ -61,6 +63,16 @@ class Grouped:
     def merge(self, buckets: Int64s, columns: list[Column]) -> Run:
         groups = self._aggregation.group(len(buckets), columns, buckets)
         return Run(buckets[groups.sample], self._aggregation.merge(groups, columns))
+
+    def describe(self) -> dict[str, Any]:
+        return {"grid": self._grid, "grouped": self._aggregation.describe()}
+
+    @property
+    def layout(self) -> str:
+        return self._aggregation.layout
+
+    def named(self, columns: list[Column]) -> dict[str, Column]:
+        return self._aggregation.named_keys(columns)
 
 
 class WindowAggregate(Function):
@@ -80,10 +92,10 @@ class WindowAggregate(Function):
         self._shape = shape_of(schema, time, window)
         self._aggregation = Aggregation(schema, keys, calls, self._shape.hidden)
         self._lateness_us = lateness_us
-        self._kernel = Grouped(self._aggregation)
+        self._kernel = Grouped(self._aggregation, self._shape.describe())
         bounds = [pa.field("window_start", WINDOW_TYPE), pa.field("window_end", WINDOW_TYPE)]
         self.schema = pa.schema([*self._aggregation.key_fields, *bounds, *self._aggregation.result_fields])
-        self.panes = PaneState(self._kernel, combinable=lateness_us == 0)
+        self.panes = PaneState(self._kernel, combinable=lateness_us == 0, window=window)
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         shape, panes = self._shape, self.panes

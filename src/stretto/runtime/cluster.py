@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import socket
 import threading
@@ -11,6 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from stretto.actors.address import job_of
 from stretto.actors.deployment import Deployment
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
@@ -19,20 +21,26 @@ from stretto.api.engines import Engine, EngineChoice, choose
 from stretto.api.lowering import lowered
 from stretto.api.plan import ApplyNode, MapNode, Plan, WindowAggregateNode
 from stretto.api.relational import unsupported
+from stretto.checkpointing import AnnounceCheckpoint, CheckpointRequested
+from stretto.checkpoints.store import KEPT
 from stretto.coordinator import (
+    LOST_AFTER_NS,
     AnnounceJob,
     AnnounceMembers,
     CloseRequested,
-    FunctionShape,
-    JobStatus,
+    ReplaceWorker,
     StopRequested,
     SubmitRequested,
     WorkerEnded,
 )
 from stretto.errors import ClusterError, EngineError, InvariantError
+from stretto.jobs import JobStatus, shapes_of
 from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.windows import Duration, duration_us
 from stretto.protocol import COORDINATOR, Join, Member
+from stretto.runtime.checkpoint_plans import Wish, opened_checkpoints
 from stretto.runtime.code_store import CodeStore, local_modules
+from stretto.runtime.cold_store import check_rocksdict
 from stretto.runtime.coordinator_loop import CoordinatorLoop
 from stretto.runtime.failures import error_of
 from stretto.runtime.hosting import WorkerHost, check_slots, slots_of, use_own_python
@@ -54,6 +62,8 @@ log = logging.getLogger("stretto.cluster")
 
 START_TIMEOUT_S = 120.0
 LEAVE_TIMEOUT_S = 8.0
+UNJOINED_WAIT_S = 1.0
+"""A worker that ended before it joined is not followed at once by the next, which whatever kept it may keep too."""
 DRIVER_MEMBER = "driver~1"
 
 
@@ -68,11 +78,14 @@ class Cluster:
         start_timeout_s: float,
         policy: str = "llf",
         strategy: str = "reject",
+        parked: int = 0,
+        lost_after_us: int = LOST_AFTER_NS // 1_000,
     ) -> None:
         # A mistake in a name is told here, and not by each worker.
         policy_named(policy)
         strategy_named(strategy)
-        check_slots(spark, workers)
+        check_slots(spark, workers + parked)
+        self._parked_wanted = parked
         self._policy = policy
         self._strategy = strategy
         use_own_python(spark)
@@ -91,7 +104,14 @@ class Cluster:
         self._trigger_s: float | None = None
         self._code = CodeStore(code_dir)
         self._coordinator = CoordinatorLoop(
-            self.id, _driver_address(spark), self._on_job, self._on_members, self._on_failed
+            self.id,
+            _driver_address(spark),
+            self._on_job,
+            self._on_members,
+            self._on_failed,
+            self._on_loss,
+            self._on_checkpoint,
+            lost_after_us * 1_000,
         )
         self._hosts: list[WorkerHost] = []
         self._driver_thread = threading.Thread(target=self._run_driver_worker, name="stretto-driver", daemon=True)
@@ -108,6 +128,8 @@ class Cluster:
         *,
         policy: str = "llf",
         strategy: str = "reject",
+        parked: int = 0,
+        lost_after: Duration = "10 s",
         code_dir: str | None = None,
         start_timeout: float = START_TIMEOUT_S,
     ) -> Cluster:
@@ -115,10 +137,12 @@ class Cluster:
 
         `policy` says which message runs first: llf (least laxity first), edf, sjf, fifo, fair, or a `module:Class` of
         your own (see `stretto.scheduling.Policy`). `strategy` says where the messages of spread functions run: one of
-        `stretto.scheduling.STRATEGIES`, or a `module:Class` of your own. `code_dir` is where apps' code is put for the
-        workers to read; the default, a private temporary directory, does when the workers are on the driver's
-        machine."""
-        return Cluster(spark, workers, code_dir, start_timeout, policy, strategy)
+        `stretto.scheduling.STRATEGIES`, or a `module:Class` of your own. So many `parked` workers wait to take the
+        place of others at once; a worker that was not heard of for `lost_after` is taken for lost. `code_dir` is where
+        apps' code is put for the workers to read; the default, a private temporary directory, does when the workers are
+        on the driver's machine."""
+        lost_after_us = duration_us(lost_after, "lost_after")
+        return Cluster(spark, workers, code_dir, start_timeout, policy, strategy, parked, lost_after_us)
 
     def __enter__(self) -> Cluster:
         return self
@@ -137,10 +161,9 @@ class Cluster:
         self._coordinator.start()
         self._driver_loop = self._make_driver_loop()
         self._driver_thread.start()
+        workers += self._parked_wanted
         for index in range(workers):
-            host = WorkerHost(self.spark, self._settings(f"w{index}~1"), self._on_worker_ended)
-            self._hosts.append(host)
-            host.start()
+            self._host(f"w{index}~1", parked=index >= workers - self._parked_wanted)
         deadline = time.monotonic() + timeout_s
         with self._members_changed:
             while len(self._members) < workers + 1:
@@ -155,12 +178,17 @@ class Cluster:
                         "Look for other jobs that hold Spark's slots, and at the executors' logs.",
                     )
 
+    def _host(self, member: str, parked: bool) -> None:
+        host = WorkerHost(self.spark, self._settings(member, parked=parked), self._on_worker_ended)
+        self._hosts.append(host)
+        host.start()
+
     def _all_hosts_ended(self) -> bool:
         return bool(self._hosts) and all(host.join(0) for host in self._hosts)
 
-    def _settings(self, member: str, on_driver: bool = False) -> WorkerSettings:
+    def _settings(self, member: str, on_driver: bool = False, parked: bool = False) -> WorkerSettings:
         keys = KeyPair.new()
-        self._coordinator.expect(member, keys.public)
+        self._coordinator.expect(member, keys.public, parked)
         return WorkerSettings(
             self.id,
             member,
@@ -181,7 +209,10 @@ class Cluster:
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
         transport.send(COORDINATOR, Join(membership(settings, transport, host)))
         machine = machine_for(settings)
-        return WorkerLoop(machine, transport, lambda job, digest: self._deployments[job], self._on_sink_opened)
+        return WorkerLoop(machine, transport, self._deployment_of, self._on_sink_opened)
+
+    def _deployment_of(self, run: str, digest: str) -> Deployment:
+        return self._deployments[job_of(run)]
 
     def _run_driver_worker(self) -> None:
         try:
@@ -196,7 +227,9 @@ class Cluster:
         """Stop all jobs, let the workers leave, and end everything that was started. May be called again."""
         if self._closed:
             return
-        self._closed = True
+        with self._members_changed:
+            self._closed = True
+            self._members_changed.notify_all()
         for job in self._microbatches:
             if not job.status.ended:
                 job.stop()
@@ -232,6 +265,27 @@ class Cluster:
                 self._ended[member] = reason
                 self._members_changed.notify_all()
 
+    def _on_loss(self, loss: ReplaceWorker) -> None:
+        """Start another worker in place of a lost one. Not here, since the coordinator must not wait for Spark."""
+        if not self._closed:
+            threading.Thread(target=self._replace, args=(loss,), name="stretto-replace", daemon=True).start()
+
+    def _replace(self, loss: ReplaceWorker) -> None:
+        for host in self._hosts:
+            if host.member == loss.name:
+                host.cancel()  # It may hang, and would keep its slot.
+        name, _, incarnation = loss.name.partition("~")
+        if not loss.joined:
+            with self._members_changed:
+                self._members_changed.wait_for(lambda: self._closed, UNJOINED_WAIT_S)
+        if not self._closed:
+            self._host(f"{name}~{int(incarnation) + 1}", loss.parked)
+
+    def _on_checkpoint(self, change: AnnounceCheckpoint) -> None:
+        execution = self._executions.get(change.job)
+        if execution is not None:
+            execution.hear_of_checkpoint(change)
+
     def _on_failed(self, error: Exception) -> None:
         """The coordinator's loop is gone, so nothing else will end the jobs: whoever waits for one is told now."""
         failed = InvariantError("the coordinator failed", f"{type(error).__name__}: {error}")
@@ -251,10 +305,11 @@ class Cluster:
                 self._coordinator.machine.forget(change.job)
             del self._executions[change.job]
             self._deployments.pop(change.job, None)
+            self._coordinator.manifests.stores.pop(change.job, None)
             self._code.remove(self._digests.pop(change.job))
 
     def _on_sink_opened(self, instance: Instance) -> None:
-        execution = self._executions.get(instance.address.job)
+        execution = self._executions.get(job_of(instance.address.job))
         if execution is not None:
             execution.writers[instance.address.function] = instance.function.writer
 
@@ -266,6 +321,13 @@ class Cluster:
         return [member for member in self._members if not member.on_driver]
 
     @property
+    def busy_workers(self) -> set[str]:
+        """The names of those that have a part in some job."""
+        with self._coordinator.lock:
+            jobs = list(self._coordinator.machine.jobs.values())
+            return {name for job in jobs if not job.status.ended for name in job.members}
+
+    @property
     def refused(self) -> dict[str, int]:
         """How many connections and frames each member has refused, with the coordinator's own."""
         with self._coordinator.lock:
@@ -273,8 +335,27 @@ class Cluster:
         counts[COORDINATOR] = self._coordinator.transport.refusals.count
         return counts
 
-    def submit(self, app: App, *, engine: str | None = None) -> Job:
-        """Run an app on this cluster. Bad plans are refused here, before anything runs."""
+    def submit(
+        self,
+        app: App,
+        *,
+        engine: str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: Duration | None = "10 s",
+        keep: int = KEPT,
+        start: str | None = None,
+        drop_state: bool = False,
+    ) -> Job:
+        """Run an app on this cluster. Bad plans are refused here, before anything runs.
+
+        With `checkpoint`, a directory or a URI (s3://, hdfs://) that is this app's alone, its state is written there
+        `every` so often (None: only when `job.checkpoint()` asks for it), and the last `keep` complete checkpoints are
+        kept. When a worker is lost the app goes on from the last one, and so it does when it is submitted again, unless
+        `start` names a savepoint to go on from. Its sinks publish rows when a complete checkpoint has them.
+
+        It may go on with another number of workers or another parallelism, and changed: functions are known by their
+        names, and new ones begin empty. Where a function is gone that knew something, it is refused unless
+        `drop_state` says that this may be lost."""
         if self._closed:
             raise ClusterError(f"cluster {self.id} is closed", None, "Submit inside the with block.")
         plan = app.plan()
@@ -282,19 +363,32 @@ class Cluster:
         name = self._free_name(app.name)
         self._check_free_slot(plan, choice)
         if choice.engine is Engine.MICROBATCH:
+            if checkpoint is not None:
+                raise EngineError(
+                    f"app '{app.name}' runs in micro-batches, which have no checkpoints here",
+                    None,
+                    'Use engine="actors".',
+                )
             return self._submit_microbatch(name, app, plan, choice)
-        return self._submit_actors(name, app, plan, choice)
+        wish = None if checkpoint is None else Wish(os.fspath(checkpoint), every, keep, start, drop_state)
+        return self._submit_actors(name, app, plan, choice, wish)
 
-    def _submit_actors(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:
+    def _submit_actors(self, name: str, app: App, plan: Plan, choice: EngineChoice, wish: Wish | None) -> Job:
         parallelism = app.parallelism or self._workers_wanted
         deployment = lowered(plan, name, parallelism, app.batch_rows, app.batch_delay_us)
+        if any(spec.spill_bytes is not None for spec in deployment.functions.values()):
+            check_rocksdict()
+        checkpoints = None
+        if wish is not None:
+            store, checkpoints = opened_checkpoints(app.name, deployment, wish)
+            self._coordinator.manifests.stores[name] = store
         digest = self._code.put(_for_workers(deployment), local_modules(_modules_of(plan)))
-        execution = ActorExecution(self, name, list(deployment.functions), plan)
+        execution = ActorExecution(self, name, list(deployment.functions), plan, checkpoints is not None)
         self._executions[name] = execution
         self._deployments[name] = deployment
         self._digests[name] = digest
-        shapes = tuple(FunctionShape(s.name, s.parallelism, s.on_driver) for s in deployment.functions.values())
-        self._coordinator.request(SubmitRequested(name, digest, shapes, deployment.spreads))
+        shapes = shapes_of(deployment)
+        self._coordinator.request(SubmitRequested(name, digest, shapes, deployment.spreads, checkpoints))
         return Job(name, plan, choice, execution, self.spark)
 
     def _submit_microbatch(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:
@@ -352,8 +446,11 @@ class Cluster:
 
     # For the handles.
 
-    def request_stop(self, job: str, drain: bool) -> None:
-        self._coordinator.request(StopRequested(job, drain))
+    def request_checkpoint(self, job: str) -> None:
+        self._coordinator.request(CheckpointRequested(job))
+
+    def request_stop(self, job: str, drain: bool, savepoint: str | None = None) -> None:
+        self._coordinator.request(StopRequested(job, drain, savepoint))
 
     def read_metrics(self, job: str, order: list[str], elapsed_s: float, plan: Plan) -> JobMetrics:
         with self._coordinator.lock:

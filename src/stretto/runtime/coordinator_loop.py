@@ -9,17 +9,21 @@ import threading
 import time
 from collections.abc import Callable
 
+from stretto.checkpointing import AnnounceCheckpoint, PruneCheckpoints, WriteManifest
 from stretto.coordinator import (
+    LOST_AFTER_NS,
     AnnounceJob,
     AnnounceLoss,
     AnnounceMembers,
     Coordinator,
     Event,
+    ReplaceWorker,
     WorkerEnded,
     WorkerExpected,
 )
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.runtime.keys import KeyPair
+from stretto.runtime.manifest_io import ManifestIO
 from stretto.runtime.transport import Transport
 
 log = logging.getLogger("stretto.coordinator")
@@ -37,9 +41,15 @@ class CoordinatorLoop:
         on_job: Callable[[AnnounceJob], None],
         on_members: Callable[[AnnounceMembers], None],
         on_failed: Callable[[Exception], None],
+        on_loss: Callable[[ReplaceWorker], None],
+        on_checkpoint: Callable[[AnnounceCheckpoint], None],
+        lost_after_ns: int = LOST_AFTER_NS,
     ) -> None:
         self.keys = KeyPair.new()
-        self.machine = Coordinator()
+        self.machine = Coordinator(lost_after_ns)
+        self.manifests = ManifestIO(self.request)
+        self._on_loss = on_loss
+        self._on_checkpoint = on_checkpoint
         self.lock = threading.Lock()
         self._on_job = on_job
         self._on_members = on_members
@@ -58,10 +68,10 @@ class CoordinatorLoop:
     def start(self) -> None:
         self._thread.start()
 
-    def expect(self, member: str, public_key: str) -> None:
+    def expect(self, member: str, public_key: str, parked: bool = False) -> None:
         """Admit a worker; to be called before it is started."""
         self.transport.expect(member, public_key)
-        self.request(WorkerExpected(member, public_key))
+        self.request(WorkerExpected(member, public_key, parked))
 
     def request(self, event: Event) -> None:
         """Hand an event to the machine from another thread; nobody hears it once the loop is closed."""
@@ -74,6 +84,7 @@ class CoordinatorLoop:
         self._wake()
         if self._thread.ident is not None:
             self._thread.join()
+        self.manifests.close()
         self.transport.close()
         with self._wake_lock:
             self._closed = True
@@ -132,3 +143,9 @@ class CoordinatorLoop:
                     log.info("%s is a member no more: %s", member, reason)
                 case Refuse(reason=reason):
                     self.transport.refusals.add(reason)
+                case WriteManifest() | PruneCheckpoints():
+                    self.manifests.begin(effect)
+                case AnnounceCheckpoint():
+                    self._on_checkpoint(effect)
+                case ReplaceWorker():
+                    self._on_loss(effect)

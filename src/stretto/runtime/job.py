@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -11,12 +13,15 @@ import pyarrow as pa
 from stretto.api.changes import last_by_key
 from stretto.api.engines import EngineChoice
 from stretto.api.plan import Plan
-from stretto.coordinator import JobStatus
+from stretto.checkpointing import AnnounceCheckpoint
 from stretto.errors import ClusterError, StrettoError, UserError
+from stretto.jobs import JobStatus
 from stretto.runtime.metrics import JobMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("stretto.job")
 
 WAIT_STEP_S = 0.5
 """Waits are cut into steps, so that Ctrl-C is noticed."""
@@ -32,9 +37,30 @@ class Execution(Protocol):
     @property
     def error(self) -> StrettoError | None: ...
     def metrics(self) -> JobMetrics: ...
-    def stop(self, drain: bool) -> None: ...
+    def stop(self, drain: bool, savepoint: str | None) -> None: ...
+    @property
+    def checkpoints(self) -> Checkpoints: ...
+    def checkpoint(self, timeout_s: float) -> int: ...
     def wait(self, timeout_s: float) -> bool:
         """Whether the job has ended within the time."""
+
+
+@dataclass(frozen=True)
+class CompleteCheckpoint:
+    """How large a checkpoint is, how much of it was written anew, and how long it took from the first mark."""
+
+    bytes: int
+    bytes_written: int
+    took_s: float
+
+
+@dataclass
+class Checkpoints:
+    """`complete` has each complete checkpoint by its epoch, `failed` why others are not."""
+
+    complete: dict[int, CompleteCheckpoint] = field(default_factory=dict)
+    failed: dict[int, str] = field(default_factory=dict)
+    recoveries: int = 0
 
 
 class Job:
@@ -73,16 +99,28 @@ class Job:
             raise self.error
         return self
 
-    def stop(self, *, drain: bool = False, timeout: float = 60.0) -> Job:
-        """End the job: at once, or with `drain` after its sources' rows so far went through to the last window."""
+    def stop(self, *, drain: bool = False, savepoint: str | None = None, timeout: float = 60.0) -> Job:
+        """End the job: at once, or with `drain` after its sources' rows so far went through to the last window.
+
+        With a `savepoint`, a job with checkpoints takes one under that name and ends; `cluster.submit(..., start=name)`
+        goes on from it. It is kept, however many checkpoints follow."""
         if not self.status.ended:
-            self._execution.stop(drain)
+            self._execution.stop(drain, savepoint)
             if not self._execution.wait(timeout):
                 raise ClusterError(f"job '{self.name}' did not stop within {timeout:g} s", self.status.value)
         return self
 
     def metrics(self) -> JobMetrics:
         return self._execution.metrics()
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """What is known of the job's checkpoints: complete ones, failed ones, recoveries."""
+        return self._execution.checkpoints
+
+    def checkpoint(self, timeout: float = 60.0) -> int:
+        """Take a checkpoint now and wait until it is complete; its epoch is returned."""
+        return self._execution.checkpoint(timeout)
 
     def updates(self, sink: str | None = None) -> pa.Table:
         """All rows that a collecting sink got so far, in order of arrival."""
@@ -113,7 +151,8 @@ class Job:
 class ActorExecution:
     """A job on actors: fed by the coordinator's announcements, read by the handle."""
 
-    def __init__(self, cluster: Any, job: str, order: list[str], plan: Plan) -> None:
+    def __init__(self, cluster: Any, job: str, order: list[str], plan: Plan, is_durable: bool = False) -> None:
+        self._is_durable = is_durable
         self.writers: dict[str, Any] = {}
         self._cluster = cluster
         self._job = job
@@ -125,6 +164,34 @@ class ActorExecution:
         self._began_ns: int | None = None
         self._ended_ns: int | None = None
         self._last_metrics: JobMetrics | None = None
+        self.checkpoints = Checkpoints()
+        self._heard = threading.Condition()
+
+    def hear_of_checkpoint(self, told: AnnounceCheckpoint) -> None:
+        """Called by the coordinator's thread."""
+        with self._heard:
+            if told.manifest is not None:
+                size, written = told.manifest.bytes, told.manifest.bytes_written
+                self.checkpoints.complete[told.epoch] = CompleteCheckpoint(size, written, told.took_ns / 1e9)
+            else:
+                self.checkpoints.failed[told.epoch] = told.reason or ""
+                log.warning("checkpoint %d of %s: %s", told.epoch, self._job, told.reason)
+            self._heard.notify_all()
+
+    def checkpoint(self, timeout_s: float) -> int:
+        with self._heard:
+            before = max([*self.checkpoints.complete, *self.checkpoints.failed], default=0)
+            self._cluster.request_checkpoint(self._job)
+            self._heard.wait_for(lambda: self._after(before) is not None or self._status.ended, timeout_s)
+            epoch = self._after(before)
+        if epoch is None:
+            raise ClusterError(
+                f"no checkpoint of job '{self._job}' was complete within {timeout_s:g} s", f"it is {self._status.value}"
+            )
+        return epoch
+
+    def _after(self, epoch: int) -> int | None:
+        return min((each for each in self.checkpoints.complete if each > epoch), default=None)
 
     @property
     def status(self) -> JobStatus:
@@ -136,8 +203,10 @@ class ActorExecution:
 
     def announce(self, status: JobStatus, error: StrettoError | None) -> None:
         """Called by the coordinator's thread."""
-        if status is JobStatus.RUNNING:
+        if status is JobStatus.RUNNING and self._began_ns is None:
             self._began_ns = time.monotonic_ns()
+        if status is JobStatus.RECOVERING:
+            self.checkpoints.recoveries += 1
         if status.ended:
             self._ended_ns = time.monotonic_ns()
             self._last_metrics = self._read_metrics()
@@ -145,12 +214,16 @@ class ActorExecution:
         self._status = status
         if status.ended:
             self._ended.set()
+            with self._heard:
+                self._heard.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
         return self._ended.wait(timeout_s)
 
-    def stop(self, drain: bool) -> None:
-        self._cluster.request_stop(self._job, drain)
+    def stop(self, drain: bool, savepoint: str | None) -> None:
+        if savepoint is not None and not self._is_durable:
+            raise UserError(f"job '{self._job}' has no checkpoints", None, "Submit it with checkpoint=DIR.")
+        self._cluster.request_stop(self._job, drain, savepoint)
 
     def metrics(self) -> JobMetrics:
         return self._last_metrics or self._read_metrics()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, juice, merged
+from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, difference, juice, merged
 from stretto.api.plan import Plan
 from stretto.api.slo import SLO
 
@@ -54,9 +54,24 @@ class JobMetrics:
     latency_ms: dict[str, float | None]
     objective: ObjectiveReport
     functions: dict[str, FunctionReport]
+    totals: dict[str, FunctionMetrics] = field(default_factory=dict, repr=False, compare=False)
+    """What the figures were made of, in topological order."""
+    plan: Plan | None = field(default=None, repr=False, compare=False)
+
+    def since(self, earlier: JobMetrics) -> JobMetrics:
+        """The figures of the time between an earlier reading and this one: rows, rates, busy shares, latency, juice.
+        Queues are as they are now."""
+        assert self.plan is not None
+        totals = {
+            name: difference(total, earlier.totals[name]) if name in earlier.totals else total
+            for name, total in self.totals.items()
+        }
+        return _figures(totals, self.elapsed_s - earlier.elapsed_s, self.plan)
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        found = asdict(replace(self, totals={}, plan=None))
+        del found["totals"], found["plan"]
+        return found
 
 
 def report(
@@ -64,6 +79,10 @@ def report(
 ) -> JobMetrics:
     """Merge what the workers reported; `order` lists the functions topologically."""
     totals = {name: merged(list(functions[name].values())) for name in order if name in functions}
+    return _figures(totals, elapsed_s, plan)
+
+
+def _figures(totals: dict[str, FunctionMetrics], elapsed_s: float, plan: Plan) -> JobMetrics:
     elapsed_s = max(elapsed_s, 1e-9)
     latency = LatencySketch()
     for total in totals.values():
@@ -83,6 +102,8 @@ def report(
         latency_ms=latency.percentiles(),
         objective=_objective(plan.slo, latency, juice(totals)),
         functions={name: _function(total, elapsed_s, chosen.get(name)) for name, total in totals.items()},
+        totals=totals,
+        plan=plan,
     )
 
 

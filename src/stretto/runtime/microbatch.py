@@ -26,8 +26,9 @@ from stretto.actors.metrics import FunctionMetrics, LatencySketch
 from stretto.actors.sink import SinkWriter
 from stretto.api.memory import conform
 from stretto.api.plan import AggregateNode, JoinNode, Plan, SinkNode, SourceNode, WindowAggregateNode
-from stretto.coordinator import JobStatus
 from stretto.errors import EngineError, FunctionError, StrettoError
+from stretto.jobs import JobStatus
+from stretto.runtime.job import Checkpoints
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.relational import session_settings, spark_error, to_dataframes
 from stretto.runtime.scratch import scratch_directory
@@ -68,6 +69,7 @@ class MicrobatchQuery:
         self.name = name
         self.plan = plan
         self.writers: dict[str, SinkWriter] = {}
+        self.checkpoints = Checkpoints()
         self.error: StrettoError | None = None
         self.status = JobStatus.DEPLOYING
         self._spark = spark
@@ -100,13 +102,16 @@ class MicrobatchQuery:
         self._supervisor = Thread(target=self._supervise, name=f"stretto-microbatch-{self.name}", daemon=True)
         self._supervisor.start()
 
+    def checkpoint(self, timeout_s: float) -> int:
+        raise EngineError("a job in micro-batches has no checkpoints of its own", None, 'Use engine="actors".')
+
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the query has ended, or for so many seconds, and tell whether it has."""
         if self._supervisor is not None:
             self._supervisor.join(timeout_s)
         return self.status.ended
 
-    def stop(self, drain: bool = False) -> None:
+    def stop(self, drain: bool = False, savepoint: str | None = None) -> None:
         """End the query where it is, or let the sources end there and see their rows through to the last window.
 
         Returns at once; `wait` for the end. A streaming DataFrame cannot be drained: its query stops."""

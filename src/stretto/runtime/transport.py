@@ -90,6 +90,9 @@ class Transport:
         self._routes: dict[str, bytes] = {}
         self._handshakes = Handshakes(self.refusals)
         self._coordinator: Any = None
+        self._links: dict[Any, str] = {}
+        """The monitors of connections that were made from here, and to whom."""
+        self._broken: list[str] = []
         self._wakers: dict[int, Callable[[], None]] = {}
         self._router = self._bind(address)
         self.endpoint: str = self._router.getsockopt_string(zmq.LAST_ENDPOINT)
@@ -108,11 +111,34 @@ class Transport:
         return router
 
     def connect_coordinator(self, endpoint: str, public_key: str) -> None:
-        self._coordinator = self._connect(endpoint, public_key)
+        self._coordinator = self._connect(COORDINATOR, endpoint, public_key)
         self._poller.register(self._coordinator, zmq.POLLIN)
 
-    def _connect(self, endpoint: str, public_key: str) -> Any:
-        return dealer(self._context, endpoint, public_key, self._keys, routing_id(self.cluster, self.member, MAIN))
+    def _connect(self, to: str, endpoint: str, public_key: str) -> Any:
+        identity = routing_id(self.cluster, self.member, MAIN)
+        link = dealer(self._context, None, public_key, self._keys, identity)
+        monitor = link.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._links[monitor] = to
+        self._poller.register(monitor, zmq.POLLIN)
+        link.connect(endpoint)
+        return link
+
+    def _cut(self, name: str) -> None:
+        """End the connection to a member."""
+        peer = self._peers.pop(name, None)
+        if peer is None:
+            return
+        peer.disable_monitor()
+        for monitor in [monitor for monitor, to in self._links.items() if to == name]:
+            self._poller.unregister(monitor)
+            del self._links[monitor]
+            monitor.close()
+        peer.close(linger=0)
+
+    def taken_broken(self) -> list[str]:
+        """To whom connections have broken since this was last asked; what was under way on them may be lost."""
+        broken, self._broken = self._broken, []
+        return broken
 
     def expect(self, member: str, public_key: str) -> None:
         """Admit a worker that is about to join. May be called from any thread.
@@ -139,9 +165,7 @@ class Transport:
         for name in self._members.keys() - current.keys():
             self._decoder.forget(name)
             self._routes.pop(name, None)
-            peer = self._peers.pop(name, None)
-            if peer is not None:
-                peer.close(linger=0)
+            self._cut(name)
         with self._admission:
             self._members = current
             for name in current:
@@ -159,7 +183,7 @@ class Transport:
                 member = self._members.get(to)
                 if member is None:
                     return  # It left; whatever this was about ends with it.
-                socket = self._peers[to] = self._connect(member.endpoint, member.public_key)
+                socket = self._peers[to] = self._connect(to, member.endpoint, member.public_key)
         _send_parts(socket, parts)
 
     def send_routed(self, to: str, frame: Frame) -> None:
@@ -183,6 +207,10 @@ class Transport:
                 self._receive_coordinator(arrivals)
             elif socket is self._monitor:
                 self._receive_monitor()
+            elif socket in self._links:
+                while socket.poll(0):
+                    recv_monitor_message(socket)
+                self._broken.append(self._links[socket])
             else:
                 self._wakers[socket]()
         return arrivals
@@ -267,10 +295,13 @@ class Transport:
             self._handshakes.observe(message["event"], message["value"])
 
     def close(self) -> None:
-        self._router.disable_monitor()
-        for socket in (self._monitor, self._router, self._coordinator, *self._peers.values()):
+        for socket in (self._router, self._coordinator, *self._peers.values()):
             if socket is not None:
+                socket.disable_monitor()
                 socket.close()
+        self._monitor.close()
+        for monitor in self._links:
+            monitor.close()
         self._authenticator.stop()
         self._context.term()
 
@@ -330,13 +361,14 @@ def routing_id(cluster: str, member: str, role: str) -> bytes:
     return f"{cluster}/{member}/{role}/{secrets.token_hex(16)}".encode()
 
 
-def dealer(context: Any, endpoint: str, server_key: str, keys: KeyPair, identity: bytes) -> Any:
-    """A connection to a member's mailbox."""
+def dealer(context: Any, endpoint: str | None, server_key: str, keys: KeyPair, identity: bytes) -> Any:
+    """A connection to a member's mailbox; without an endpoint it is still to be connected."""
     socket = context.socket(zmq.DEALER)
     socket.curve_serverkey = server_key.encode()
     socket.curve_publickey = keys.public.encode()
     socket.curve_secretkey = keys.secret.encode()
     socket.setsockopt(zmq.ROUTING_ID, identity)
     _settings(socket, FRAME_BYTES_MAX)
-    socket.connect(endpoint)
+    if endpoint is not None:
+        socket.connect(endpoint)
     return socket

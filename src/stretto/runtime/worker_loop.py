@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from collections.abc import Callable
@@ -12,8 +13,11 @@ from stretto.errors import FunctionError, ProtocolError, StrettoError
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.operators.ends import SinkFunction
 from stretto.protocol import COORDINATOR, CriticalSent, Data, Failure, Report
+from stretto.runtime.cold_store import ColdStores
 from stretto.runtime.failures import failure_of
+from stretto.runtime.snapshot_io import SnapshotIO
 from stretto.runtime.transport import Transport
+from stretto.snapshots import FetchSnapshots, StoreSnapshot
 from stretto.worker import (
     Close,
     CodeFailed,
@@ -23,6 +27,7 @@ from stretto.worker import (
     Event,
     Exit,
     LoadCode,
+    PeerBroken,
     Ran,
     Run,
     RunFailed,
@@ -34,6 +39,8 @@ log = logging.getLogger("stretto.worker")
 QUANTUM_NS = 1_000_000
 """How long runs may follow each other before the network is looked at."""
 IDLE_WAIT_MS = 200.0
+GARBAGE_AFTER_NS = 500_000_000
+"""A dropped job is collected so much later, when nothing here refers to it any more."""
 REFUSALS_EVERY_NS = 250_000_000
 """How often the coordinator is told of what was refused here, if anything was."""
 
@@ -52,8 +59,12 @@ class WorkerLoop:
         self._transport = transport
         self._load_code = load_code
         self._on_sink_opened = on_sink_opened
+        self._snapshots = SnapshotIO()
+        self._cold_stores = ColdStores()
+        transport.watch(self._snapshots.fd, self._hear_of_snapshots)
         self._pending: Run | None = None
         self._exiting: str | None = None
+        self._garbage_due_ns: int | None = None
         self._refusals_told = 0
         self._refusals_due_ns = 0
 
@@ -65,6 +76,8 @@ class WorkerLoop:
             if now_ns >= self._refusals_due_ns:
                 self._tell_refusals(now_ns)
             run = self._pending
+            if self._garbage_due_ns is not None and now_ns >= self._garbage_due_ns:
+                self._collect_garbage()
             if run is None:
                 arrivals = self._transport.poll(self._wait_ms(now_ns))
                 polled_ns = now_ns = time.time_ns()
@@ -72,11 +85,13 @@ class WorkerLoop:
                     self._tell(FrameArrived(sender, frame), now_ns)
                 if not arrivals:
                     self._tell(Ticked(), now_ns)
+                self._tell_broken(now_ns)
                 continue
             if now_ns - polled_ns > QUANTUM_NS:
                 polled_ns = now_ns
                 for sender, frame in self._transport.poll(0):
                     self._tell(FrameArrived(sender, frame), now_ns)
+                self._tell_broken(now_ns)
             self._pending = None
             self._execute(run)
         return self._exiting
@@ -86,7 +101,21 @@ class WorkerLoop:
         self._exiting = "it was stopped"
 
     def close(self) -> None:
+        self._snapshots.close()
         self._transport.close()
+        self._cold_stores.close()
+
+    def _hear_of_snapshots(self) -> None:
+        for event in self._snapshots.news():
+            self._tell(event, time.time_ns())
+
+    def _tell_broken(self, now_ns: int) -> None:
+        for member in self._transport.taken_broken():
+            if member == COORDINATOR:
+                # Commands may be lost, so this incarnation cannot be relied upon; another one takes its place.
+                self._exiting = "the connection to the driver broke"
+            else:
+                self._tell(PeerBroken(member), now_ns)
 
     def _tell_refusals(self, now_ns: int) -> None:
         """Sockets refuse what the machine never sees, also while there is no job to report of."""
@@ -107,6 +136,8 @@ class WorkerLoop:
         started_ns = time.time_ns()
         event: Event
         try:
+            if run.work is Errand.OPEN:
+                run.instance.spill_to(self._cold_stores.made)
             outcome = run.instance.apply(run.work, started_ns)
         except Exception as error:
             event = RunFailed(run.instance, run.work, failure_of(error, run.instance, run.work))
@@ -150,6 +181,8 @@ class WorkerLoop:
                 self._transport.refusals.add(reason)
             case Exit(reason=reason):
                 self._exiting = reason
+            case StoreSnapshot() | FetchSnapshots():
+                self._snapshots.begin(effect)
 
     def _load(self, job: str, digest: str) -> None:
         event: Event
@@ -159,7 +192,14 @@ class WorkerLoop:
             event = CodeFailed(job, failure_of(error, None, None))
         self._tell(event, time.time_ns())
 
+    def _collect_garbage(self) -> None:
+        """Instances and channels refer to each other, and full collections are rare: the state of a job that has ended
+        would stay, and that of the next one come on top."""
+        self._garbage_due_ns = None
+        gc.collect()
+
     def _close(self, instances: list[Instance]) -> None:
+        self._garbage_due_ns = time.time_ns() + GARBAGE_AFTER_NS
         for instance in instances:
             try:
                 instance.close()

@@ -68,18 +68,15 @@ def machine_for(settings: WorkerSettings) -> Worker:
 def run_worker(settings: WorkerSettings) -> str:
     """Join the cluster and work until told to leave; the reason is returned."""
     host = own_address(settings.coordinator_endpoint)
+    machine = machine_for(settings)
     transport = Transport(settings.cluster, settings.member, settings.keys, host)
+    loop = WorkerLoop(machine, transport, lambda job, digest: code_store.load(settings.code_directory, digest))
     try:
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
-        loop = WorkerLoop(
-            machine_for(settings),
-            transport,
-            lambda job, digest: code_store.load(settings.code_directory, digest),
-        )
         transport.send(COORDINATOR, Join(membership(settings, transport, host)))
         return loop.run()
     finally:
-        transport.close()
+        loop.close()
 
 
 def membership(settings: WorkerSettings, transport: Transport, host: str) -> Member:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stretto.coordinator import JobStatus
 from stretto.errors import StrettoError
+from stretto.jobs import JobStatus
 from stretto.leasing import Leasing
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checkers import Violation, barriers_of, check, messages_of
@@ -62,12 +62,12 @@ def try_seed(
         found.append(Violation("failed", f"{job.failure.fact}: {job.failure.traceback or job.failure.detail}"))
     found += check(history)
     if job.status is JobStatus.FINISHED:
-        found += _result(scenario, seed, functions_max)
+        found += result_of(scenario, Scenario(seed, functions_max))
     return Trial(seed, barriers_of(history), messages_of(history), found, history.log() if found else "")
 
 
-def _result(scenario: Scenario, seed: int, functions_max: int) -> list[Violation]:
-    reference = Scenario(seed, functions_max)
+def result_of(scenario: Scenario, reference: Scenario) -> list[Violation]:
+    """What came out, held against the same scenario without workers, messages or time."""
     run_sequentially(reference.deployment)
     right, got = Counter(reference.rows), Counter(scenario.rows)
     if right == got:

@@ -13,13 +13,15 @@ from typing import Any
 
 from stretto import coordinator as coordination
 from stretto import worker as working
-from stretto.actors.address import Address
+from stretto.actors.address import Address, job_of
 from stretto.actors.channel import Message
 from stretto.actors.deployment import Deployment
+from stretto.actors.gate import Observer
 from stretto.actors.instance import Errand, Instance
 from stretto.actors.mailbox import Mailbox, Role, Trigger
-from stretto.coordinator import Coordinator, FunctionShape, JobStatus
+from stretto.coordinator import Coordinator
 from stretto.errors import InvariantError
+from stretto.jobs import JobStatus, shapes_of
 from stretto.leasing import Leasing
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.operators.ends import SinkFunction
@@ -119,18 +121,26 @@ class SimulatedCluster:
         self._owed_ns: dict[str, int] = {}
         self._homes: dict[int, str] = {}
         self.now_ns = 1_000_000_000
+        self.coordinator_skew_ns = 0
         self.jobs: dict[str, SimulatedJob] = {}
+        self.recoveries = 0
         self.refusals: list[str] = []
-        self.coordinator = Coordinator()
+        self.coordinator = self.new_coordinator()
         self.workers: dict[str, Worker] = {}
         self._assemble([*(f"w{i}~1" for i in range(workers)), "driver~1"])
 
-    def submit(self, deployment: Deployment) -> SimulatedJob:
+    def new_coordinator(self) -> Coordinator:
+        return Coordinator()
+
+    def new_worker(self, name: str, observer: Observer | None, strategy: Strategy | None) -> Worker:
+        return Worker(name, self._leasing, observer, self._policy(), strategy)
+
+    def submit(self, deployment: Deployment, checkpoints: coordination.CheckpointPlan | None = None) -> SimulatedJob:
         """Ask the coordinator to run a deployment; call `run` to let it happen."""
         job = self.jobs[deployment.job] = SimulatedJob()
         self._deployments[deployment.job] = deployment
-        shapes = tuple(FunctionShape(s.name, s.parallelism, s.on_driver) for s in deployment.functions.values())
-        request = coordination.SubmitRequested(deployment.job, "", shapes, deployment.spreads)
+        shapes = shapes_of(deployment)
+        request = coordination.SubmitRequested(deployment.job, "", shapes, deployment.spreads, checkpoints)
         self._later(0, partial(self._coordinate, request))
         return job
 
@@ -153,11 +163,15 @@ class SimulatedCluster:
             steps += 1
             if steps > self._steps_max:
                 raise InvariantError("the simulation does not end", f"{steps} steps, jobs {self.jobs}")
-            self.now_ns, _, happen = heapq.heappop(self._queue)
-            happen()
+            self.step()
         unended = [name for name, job in self.jobs.items() if not job.status.ended]
         if unended:
             raise InvariantError("nothing is left to happen, and jobs have not ended", ", ".join(unended))
+
+    def step(self) -> None:
+        """Let the next thing happen."""
+        self.now_ns, _, happen = heapq.heappop(self._queue)
+        happen()
 
     def where(self, instance: Instance) -> str:
         """The worker that an instance is on."""
@@ -180,11 +194,15 @@ class SimulatedCluster:
         self._add(name)
         self._transmit(name, COORDINATOR, Join(_member(name)))
 
+    def is_parked(self, name: str) -> bool:
+        """Whether a worker gets nothing to do until another one is lost."""
+        return False
+
     def _add(self, name: str) -> None:
         observer = _Recorder(self, name, self._history) if self._history is not None else None
         strategy = self._strategy() if self._strategy is not None else None
-        self.workers[name] = Worker(name, self._leasing, observer, self._policy(), strategy)
-        self._coordinate(coordination.WorkerExpected(name, name))
+        self.workers[name] = self.new_worker(name, observer, strategy)
+        self._coordinate(coordination.WorkerExpected(name, name, self.is_parked(name)))
 
     # Time and the network.
 
@@ -256,15 +274,24 @@ class SimulatedCluster:
     # The machines.
 
     def _coordinate(self, event: coordination.Event) -> None:
-        for effect in self.coordinator.handle(event, self.now_ns):
+        for effect in self.coordinator.handle(event, self.now_ns + self.coordinator_skew_ns):
             match effect:
                 case Send(to=to, frame=frame):
                     self._transmit(COORDINATOR, to, frame)
                 case coordination.AnnounceJob(job=job, status=status, failure=failure):
+                    self.recoveries += status is JobStatus.RECOVERING
                     self.jobs[job].status = status
                     self.jobs[job].failure = failure
                 case Refuse(reason=reason):
                     self.refusals.append(reason)
+                case _:
+                    self.carry_out_for_coordinator(effect)
+
+    def carry_out_for_coordinator(self, effect: coordination.Effect) -> None:
+        """What a cluster without checkpoints and losses has no use for."""
+
+    def carry_out_for_worker(self, name: str, effect: working.Effect) -> None:
+        """Likewise."""
 
     def _work(self, name: str, event: working.Event) -> None:
         worker = self.workers.get(name)
@@ -288,7 +315,7 @@ class SimulatedCluster:
                         self._owed_ns[name] = self._owed_ns.get(name, 0) + self._timing.send_ns
                     self._transmit(name, to, frame)
                 case working.LoadCode(job=job):
-                    self._work(name, working.CodeLoaded(job, self._deployments[job]))
+                    self._work(name, working.CodeLoaded(job, self._deployments[job_of(job)]))
                 case working.Close(instances=instances):
                     for instance in instances:
                         instance.close()
@@ -297,6 +324,8 @@ class SimulatedCluster:
                     return
                 case Refuse(reason=reason):
                     self.refusals.append(reason)
+                case _:
+                    self.carry_out_for_worker(name, effect)
         if self._timing.receive_ns:
             if isinstance(event, working.Ran | working.RunFailed) and not worker.busy:
                 self._go_on(name)
@@ -318,6 +347,11 @@ class SimulatedCluster:
         self._work(name, Ticked())
 
     def _execute(self, name: str, instance: Instance, work: Any) -> None:
+        paused_until_ns = self._paused_until(name)
+        if paused_until_ns:
+            # It hangs in the middle of a run, and goes on with that before it hears of anything else.
+            self._later(paused_until_ns - self.now_ns, partial(self._execute, name, instance, work))
+            return
         self._homes[id(instance)] = name
         cost_ns = self._cost_ns(name, instance, work)
         if self._history is not None:
@@ -331,7 +365,7 @@ class SimulatedCluster:
         else:
             event = working.Ran(instance, work, outcome, cost_ns)
             if work is Errand.OPEN and isinstance(instance.function, SinkFunction) and instance.spec.on_driver:
-                self.jobs[instance.address.job].writers[instance.address.function] = instance.function.writer
+                self.jobs[job_of(instance.address.job)].writers[instance.address.function] = instance.function.writer
         self._later(cost_ns, partial(self._work, name, event))
 
     def _cost_ns(self, name: str, instance: Instance, work: Any) -> int:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stretto.actors.address import Address
 from stretto.actors.channel import Message
-from stretto.actors.critical import EndOfInput, Granularity, UserCritical, Watermark, granularity
+from stretto.actors.critical import EndOfInput, Granularity, Mark, UserCritical, Watermark, granularity
 from stretto.actors.instance import Barrier, Instance, Outcome, Work
 from stretto.actors.mailbox import Mailbox, Role, Trigger
 
@@ -156,6 +156,8 @@ def _text(payload: Any) -> str:
             return f"WATERMARK {time_us}"
         case EndOfInput():
             return "END"
+        case Mark(epoch=epoch):
+            return f"MARK {epoch}"
         case UserCritical(name=name, payload=content, one=one):
             return f"{'SYNC_ONE ' if one else ''}CRITICAL {name} {content}"
         case pa.RecordBatch():

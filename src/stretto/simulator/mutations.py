@@ -134,7 +134,7 @@ class RunWhileBlocked(Leasing):
 class JointAtFirst(Leasing):
     """A barrier over all upstream actors begins when the first of them has come to it."""
 
-    def _all_upstream(self, instance: Instance, together: list[Message]) -> bool:
+    def all_upstream(self, instance: Instance, together: list[Message]) -> bool:
         return True
 
 
@@ -185,9 +185,9 @@ class StateNotShared(Leasing):
         return replace(super()._unsync(instance, gate, keep), states=None)
 
 
-def _name(mutation: type[Leasing]) -> str:
+def mutation_name(mutation: type) -> str:
     """`AckNever` is `ack-never` on the command line."""
     return "".join(f"-{c.lower()}" if c.isupper() else c for c in mutation.__name__).lstrip("-")
 
 
-MUTATIONS: dict[str, type[Leasing]] = {_name(mutation): mutation for mutation in Leasing.__subclasses__()}
+MUTATIONS: dict[str, type[Leasing]] = {mutation_name(mutation): mutation for mutation in Leasing.__subclasses__()}

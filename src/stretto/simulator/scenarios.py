@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from stretto.actors.address import Attempt
 from stretto.actors.context import Context
 from stretto.actors.contexts import LAX_NS
 from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Routing, Stage
@@ -38,30 +40,74 @@ def rows_of(batch: pa.RecordBatch) -> list[tuple[int, int, int]]:
     return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
-class Ticks(SimulatedSource):
-    """A source: batches of a few rows at uneven times, with a watermark after every few."""
+class _Ticking:
+    """One part of a source."""
 
-    def __init__(self, seed: int, batches: int, every: int) -> None:
+    def __init__(self, seed: int, number: int) -> None:
+        self.number = number
+        self.read = 0
+        self.told = 0
+        self._random = random.Random(seed * 1_000 + number)
+        self._first = (seed * 100 + number) * 100_000
+
+    def rows(self) -> tuple[list[tuple[int, int, int]], int]:
+        """The next rows, and how long it then takes until there are more."""
+        self.read += 1
+        first, time, draw = self._first + self.read * 10, self.read * STEP, self._random.randrange
+        rows = [(first + i, draw(KEYS), time + draw(STEP)) for i in range(self._random.randint(1, 2))]
+        return rows, self._random.choice((0, 0, 200_000, 3_000_000))
+
+
+class Ticks(SimulatedSource):
+    """A source: batches of a few rows at uneven times, with a watermark after every few. What its parts are does not
+    depend on how many partitions read them."""
+
+    def __init__(self, seed: int, batches: int, every: int, parts: int) -> None:
         self._seed = seed
         self._batches = batches
         self._every = every
+        self._count = parts
 
     def open(self, ctx: Context) -> None:
-        self._random = random.Random(self._seed * 1_000 + ctx.partition)
-        self._first = (self._seed * 100 + ctx.partition) * 100_000
-        self._read = 0
+        splits = range(ctx.partition, ctx.splits, ctx.parallelism)
+        mine = sorted(number for split in splits for number in range(split, self._count, ctx.splits))
+        self._parts = [_Ticking(self._seed, number) for number in mine]
+        self._told = 0
 
     def read(self, now_ns: int) -> Reading:
-        if self._read == self._batches:
+        if not self._parts:
             return Reading(None, now_ns, done=True)
-        self._read += 1
-        first, time, draw = self._first + self._read * 10, self._read * STEP, self._random.randrange
-        rows = [(first + i, draw(KEYS), time + draw(STEP)) for i in range(self._random.randint(1, 2))]
-        pause_ns = self._random.choice((0, 0, 200_000, 3_000_000))
+        part = self._parts.pop(0)
+        if part.read == self._batches:
+            return Reading(None, now_ns, done=not self._parts)
+        rows, pause_ns = part.rows()
+        if part.read % self._every == 0:
+            part.told = (part.read + 1) * STEP
+        self._parts.append(part)
         return Reading(batch_of(rows), now_ns, next_ns=now_ns + pause_ns)
 
     def due_watermark(self) -> int | None:
-        return (self._read + 1) * STEP if self._read % self._every == 0 else None
+        told = min((part.told for part in self._parts), default=0)
+        if told <= self._told:
+            return None
+        self._told = told
+        return told
+
+    def remember(self) -> list[tuple[int, int]]:
+        return [(part.number, part.read) for part in self._parts]
+
+    def recall(self, remembered: list[tuple[int, int]]) -> None:
+        reads = dict(remembered)
+        self._parts = [part for part in self._parts if part.number in reads]
+        for part in self._parts:
+            while part.read < reads[part.number]:
+                part.rows()
+            marked = part.read // self._every * self._every
+            part.told = (marked + 1) * STEP if marked else 0
+        self._told = min((part.told for part in self._parts), default=0)
+
+    def regroup(self, remembered: dict[int, list[tuple[int, int]]], epoch: int) -> list[tuple[int, int]]:
+        return [part for parts in remembered.values() for part in parts]
 
 
 class Relay(Function):
@@ -86,11 +132,15 @@ class Marking(Relay):
             ctx.send_critical("mark", watermark_us, every_upstream=self._every_upstream)
 
 
+def _key_of(entry: tuple[int, int]) -> int:
+    return entry[1]
+
+
 class Windows(Function):
     """Combinable: the sum of the numbers per key and window, in constant size."""
 
     def __init__(self) -> None:
-        self.sums: Any = MapState(combine=operator.add)
+        self.sums: Any = MapState(combine=operator.add, stream_key=_key_of)
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         for n, k, t in rows_of(batch):
@@ -109,7 +159,7 @@ class SequentialWindows(Windows):
     """The same without a combining function: it must never be spread."""
 
     def __init__(self) -> None:
-        self.sums = MapState()
+        self.sums = MapState(stream_key=_key_of)
 
 
 class Medians(Function):
@@ -166,43 +216,147 @@ class Reader(MarkedSum):
         ctx.send(batch_of([(n + known, k, t) for n, k, t in rows_of(batch)]))
 
 
-class Collect(Function):
-    """A sink that remembers its rows for the checks."""
+class Outside:
+    """Where results go: files that nobody sees yet, and those that can be seen. It outlives every crash."""
 
-    def __init__(self, rows: list[tuple[int, int, int]]) -> None:
-        self._rows = rows
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int, int]] = []
+        self._hidden: dict[int, list[tuple[int, int, int]]] = {}
+        self._published: dict[int, tuple[int, list[tuple[int, int, int]]]] = {}
+        self._attempts: dict[int, Attempt] = {}
+        """Who has made each file."""
+        self.withdrawn = 0
+        """Files that could be seen and cannot any more."""
+        self._made = 0
+
+    @property
+    def rows(self) -> list[tuple[int, int, int]]:
+        return [*self.seen, *(row for _, rows in self._published.values() for row in rows)]
+
+    def hide(self, rows: list[tuple[int, int, int]], attempt: Attempt) -> int:
+        """A file that is whole, under a name that nobody looks at."""
+        self._made += 1
+        self._hidden[self._made] = rows
+        self._attempts[self._made] = attempt
+        return self._made
+
+    def publish(self, epoch: int, file: int) -> None:
+        if file in self._hidden:
+            self._published[file] = (epoch, self._hidden.pop(file))
+
+    def withdraw(self, epoch: int, sealed: Collection[int], attempt: Attempt) -> None:
+        """Nothing of later epochs is to be seen, and what is hidden and not sealed never will be, but for what a later
+        attempt has made."""
+        later = {file for file, made_by in self._attempts.items() if made_by > attempt}
+        seen = self._published
+        self._published = {file: known for file, known in seen.items() if known[0] <= epoch or file in later}
+        self.withdrawn += len(seen) - len(self._published)
+        self._hidden = {file: rows for file, rows in self._hidden.items() if file in sealed or file in later}
+
+
+class Collect(Function):
+    """A sink that puts its rows outside for the checks."""
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+        self._attempt = Attempt("", 0, 0)
+        self._epoch = 0
+        self._held: list[tuple[int, int, int]] = []
+        self._sealed: dict[int, int] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Collect:
-        return self
+        return Collect(self._outside)
+
+    def open(self, ctx: Context) -> None:
+        self._attempt = ctx.attempt or self._attempt
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        self._rows.extend(rows_of(batch))
+        (self._held if ctx.durable else self._outside.seen).extend(rows_of(batch))
+
+    def seal(self, epoch: int) -> None:
+        self._epoch = epoch
+        if self._held:
+            self._sealed[epoch] = self._outside.hide(self._held, self._attempt)
+        self._held = []
+
+    def publish(self, epoch: int) -> None:
+        for sealed in sorted(each for each in self._sealed if each <= epoch):
+            self._outside.publish(sealed, self._sealed.pop(sealed))
+
+    def remember(self) -> Any:
+        return [self._epoch, list(self._sealed.items())]
+
+    def recall(self, remembered: Any) -> None:
+        self._epoch, sealed = remembered
+        self._sealed = dict(sealed)
+        self._outside.withdraw(self._epoch, self._sealed.values(), self._attempt)
 
 
 class Scenario:
     """A deployment drawn by lot, and the rows that come out of it."""
 
-    def __init__(self, seed: int, functions_max: int, strategy: Callable[[], Strategy] | None = None) -> None:
+    def __init__(
+        self, seed: int, functions_max: int, strategy: Callable[[], Strategy] | None = None, length: int = 1
+    ) -> None:
+        """With a greater `length`, sources have so many times the batches."""
         self._random = random.Random(seed)
         self._strategy = strategy
-        self.rows: list[tuple[int, int, int]] = []
+        self.outside = Outside()
         self._specs: dict[str, FunctionSpec] = {}
         self._unread: list[str] = []
         self._inputs: dict[str, list[str]] = {}
         count = self._random.randint(3, max(3, functions_max))
         sources = 1 if count < 5 else self._random.randint(1, 2)
-        batches, every = self._random.randint(6, 18), self._random.randint(2, 5)
+        batches, every = length * self._random.randint(6, 18), self._random.randint(2, 5)
         for number in range(sources):
-            self._add(f"source{number}", Ticks(seed * 10 + number, batches, every), [], self._random.randint(1, 2))
+            parts = self._random.randint(1, 2)
+            self._add(f"source{number}", Ticks(seed * 10 + number, batches, every, parts), [], parts)
         while len(self._specs) < count - 1:
             self._add_inner(len(self._specs))
         # A joint barrier needs a mark of every upstream actor, so those who send them share no consumer with others.
         joint = [name for name in self._unread if self._is_joint(name)]
         if joint and len(joint) < len(self._unread):
             self._add("sums", MarkedSum(all(map(self._is_fixed, joint))), joint, 1)
-        self._add("sink", Collect(self.rows), list(self._unread), 1)
+        self._add("sink", Collect(self.outside), list(self._unread), 1)
         # Strategies that go by deadlines have something to do when there is little time.
         self.deployment = Deployment("scenario", self._specs, self._random.choice((LAX_NS, 20_000_000, 1_000_000)))
+
+    @property
+    def rows(self) -> list[tuple[int, int, int]]:
+        """What can be seen of the results."""
+        return self.outside.rows
+
+    def rescaled(self, chance: random.Random) -> Deployment:
+        """The same dataflow with other numbers of partitions, wherever the answer does not depend on these."""
+        specs = {
+            name: replace(spec, parallelism=self._other(name, chance), outputs={}, dealt_by={})
+            for name, spec in self._specs.items()
+        }
+        for name, spec in self._specs.items():
+            for output, stage in spec.outputs.items():
+                edges = [Edge(edge.target, edge.input, self._rerouted(specs, name, edge)) for edge in stage.edges]
+                specs[name].outputs[output] = Stage(stage.name, stage.schema, edges=edges)
+        return replace(self.deployment, functions=specs)
+
+    def _other(self, name: str, chance: random.Random) -> int:
+        """Sums at marks show how many actors send these, and when."""
+        spec = self._specs[name]
+        marked = [each for each in (name, *self._below(name)) if isinstance(self._specs[each].function, MarkedSum)]
+        divides = isinstance(spec.function, Ticks | Windows | Relay) and not marked
+        return chance.randint(1, 4) if divides else spec.parallelism
+
+    def _below(self, name: str) -> set[str]:
+        direct = {edge.target for stage in self._specs[name].outputs.values() for edge in stage.edges}
+        return direct.union(*map(self._below, direct))
+
+    def _rerouted(self, specs: dict[str, FunctionSpec], source: str, edge: Edge) -> Routing:
+        target = specs[edge.target]
+        if isinstance(target.function, Windows) and target.parallelism > 1:
+            target.dealt_by["in"] = pa.schema([SCHEMA.field("k")])
+            return ByKey(("k",))
+        if isinstance(edge.routing, Forward) and specs[source].parallelism == target.parallelism:
+            return edge.routing
+        return Rebalance()
 
     def _add_inner(self, number: int) -> None:
         names = [*self._unread, *self._specs]
@@ -267,6 +421,7 @@ class Scenario:
 
     def _routing(self, source: str, target: FunctionSpec) -> Routing:
         if isinstance(target.function, Windows) and target.parallelism > 1:
+            target.dealt_by["in"] = pa.schema([SCHEMA.field("k")])
             return ByKey(("k",))
         choices: list[Routing] = [Rebalance()]
         if self._specs[source].parallelism == target.parallelism:

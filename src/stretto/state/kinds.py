@@ -9,12 +9,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from stretto.errors import InvariantError
+import pyarrow as pa
+
+from stretto.errors import InvariantError, StorageError
+from stretto.state.cold import Cold
+from stretto.state.columns import field_and_column, values_of
+from stretto.state.packing import packed, unpacked
+from stretto.state.rolling import Rolling
+from stretto.state.segments import Segment
+from stretto.state.sharing import Share
+from stretto.state.spilling import UNCHANGING, Spilling
 
 T = TypeVar("T")
 K = TypeVar("K")
+
+REBUILT_ROWS = 8_192
+"""So many rows of a segment are turned into values at a time."""
+
+_GONE: Any = object()
 
 
 class State:
@@ -40,6 +55,55 @@ class State:
     def restore(self, content: Any) -> None:
         """Replace the content by what `export` gave."""
         raise NotImplementedError
+
+    _segments_given = 0
+
+    def segments(self) -> list[Segment]:
+        """The content for a checkpoint, in parts; those that were given before are the same objects again. A state
+        that is not small should override this, so that what has not changed is not written again."""
+        self._segments_given += 1
+        return [Segment(self._segments_given, packed(self.export()))]
+
+    def rebuild(self, segments: list[Segment]) -> None:
+        """Replace the content by what `segments` gave, here or before a failure."""
+        (segment,) = segments
+        assert isinstance(segment.content, bytes)
+        self._segments_given = segment.number
+        self.restore(unpacked(segment.content))
+
+    def forget_segments(self) -> None:
+        """What was given could not be stored: give everything again."""
+
+    def describe(self) -> dict[str, Any]:
+        """What its segments hold, as plain data, so that who never saw the app can read them from a checkpoint
+        (`operators/described.py`)."""
+        return {"kind": "whole"}
+
+    @property
+    def spills(self) -> bool:
+        """Whether it can keep what memory has no room for elsewhere."""
+        return False
+
+    def spill_to(self, cold: Cold, budget_bytes: int) -> None:
+        """From now on, keep at most so many bytes in memory and the rest there; only called when it `spills`."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """A run of the function is over: what it was given it does not hold any more."""
+
+    @property
+    def layout(self) -> str:
+        """What it holds, in words: a checkpoint of a state fits another one that has the same."""
+        return type(self).__name__
+
+    def keep(self, share: Share) -> None:
+        """Keep only what is one partition's, where a function goes on with other partitions than it had. A StorageError
+        says why the state cannot be divided."""
+        raise StorageError("it is not kept by key")
+
+    def take_in(self, other: Any) -> None:
+        """Take in what another partition had. Where the function is keyed, both have no key in common."""
+        self.merge(other)
 
 
 class ValueState(State, Generic[T]):
@@ -76,6 +140,22 @@ class ValueState(State, Generic[T]):
 
     def restore(self, content: T) -> None:
         self.value = content
+
+    @property
+    def _is_empty(self) -> bool:
+        return bool(self.value == self._default)
+
+    def keep(self, share: Share) -> None:
+        if not self._is_empty:
+            raise StorageError("it is one value for all keys")
+
+    def take_in(self, other: ValueState[T]) -> None:
+        if self._is_empty:
+            self.value = other.value
+        elif not other._is_empty:
+            if self._combine is None:
+                raise StorageError("several partitions have a value, and it has no combining function")
+            self.merge(other)
 
 
 class ListState(State, Generic[T]):
@@ -115,32 +195,67 @@ class ListState(State, Generic[T]):
     def restore(self, content: list[T]) -> None:
         self.values = list(content)
 
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "list"}
+
+    def keep(self, share: Share) -> None:
+        if self.values:
+            raise StorageError("it is one list for all keys")
+
 
 class MapState(State, Generic[K, T]):
-    """A value per key; `combine(mine, theirs)` merges the values of one key."""
+    """A value per key; `combine(mine, theirs)` merges the values of one key.
 
-    def __init__(self, combine: Callable[[T, T], T] | None = None) -> None:
+    A checkpoint writes the entries that have changed. A value that can change by itself, such as a list, counts as
+    changed when it is looked at; do not keep it elsewhere to change it later.
+
+    Of a function that spills, entries that memory has no room for are on the disk. Keys and values must then be plain
+    data, and they are looked through in the order of the keys' bytes rather than in that of insertion.
+
+    When the parallelism of a keyed function changes, entries go where the rows of their key go. A key of the map is
+    taken for the value of the stream's key column, or the tuple of their values; where it is more than that, such as a
+    window and a key, `stream_key` gives the stream's key from it."""
+
+    def __init__(
+        self, combine: Callable[[T, T], T] | None = None, stream_key: Callable[[K], Any] | None = None
+    ) -> None:
         self._combine = combine
-        self.entries: dict[K, T] = {}
+        self._stream_key = stream_key
+        self.entries: dict[K, T] | Spilling[K, T] = {}
+        self._rolling = Rolling()
+        self._changed: set[K] | None = None
+        """Keys since the last checkpoint; None before the first, which writes everything."""
+        self._removed = 0
 
     @property
     def combinable(self) -> bool:
         return self._combine is not None
 
     def fresh(self) -> MapState[K, T]:
-        return MapState(self._combine)
+        return MapState(self._combine, self._stream_key)
 
     def get(self, key: K, default: T | None = None) -> T | None:
-        return self.entries.get(key, default)
+        value = self.entries.get(key, default)
+        if self._changed is not None and type(value) not in UNCHANGING and key in self.entries:
+            self._changed.add(key)
+        return value
 
     def __getitem__(self, key: K) -> T:
-        return self.entries[key]
+        value = self.entries[key]
+        if self._changed is not None and type(value) not in UNCHANGING:
+            self._changed.add(key)
+        return value
 
     def __setitem__(self, key: K, value: T) -> None:
         self.entries[key] = value
+        if self._changed is not None:
+            self._changed.add(key)
 
     def __delitem__(self, key: K) -> None:
         del self.entries[key]
+        if self._changed is not None:
+            self._changed.add(key)
+            self._removed += 1
 
     def __contains__(self, key: object) -> bool:
         return key in self.entries
@@ -152,23 +267,139 @@ class MapState(State, Generic[K, T]):
         return len(self.entries)
 
     def items(self) -> Iterator[tuple[K, T]]:
+        if isinstance(self.entries, Spilling):
+            return self._pairs(self.entries)
+        if self._changed is not None:
+            self._changed.update(key for key, value in self.entries.items() if type(value) not in UNCHANGING)
         return iter(self.entries.items())
 
+    def _pairs(self, entries: Spilling[K, T]) -> Iterator[tuple[K, T]]:
+        for key, value in entries.pairs():
+            if self._changed is not None and type(value) not in UNCHANGING:
+                self._changed.add(key)
+            yield key, value
+            del value  # It can be let go when nobody else holds it.
+
     def clear(self) -> None:
+        if self._changed is not None:
+            self._changed.update(self.entries)
+            self._removed += len(self.entries)
         self.entries.clear()
 
     def merge(self, other: MapState[K, T]) -> None:
         if self._combine is None:
             raise InvariantError("a map state without a combining function was merged")
-        for key, theirs in other.entries.items():
+        for key, theirs in other.items():
             mine = self.entries.get(key)
-            self.entries[key] = theirs if mine is None else self._combine(mine, theirs)
+            self[key] = theirs if mine is None else self._combine(mine, theirs)
 
     def export(self) -> list[tuple[K, T]]:
-        return list(self.entries.items())
+        return list(self.items())
 
     def restore(self, content: list[tuple[K, T]]) -> None:
-        self.entries = dict(content)
+        self.entries.clear()
+        self.entries.update(content)
+        self._changed = None
+
+    @property
+    def _start(self) -> int | bytes:
+        """The place before all others: entries in memory are found by number, those that spill by key."""
+        return b"" if isinstance(self.entries, Spilling) else 0
+
+    def segments(self) -> list[Segment]:
+        if self._changed is None:
+            self._rolling = Rolling(given=self._rolling.given, start=self._start)
+        elif not self._changed:
+            return self._rolling.give()
+        entries = self.entries
+        look: Callable[[K, Any], Any] = entries.get
+        if isinstance(entries, Spilling):
+            stretch, look = entries.stretch(self._rolling), entries.peek
+        else:
+            places = self._rolling.stretch(len(entries), self._removed)
+            stretch = dict(islice(entries.items(), places.start, places.stop))
+        written = {key: look(key, _GONE) for key in self._changed or ()}
+        gone = [key for key, value in written.items() if value is _GONE]
+        here = {key: value for key, value in written.items() if value is not _GONE} | stretch
+        self._rolling.add(_rows(here, gone))
+        self._changed, self._removed = set(), 0
+        return self._rolling.give()
+
+    def forget_segments(self) -> None:
+        self._changed = None
+
+    def rebuild(self, segments: list[Segment]) -> None:
+        self.entries.clear()
+        for segment in segments:
+            table = segment.content
+            assert isinstance(table, pa.Table)
+            for rows in table.to_batches(max_chunksize=REBUILT_ROWS):
+                keys = values_of(table.schema.field("key"), rows.column(0))
+                here = len(keys) - sum(rows.column(2).to_pylist())
+                values = values_of(table.schema.field("value"), rows.column(1).slice(0, here))
+                self._replace(keys[:here], values, keys[here:])
+        self._rolling, self._changed, self._removed = Rolling(segments, start=self._start), set(), 0
+
+    def _replace(self, keys: list[K], values: list[T], gone: list[K]) -> None:
+        if isinstance(self.entries, Spilling):
+            self.entries.load(keys, values, gone)
+            return
+        self.entries.update(zip(keys, values, strict=True))
+        for key in gone:
+            self.entries.pop(key, None)
+
+    @property
+    def spills(self) -> bool:
+        return True
+
+    def spill_to(self, cold: Cold, budget_bytes: int) -> None:
+        spilling = Spilling[K, T](cold, budget_bytes)
+        spilling.update(self.entries)
+        self.entries, self._changed = spilling, None
+
+    def settle(self) -> None:
+        if isinstance(self.entries, Spilling):
+            self.entries.settle()
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "map"}
+
+    def keep(self, share: Share) -> None:
+        if self.entries:
+            mine = share.mine(self._columns(share.keys))
+            self.restore([entry for entry, is_mine in zip(self.entries.items(), mine.tolist(), strict=True) if is_mine])
+
+    def _columns(self, keys: pa.Schema) -> dict[str, pa.Array]:
+        """The stream's key of each entry, as columns."""
+        found: list[Any] = list(self.entries if self._stream_key is None else map(self._stream_key, self.entries))
+        try:
+            parts = [found] if len(keys) == 1 else list(zip(*found, strict=True))
+            if len(parts) != len(keys):
+                raise ValueError(f"{len(parts)} values")
+            return {field.name: pa.array(part, field.type) for field, part in zip(keys, parts, strict=True)}
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            told = ", ".join(f"{field.name} {field.type}" for field in keys)
+            raise StorageError(f"its keys, such as {found[0]!r}, are not of the stream's key ({told})") from error
+
+    def take_in(self, other: MapState[K, T]) -> None:
+        both = next((key for key in other.entries if key in self.entries), None)
+        if both is None:
+            for key, value in other.entries.items():
+                self[key] = value
+        elif self._combine is None:
+            raise StorageError(f"several partitions have the key {both!r}, and it has no combining function")
+        else:
+            self.merge(other)
+
+
+def _rows(here: dict[K, T], gone: list[K]) -> pa.Table:
+    """What keys have now; those that have nothing any more come last and are `gone`."""
+    key_field, keys = field_and_column("key", [*here, *gone])
+    value_field, values = field_and_column("value", list(here.values()))
+    values = pa.concat_arrays([values, pa.nulls(len(gone), values.type)])
+    flags = pa.array([False] * len(here) + [True] * len(gone))
+    schema = pa.schema([key_field, value_field, pa.field("gone", pa.bool_())])
+    return pa.Table.from_arrays([keys, values, flags], schema=schema)
 
 
 def states_of(owner: object) -> dict[str, State]:

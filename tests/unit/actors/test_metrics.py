@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, juice, merged
+from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, difference, juice, merged
 
 
 def function(executed: dict[str, int] | None = None, sent: dict[str, int] | None = None) -> FunctionMetrics:
@@ -102,3 +102,36 @@ def test_totals_of_instances_add_up() -> None:
     assert (total.rows_in, total.rows_out, total.queued, total.instances) == (11, 22, 33, 2)
     assert total.executed_from == {"a": 6, "b": 7}
     assert total.counts == {"late_rows": 2}
+
+
+def test_what_was_counted_between_two_readings() -> None:
+    sketch = LatencySketch()
+    sketch.add(900_000_000, 10_000)
+    earlier = FunctionMetrics(
+        rows_in=10_000, messages_in=5, busy_ns=70, executed_from={"a": 10_000}, latency=sketch.export()
+    )
+    sketch.add(2_000_000, 90)
+    sketch.add(40_000_000, 10)
+    later = FunctionMetrics(
+        rows_in=10_100,
+        messages_in=7,
+        busy_ns=90,
+        queued=3,
+        executed_from={"a": 10_060, "b": 40},
+        latency=sketch.export(),
+    )
+    between = difference(later, earlier)
+    assert (between.rows_in, between.messages_in, between.busy_ns, between.queued) == (100, 2, 20, 3)
+    assert between.executed_from == {"a": 60, "b": 40}
+    assert between.latency is not None
+    latency = LatencySketch()
+    latency.merge(between.latency)
+    assert latency.count == 100
+    assert latency.quantile(0.5) == pytest.approx(2.0, rel=0.02)
+    assert latency.max_ms == pytest.approx(40.0, rel=0.02), "the slow rows of before are not in it"
+
+
+def test_counts_that_began_anew_are_what_came_since() -> None:
+    earlier, later = FunctionMetrics(rows_in=500, messages_in=9), FunctionMetrics(rows_in=20, messages_in=2)
+    assert difference(later, earlier) is later
+    assert difference(earlier, earlier).latency is None

@@ -13,7 +13,7 @@ from stretto.actors.metrics import FunctionMetrics, LatencySketch
 from stretto.api.slo import SLO
 from stretto.cli import progress
 from stretto.cli.progress import Display, RateMeter, Watch, functions_table, job_line, jobs_table, ms
-from stretto.coordinator import JobStatus
+from stretto.jobs import JobStatus
 from stretto.runtime.metrics import report
 
 

@@ -11,14 +11,13 @@ from stretto.coordinator import (
     CloseRequested,
     Coordinator,
     Effect,
-    FunctionShape,
-    JobStatus,
     RetireRequested,
     StopRequested,
     SubmitRequested,
     WorkerEnded,
     WorkerExpected,
 )
+from stretto.jobs import FunctionShape, JobStatus
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol import (
     Deploy,

@@ -13,8 +13,9 @@ import pytest
 PACKAGE = Path(__file__).parents[3] / "src" / "stretto"
 
 PURE_ROOMS = (
-    *("actors", "api", "expressions", "operators", "scheduling", "simulator", "state"),
-    *("coordinator", "errors", "machine", "protocol", "worker"),
+    *("actors", "api", "checkpoints", "expressions", "operators", "scheduling", "simulator", "state"),
+    *("checkpointing", "coordinator", "errors", "jobs", "local_job", "machine", "marks", "protocol", "recovery"),
+    *("snapshots", "worker"),
 )
 
 BANNED_MODULES = {

@@ -15,11 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stretto
-from stretto.actors.critical import EndOfInput, Last, SyncProgram, UserCritical, Watermark
+from stretto.actors.critical import EndOfInput, Last, Mark, SyncProgram, UserCritical, Watermark
 from stretto.actors.metrics import FunctionMetrics, SketchBins
+from stretto.checkpoints.manifest import ActorRecord, Manifest, Piece, SegmentRecord, Storage
 from stretto.errors import ProtocolError
 from stretto.protocol import (
+    Abandon,
     Ack,
+    Broken,
+    Checkpoint,
     Control,
     CriticalSent,
     Data,
@@ -40,7 +44,10 @@ from stretto.protocol import (
     Members,
     Offered,
     OpenChannel,
+    Overdue,
     Peer,
+    Publish,
+    Published,
     Ready,
     Register,
     Registered,
@@ -50,10 +57,13 @@ from stretto.protocol import (
     Start,
     Stop,
     Stopped,
+    Stored,
     SyncAck,
     SyncReply,
     SyncRequest,
     Told,
+    Unfetched,
+    Unstored,
     Unsync,
 )
 from stretto.runtime import codec
@@ -88,7 +98,17 @@ metrics = st.builds(
     latency=st.none() | sketches,
 )
 functions = st.dictionaries(texts, st.dictionaries(st.integers(0, 100), metrics, max_size=2), max_size=2)
-critical = st.builds(Watermark, ints) | st.builds(EndOfInput) | st.builds(UserCritical, texts, plain, st.booleans())
+critical = (
+    st.builds(Watermark, ints)
+    | st.builds(EndOfInput)
+    | st.builds(UserCritical, texts, plain, st.booleans())
+    | st.builds(Mark, counts)
+)
+pieces = st.builds(Piece, texts, counts, counts, texts)
+segments = st.lists(st.builds(SegmentRecord, counts, pieces), max_size=2)
+records = st.builds(ActorRecord, st.none() | pieces, st.dictionaries(texts, segments, max_size=2), st.booleans())
+manifests = st.builds(Manifest, texts, counts, st.dictionaries(texts, st.lists(records, max_size=2), max_size=2))
+storages = st.none() | st.builds(Storage, texts, counts)
 lasts = st.builds(Last, texts, texts, counts, counts)
 payloads = st.lists(lasts, max_size=3).map(tuple)
 programs = st.none() | st.builds(SyncProgram, payloads, st.booleans())
@@ -107,7 +127,14 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Join: st.builds(Join, members),
     Heartbeat: st.builds(Heartbeat),
     Members: st.builds(Members, ints, st.lists(members, max_size=3)),
-    Deploy: st.builds(Deploy, texts, texts, st.dictionaries(texts, st.lists(texts, max_size=3), max_size=3)),
+    Deploy: st.builds(
+        Deploy,
+        texts,
+        texts,
+        st.dictionaries(texts, st.lists(texts, max_size=3), max_size=3),
+        storages,
+        st.none() | manifests,
+    ),
     Ready: st.builds(Ready, texts),
     Start: st.builds(Start, texts, names),
     Hosts: st.builds(Hosts, texts, names, counts),
@@ -115,7 +142,16 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Drain: st.builds(Drain, texts),
     Stop: st.builds(Stop, texts),
     Stopped: st.builds(Stopped, texts),
-    Finished: st.builds(Finished, texts, texts, ints),
+    Finished: st.builds(Finished, texts, texts, ints, counts),
+    Checkpoint: st.builds(Checkpoint, texts, counts),
+    Abandon: st.builds(Abandon, texts, counts),
+    Overdue: st.builds(Overdue, texts, counts),
+    Stored: st.builds(Stored, texts, texts, counts, counts, records),
+    Unstored: st.builds(Unstored, texts, texts, counts, counts, texts),
+    Unfetched: st.builds(Unfetched, texts, counts, texts, st.booleans()),
+    Publish: st.builds(Publish, texts, counts),
+    Published: st.builds(Published, texts, texts, counts, counts),
+    Broken: st.builds(Broken, texts, texts, texts),
     Failed: st.builds(Failed, texts, failures),
     Report: st.builds(Report, texts, functions, counts),
     Leave: st.builds(Leave),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -82,6 +83,9 @@ class NoNetwork:
 
     def set_members(self, members: list[Member]) -> None:
         """Nobody to connect to."""
+
+    def watch(self, fd: int, wake: Callable[[], None]) -> None:
+        """Nothing ever happens."""
 
 
 def loop_on(network: NoNetwork) -> WorkerLoop:

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import os
 import re
-import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from stretto.actors.address import Attempt
 from stretto.actors.sink import Sink, SinkWriter
 from stretto.errors import InvariantError, UserError
+from stretto.runtime.connectors.parquet_epochs import EpochPlace, ParquetEpochs, is_of_epoch
+from stretto.runtime.connectors.parquet_files import HiddenFile, PartFiles, writing_in
 
 ROWS_PER_FILE = 1_000_000
-ROWS_PER_GROUP = 65_536
-BYTES_PER_GROUP = 64 << 20
-"""Rows are held back until a row group has this many rows or bytes, so that small batches make no small groups."""
-
 _PART = re.compile(r"part-(\d{5,})-(\d{5,})\.parquet")
 
 
@@ -56,12 +53,9 @@ class ParquetSink(Sink):
         """Look, but touch nothing; for 'overwrite', note which files the writers shall remove."""
         self._check_directory()
         found = _visible(self.directory)
-        if found and self.mode == "error":
-            raise UserError(
-                f"the output directory is not empty: {self.directory}",
-                f"it holds {len(found)} files, such as '{found[0]}'",
-                "Choose another directory, or say mode='append' or mode='overwrite'.",
-            )
+        if self.mode == "error":
+            # Those of epochs may be what a checkpoint knows of; that is asked once it is known.
+            self._refuse([name for name in found if not is_of_epoch(name)])
         foreign = [name for name in found if not name.endswith(".parquet")]
         if foreign and self.mode == "overwrite":
             raise UserError(
@@ -74,6 +68,18 @@ class ParquetSink(Sink):
             pq.ParquetWriter(pa.BufferOutputStream(), schema).close()
         except pa.ArrowException as error:
             raise UserError("Parquet cannot hold these columns", str(error), "Cast them, or leave them out.") from error
+
+    def check_fresh(self) -> None:
+        if self.mode == "error":
+            self._refuse(_visible(self.directory))
+
+    def _refuse(self, found: list[str]) -> None:
+        if found:
+            raise UserError(
+                f"the output directory is not empty: {self.directory}",
+                f"it holds {len(found)} files, such as '{found[0]}'",
+                "Choose another directory, or say mode='append' or mode='overwrite'.",
+            )
 
     def _check_directory(self) -> None:
         standing = next(path for path in (self.directory, *self.directory.parents) if path.exists())
@@ -90,6 +96,10 @@ class ParquetSink(Sink):
         if self._stale is None and self.mode == "overwrite":
             raise InvariantError("a Parquet sink that overwrites was opened before it was checked", str(self.directory))
         return ParquetWriter(self.directory, schema, partition, partitions, self.rows_per_file, self._stale or ())
+
+    def epoch_writer(self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt) -> ParquetEpochs:
+        place = EpochPlace(self.directory, partition, partitions, attempt)
+        return ParquetEpochs(place, schema, self.rows_per_file, self._stale or ())
 
     def describe(self) -> str:
         return f"Parquet files in {self.directory} ({self.mode})"
@@ -108,105 +118,36 @@ class ParquetWriter(SinkWriter):
         stale: tuple[str, ...],
     ) -> None:
         self._directory = directory
-        self._schema = schema
         self._partition = partition
-        self._rows_per_file = rows_per_file
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
-        self._held_bytes = 0
-        self._file: _OpenFile | None = None
+        self._parts = PartFiles(directory, schema, f"{partition:05d}", rows_per_file)
         self.files: list[Path] = []
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
+        with writing_in(directory):
             taken = {*stale, *os.listdir(directory)}
             for name in stale[partition::partitions]:
                 (directory / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise self._unwritable(error) from error
         # New files never take the name of one that was there, so removing the stale ones cannot hit them.
         numbers = [int(part[2]) for name in taken if (part := _PART.fullmatch(name)) and int(part[1]) == partition]
         self._next = max(numbers, default=-1) + 1
 
     def write(self, batch: pa.RecordBatch) -> None:
-        while batch.num_rows:
-            written = self._file.rows if self._file else 0
-            part = batch.slice(0, self._rows_per_file - written - self._held_rows)
-            batch = batch.slice(part.num_rows)
-            self._held.append(part)
-            self._held_rows += part.num_rows
-            self._held_bytes += part.nbytes
-            if written + self._held_rows >= self._rows_per_file:
-                self._publish()
-            elif self._held_rows >= ROWS_PER_GROUP or self._held_bytes >= BYTES_PER_GROUP:
-                self._flush()
+        for file in self._parts.write(batch):
+            self._publish(file)
 
     def finish(self) -> None:
         """Publish the last file. The first partition leaves at least an empty one, so that the schema can be read."""
-        if self._held or self._file or (self._partition == 0 and not self.files):
-            self._publish()
+        file = self._parts.rest(even_empty=self._partition == 0 and not self.files)
+        if file is not None:
+            self._publish(file)
 
     def close(self) -> None:
-        self._held, self._held_rows, self._held_bytes = [], 0, 0
-        if self._file:
-            self._file.discard()
-            self._file = None
+        self._parts.discard()
 
-    def _flush(self) -> None:
-        held, self._held, self._held_rows, self._held_bytes = self._held, [], 0, 0
-        try:
-            if self._file is None:
-                target = self._directory / f"part-{self._partition:05d}-{self._next:05d}.parquet"
-                self._file = _OpenFile(target, self._schema)
-                self._next += 1
-            if held:
-                self._file.write(pa.Table.from_batches(held, self._schema))
-        except OSError as error:
-            raise self._unwritable(error) from error
-
-    def _publish(self) -> None:
-        self._flush()
-        assert self._file is not None
-        try:
-            self.files.append(self._file.publish())
-        except OSError as error:
-            raise self._unwritable(error) from error
-        self._file = None
-
-    def _unwritable(self, error: OSError) -> UserError:
-        return UserError(
-            f"the output directory cannot be written: {self._directory}",
-            str(error),
-            "Give it room and permissions, or choose another directory.",
-        )
-
-
-class _OpenFile:
-    """A Parquet file that nobody sees yet."""
-
-    def __init__(self, target: Path, schema: pa.Schema) -> None:
-        self.rows = 0
-        self._target = target
-        self._temporary = target.with_name(f"_{target.name}.{uuid.uuid4().hex}")
-        self._file: IO[bytes] = open(self._temporary, "xb")  # noqa: SIM115 it outlives this call
-        self._writer = pq.ParquetWriter(self._file, schema)
-
-    def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=table.num_rows)
-        self.rows += table.num_rows
-
-    def publish(self) -> Path:
-        self._writer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        os.replace(self._temporary, self._target)
-        return self._target
-
-    def discard(self) -> None:
-        with suppress(OSError, pa.ArrowException, ValueError):
-            self._writer.close()
-        self._file.close()
-        self._temporary.unlink(missing_ok=True)
+    def _publish(self, file: HiddenFile) -> None:
+        target = self._directory / f"part-{self._partition:05d}-{self._next:05d}.parquet"
+        self._next += 1
+        with writing_in(self._directory):
+            file.rename(target)
+        self.files.append(target)
 
 
 def _visible(directory: Path) -> list[str]:

@@ -1,0 +1,141 @@
+"""An instance goes on from snapshots: its own, or its share of those that other partitions of its function left.
+
+Keyed state goes where the rows of its keys go. What is not kept by key goes as a whole to one partition, and several
+partitions' states are merged there, if they can be.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stretto.actors.context import Clock
+from stretto.actors.sharing import KeyShare, Place
+from stretto.actors.snapshot import Content, Origin
+from stretto.errors import StorageError, StrettoError
+from stretto.state import State
+from stretto.state.packing import packed, unpacked
+
+if TYPE_CHECKING:
+    from stretto.actors.instance import Instance
+
+Timers = dict[Clock, list[tuple[int, int, Any]]]
+
+MISFITS = (pa.ArrowException, KeyError, ValueError, TypeError, IndexError, AssertionError)
+"""What states raise when they are given what is not theirs."""
+
+
+def rebuild(instance: Instance, content: Content) -> None:
+    """The partition is the one that it was; states that are new to it stay empty."""
+    for name, state in instance.function.states().items():
+        if name in content.segments:
+            with_reason(instance, name, state.rebuild, content.segments[name])
+
+
+def share_out(instance: Instance, origin: Origin) -> None:
+    """Put the states together from what is this partition's of others' states."""
+    for former, content in sorted(origin.contents.items()):
+        for name, state in instance.function.states().items():
+            if name in content.segments:
+                part = state.fresh()
+                with_reason(instance, name, part.rebuild, content.segments[name])
+                _take(instance, origin, former, name, state, part)
+
+
+def shared_of(instance: Instance, origin: Origin) -> bytes | None:
+    """The consolidated state that lessees read, put together likewise."""
+    found: dict[str, State] = {}
+    for former, content in sorted(origin.contents.items()):
+        if content.plain["shared"] is None:
+            continue
+        for name, exported in unpacked(content.plain["shared"]).items():
+            part = instance.function.states()[name].fresh()
+            part.restore(exported)
+            _take(instance, origin, former, name, found.setdefault(name, part.fresh()), part)
+    return packed({name: state.export() for name, state in found.items()}) if found else None
+
+
+def _take(instance: Instance, origin: Origin, former: int, name: str, state: State, part: State) -> None:
+    share = _share(instance, origin, former, name)
+    if share is not None:
+        with_reason(instance, name, part.keep, share)
+    with_reason(instance, name, state.take_in, part)
+
+
+def _share(instance: Instance, origin: Origin, former: int, state: str) -> KeyShare | None:
+    """What is the instance's of a state; None where it gets the whole of it."""
+    spec = instance.spec
+    if not spec.dealt_by or spec.parallelism == 1:
+        return None
+    wanted = instance.function.input_of(state)
+    keys = spec.dealt_by[wanted] if wanted is not None else next(iter(spec.dealt_by.values()))
+    before = Place(former, origin.parallelism) if origin.as_before else None
+    return KeyShare(keys, Place(instance.address.partition, spec.parallelism), before)
+
+
+def with_reason(instance: Instance, state: str, act: Callable[[Any], None], argument: Any) -> None:
+    """Do something with a state; what it cannot do is told with its name and what to do."""
+    told = f"state '{state}' of function '{instance.address.function}'"
+    try:
+        act(argument)
+    except StorageError as error:
+        raise StorageError(
+            f"{told} cannot be shared out among {instance.spec.parallelism} partitions",
+            error.fact,
+            "Start the app with the parallelism that the function had in the checkpoint.",
+        ) from error
+    except StrettoError:
+        raise
+    except MISFITS as error:
+        raise StorageError(
+            f"{told} does not fit what the checkpoint has of it",
+            f"{type(error).__name__}: {error}",
+            "Give the function another name to begin it empty, or start the app as it was.",
+        ) from error
+
+
+def regrouped(instance: Instance, origin: Origin) -> Any:
+    """What the function is to recall; nothing if it was not there at all."""
+    if not origin.parallelism:
+        return None
+    remembered = {former: content.plain["remembered"] for former, content in sorted(origin.contents.items())}
+    try:
+        return instance.function.regroup(remembered, origin.epoch)
+    except StorageError as error:
+        raise StorageError(
+            f"function '{instance.address.function}' cannot go on with {instance.spec.parallelism} partitions",
+            f"{error.fact}, and it had {origin.parallelism}",
+            error.fix,
+        ) from error
+
+
+def timers_of(instance: Instance, origin: Origin) -> Timers | None:
+    """Those that were pending, where nobody but this partition gets them; None if there were none."""
+    found: Timers = {clock: [] for clock in Clock}
+    for content in origin.contents.values():
+        for clock in Clock:
+            found[clock] += [(due, 0, tag) for due, tag in content.plain["timers"][clock.value]]
+    if not any(found.values()):
+        return None
+    if instance.spec.dealt_by and instance.spec.parallelism > 1:
+        raise StorageError(
+            f"timers of function '{instance.address.function}' are pending",
+            f"nobody knows for which keys, so they cannot be shared out among {instance.spec.parallelism} partitions",
+            f"Start the app with the parallelism that the function had: {origin.parallelism}.",
+        )
+    for clock, timers in found.items():
+        found[clock] = [(due, number, tag) for number, (due, _, tag) in enumerate(sorted(timers, key=lambda t: t[0]))]
+        heapq.heapify(found[clock])
+    return found
+
+
+def counts_of(origin: Origin) -> dict[str, int]:
+    """Counters go on from the sum of those that this partition leads."""
+    total: dict[str, int] = {}
+    for former in sorted(origin.leads & origin.contents.keys()):
+        for name, amount in origin.contents[former].plain["counts"].items():
+            total[name] = total.get(name, 0) + amount
+    return total

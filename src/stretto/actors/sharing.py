@@ -1,0 +1,47 @@
+"""Who gets what of a function's state when its parallelism changes: keys go where their rows go from now on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stretto.actors.partitioning import Hashes, combine_hashes, hash_array, partition_of
+from stretto.errors import StorageError
+
+
+@dataclass(frozen=True)
+class Place:
+    """A partition among so many."""
+
+    partition: int
+    parallelism: int
+
+
+@dataclass(frozen=True)
+class KeyShare:
+    """The keys of one partition. `former` is where those that are given were kept, if rows were dealt by the same
+    columns then: a key that would not have been dealt there shows that the state is kept by something else."""
+
+    keys: pa.Schema
+    now: Place
+    former: Place | None = None
+
+    def mine(self, columns: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+        hashes = self._hashes(columns)
+        if self.former is not None:
+            there = partition_of(hashes, self.former.parallelism) == self.former.partition
+            if not there.all():
+                raise StorageError(f"it is not kept by {', '.join(self.keys.names)}, by which rows are dealt")
+        mine: npt.NDArray[np.bool_] = partition_of(hashes, self.now.parallelism) == self.now.partition
+        return mine
+
+    def _hashes(self, columns: Mapping[str, Any]) -> Hashes:
+        first, *rest = (hash_array(columns[name]) for name in self.keys.names)
+        for hashes in rest:
+            first = combine_hashes(first, hashes)
+        return first

@@ -1,0 +1,52 @@
+"""What an actor was at a mark: all that it needs to go on from there, as plain data, Arrow tables and segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from stretto.actors.function import EVENT_TIME_MIN_US
+from stretto.state import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Taken in the run that comes to the mark of an epoch, and written while the actor goes on.
+
+    `plain` is packed already, because what it was made of may change; segments never do. A sink that has `finished`
+    still has a part in each checkpoint, until its last output is published."""
+
+    epoch: int
+    plain: bytes
+    segments: dict[str, list[Segment]] = field(default_factory=dict)
+    finished: bool = False
+    watermark_us: int = EVENT_TIME_MIN_US
+    """What it has told those below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What is read back of a snapshot."""
+
+    plain: Any
+    segments: dict[str, list[Segment]] = field(default_factory=dict)
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What an instance goes on from: snapshots by the partition that they were of, and how it is wired now.
+
+    `whole` says that it is the partition that it was, so that its segments are stored already. Else it gets what is its
+    share of all `contents`, where the function had `parallelism` partitions (none: it is new) and rows were dealt
+    `as_before`; of what cannot be divided by key, such as counts, it gets that of the partitions that it `leads`.
+    `channels` has how far each actor is that feeds it; None where that is in the snapshot."""
+
+    epoch: int
+    contents: dict[int, Content]
+    whole: bool = True
+    finished: bool = False
+    parallelism: int = 1
+    as_before: bool = False
+    leads: frozenset[int] = frozenset()
+    channels: dict[tuple[str, int], tuple[int, bool]] | None = None

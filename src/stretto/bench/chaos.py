@@ -1,0 +1,252 @@
+"""Does the answer survive? A NEXMark query runs with checkpoints while its workers are killed, hang and are cut off.
+
+In the end every row is compared with Spark SQL's answer. A recovery takes from the blow to the first row that is read
+after it; so it has in it how long it takes to notice, to go back to the last checkpoint, and to have everything made.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from stretto.bench.nexmark.queries import Workload, build
+from stretto.bench.nexmark.run import OUT, SparkAnswers, verify
+from stretto.bench.standalone import kill_tree, spark_worker_of
+from stretto.bench.verify import Match
+from stretto.errors import UserError
+from stretto.jobs import JobStatus
+from stretto.protocol import Member
+from stretto.runtime.cluster import Cluster
+from stretto.runtime.job import Job
+from stretto.runtime.scratch import scratch_directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_S = 0.005
+NOTICED_WITHIN_S = 30.0
+RECOVERED_WITHIN_S = 60.0
+SECONDS_PER_KILL = 5.0
+"""The stream is so much longer for each kill, so that it has not ended before the last one."""
+PAUSE_S = (0.2, 1.0)
+"""A while between a recovery and the next blow."""
+
+
+class Blow(Enum):
+    """What happens to a worker."""
+
+    KILL = "killed"
+    STOP = "hangs"
+    CUT = "cut off"
+    JVM = "executor killed"
+    NODE = "Spark worker killed"
+
+
+@dataclass(frozen=True)
+class Chaos:
+    """How much of it: which query, how many blows of which kinds, and how often checkpoints are taken."""
+
+    query: str
+    kills: int
+    rate: float = 20_000.0
+    every: str = "500 ms"
+    blows: tuple[Blow, ...] = (Blow.KILL, Blow.STOP, Blow.CUT)
+    once: tuple[Blow, ...] = ()
+    """Blows that come only once each, such as one to an executor's JVM with all workers in it."""
+    seed: int = 1
+
+
+@dataclass
+class ChaosReport:
+    """`recovery_s` has the seconds of each recovery; `match` is whether all rows equal Spark SQL's."""
+
+    query: str
+    kills: int = 0
+    blows: Counter[str] = field(default_factory=Counter)
+    match: bool = False
+    rows: int = 0
+    recoveries: int = 0
+    checkpoints: int = 0
+    checkpoints_failed: int = 0
+    elapsed_s: float = 0.0
+    recovery_s: list[float] = field(default_factory=list)
+    complaint: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        times = sorted(self.recovery_s)
+        return {
+            "query": self.query,
+            "match": self.match,
+            "kills": self.kills,
+            "blows": dict(self.blows),
+            "recovery_s": {
+                "p50": round(times[len(times) // 2], 3) if times else None,
+                "max": round(times[-1], 3) if times else None,
+                "all": [round(each, 3) for each in self.recovery_s],
+            },
+            "rows": self.rows,
+            "recoveries": self.recoveries,
+            "checkpoints": {"complete": self.checkpoints, "failed": self.checkpoints_failed},
+            "elapsed_s": round(self.elapsed_s, 1),
+            **({"complaint": self.complaint} if self.complaint else {}),
+        }
+
+
+def workload_of(chaos: Chaos) -> Workload:
+    """A stream that is long enough for all blows, at a pace that any machine can keep."""
+    base = Workload()
+    events = int(chaos.rate * (SECONDS_PER_KILL * chaos.kills + 5))
+    return replace(base, config=replace(base.config, events=events), rate=chaos.rate, engine="actors")
+
+
+def run(
+    spark: SparkSession, cluster: Cluster, chaos: Chaos, tell: Callable[[str], None] = lambda text: None
+) -> ChaosReport:
+    """Run the query through all blows to its end, and judge it."""
+    report = ChaosReport(chaos.query)
+    workload = workload_of(chaos)
+    directory = scratch_directory("chaos")
+    began = time.monotonic()
+    try:
+        with SparkAnswers(spark, workload.config) as answers:
+            job = cluster.submit(build(chaos.query, workload), checkpoint=directory, every=chaos.every)
+            _strike_all(cluster, job, chaos, report, tell)
+            job.wait()
+            results = {sink.name: job.results(sink.name) for sink in job.plan.sinks if sink.sink.collects}
+            verdicts = verify(chaos.query, results, answers)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    report.elapsed_s = time.monotonic() - began
+    report.match = all(verdict.match is Match.MATCH for verdict in verdicts.values())
+    report.complaint = None if report.match else "; ".join(each.describe() for each in verdicts.values())
+    report.rows = results[OUT].num_rows
+    report.recoveries = job.checkpoints.recoveries
+    report.checkpoints, report.checkpoints_failed = len(job.checkpoints.complete), len(job.checkpoints.failed)
+    return report
+
+
+def _strike_all(cluster: Cluster, job: Job, chaos: Chaos, report: ChaosReport, tell: Callable[[str], None]) -> None:
+    chance = random.Random(chaos.seed)
+    # Spread over the whole, and never the first: whatever it is, the query has done something by then.
+    once = {(place + 1) * chaos.kills // (len(chaos.once) + 1): blow for place, blow in enumerate(chaos.once)}
+    for number in range(chaos.kills):
+        if not _wait_until(lambda: job.status is JobStatus.RUNNING or job.status.ended, RECOVERED_WITHIN_S):
+            raise UserError(f"{chaos.query} did not run again", f"it is {job.status.value}")
+        _wait_for_checkpoint(job)
+        time.sleep(chance.uniform(*PAUSE_S))
+        if job.status.ended:
+            return
+        blow = once.get(number) or chance.choice(chaos.blows)
+        _blow(cluster, job, blow, chance, report, tell)
+
+
+def _blow(
+    cluster: Cluster, job: Job, blow: Blow, chance: random.Random, report: ChaosReport, tell: Callable[[str], None]
+) -> None:
+    before, began = job.checkpoints.recoveries, time.monotonic()
+    struck = _strike(cluster, blow, chance)
+    if not _wait_until(lambda: job.checkpoints.recoveries > before or job.status.ended, NOTICED_WITHIN_S):
+        raise UserError(f"nobody noticed that a worker was {blow.value}", struck.name)
+    if blow is Blow.STOP:
+        with suppress(ProcessLookupError):
+            os.kill(struck.pid, signal.SIGCONT)  # It is replaced, and nothing that it does now counts.
+    if job.status.ended:
+        return
+    _wait_until(lambda: _goes_on(job), RECOVERED_WITHIN_S)
+    took_s = time.monotonic() - began
+    report.kills += 1
+    report.blows[blow.value] += 1
+    report.recovery_s.append(took_s)
+    tell(f"{struck.name} {blow.value}: going on after {took_s:.2f} s")
+
+
+def _goes_on(job: Job) -> bool:
+    """Whether rows are read again; the counts of an attempt begin with it."""
+    return job.status.ended or (job.status is JobStatus.RUNNING and job.metrics().rows_in > 0)
+
+
+def _wait_for_checkpoint(job: Job) -> None:
+    """However fast the blows come, the query must get on."""
+    known = len(job.checkpoints.complete)
+    _wait_until(lambda: len(job.checkpoints.complete) > known or job.status.ended, RECOVERED_WITHIN_S)
+
+
+def _wait_until(condition: Callable[[], bool], within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+# Blows.
+
+
+def _strike(cluster: Cluster, blow: Blow, chance: random.Random) -> Member:
+    """Hit a worker by lot that has something to do."""
+    busy = cluster.busy_workers
+    victim = chance.choice([member for member in cluster.workers if member.name in busy])
+    if blow is Blow.KILL:
+        os.kill(victim.pid, signal.SIGKILL)
+    elif blow is Blow.STOP:
+        os.kill(victim.pid, signal.SIGSTOP)
+    elif blow is Blow.CUT:
+        others = {member.pid for member in cluster.workers} - {victim.pid}
+        _cut(victim.pid, others, chance)
+    elif blow is Blow.JVM:
+        os.kill(_jvm_of(victim.pid), signal.SIGKILL)
+    else:
+        node = spark_worker_of(victim.pid)
+        if node is None:
+            raise UserError(f"{victim.name} belongs to no worker of a standalone Spark cluster")
+        kill_tree(node)
+    return victim
+
+
+def _cut(pid: int, others: set[int], chance: random.Random) -> None:
+    """Break one connection between two workers, as a failing network would."""
+    ports = {c.laddr.port: other for other in others for c in psutil.Process(other).net_connections("tcp") if c.laddr}
+    links = [
+        c
+        for c in psutil.Process(pid).net_connections("tcp")
+        if c.status == psutil.CONN_ESTABLISHED and c.raddr and c.raddr.port in ports
+    ]
+    if not links:
+        raise UserError("there is no connection between two workers to cut", None, "Use two workers or more.")
+    link = chance.choice(links)
+    command = [
+        "ss",
+        "-K",
+        "src",
+        link.laddr.ip,
+        "sport",
+        "=",
+        f":{link.laddr.port}",
+        "dport",
+        "=",
+        f":{link.raddr.port}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UserError("a connection cannot be cut here", done.stderr.strip(), "It needs `ss -K` and its permissions.")
+
+
+def _jvm_of(pid: int) -> int:
+    """The executor that a worker's process belongs to."""
+    for parent in psutil.Process(pid).parents():
+        if "java" in parent.name():
+            return int(parent.pid)
+    raise UserError(f"process {pid} has no JVM above it")

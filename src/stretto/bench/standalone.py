@@ -1,0 +1,96 @@
+"""A standalone Spark cluster on this machine: a master and its workers, each a process of its own, for the time of a
+block. What a machine that fails takes with it, the whole tree of a worker's processes does here."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+from pyspark.find_spark_home import _find_spark_home
+
+from stretto.errors import ClusterError
+
+STARTED_WITHIN_S = 60.0
+POLL_S = 0.05
+WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
+MASTER_CLASS = "org.apache.spark.deploy.master.Master"
+
+
+@contextmanager
+def standalone_cluster(workers: int, slots: int, memory: str = "1g") -> Iterator[str]:
+    """So many Spark workers of so many slots each; gives the master's URL."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    started: list[_Process] = []
+    with tempfile.TemporaryDirectory(prefix="stretto-standalone-") as directory:
+        try:
+            place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+            master = _Process(Path(directory) / "master.log", [MASTER_CLASS, *place])
+            started.append(master)
+            url = master.told(r"Starting Spark master at (spark://\S+)")
+            for number in range(workers):
+                room = ["--cores", str(slots), "--memory", memory, "--work-dir", f"{directory}/work{number}"]
+                log = Path(directory) / f"worker{number}.log"
+                started.append(_Process(log, [WORKER_CLASS, *place, *room, url]))
+            for worker in started[1:]:
+                worker.told(r"(Successfully registered with master)")
+            yield url
+        finally:
+            for process in reversed(started):
+                process.end()
+
+
+class _Process:
+    """A part of the cluster, and what it writes about itself."""
+
+    def __init__(self, log: Path, command: list[str]) -> None:
+        self._log = log
+        self._command = command
+        with open(log, "wb") as output:
+            self._process = subprocess.Popen(
+                [f"{_find_spark_home()}/bin/spark-class", *command],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def end(self) -> None:
+        kill_tree(self._process.pid)
+        self._process.wait()
+
+    def told(self, pattern: str) -> str:
+        """What it has written, once it has."""
+        deadline = time.monotonic() + STARTED_WITHIN_S
+        while time.monotonic() < deadline and self._process.poll() is None:
+            found = re.search(pattern, self._log.read_text(errors="replace"))
+            if found is not None:
+                return found[1]
+            time.sleep(POLL_S)
+        last = self._log.read_text(errors="replace").splitlines()[-3:]
+        raise ClusterError(f"{self._command[0]} did not start", " / ".join(last))
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL a process and all that it has started, and theirs."""
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        for process in [root, *root.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+
+
+def spark_worker_of(pid: int) -> int | None:
+    """The standalone Spark worker that a process belongs to."""
+    for parent in psutil.Process(pid).parents():
+        if WORKER_CLASS in parent.cmdline():
+            return int(parent.pid)
+    return None

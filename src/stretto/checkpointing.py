@@ -1,0 +1,283 @@
+"""The coordinator's part in checkpoints: when one begins, when it is complete, and who hears of it.
+
+A part of the coordinator machine. It tells the sources to send marks, hears from every actor where its snapshot is, and
+has the manifest written when it has heard from all. Only then may sinks publish. One checkpoint of a job is under way
+at a time. When the input of all actors has ended, one more checkpoint has what the sinks still hold back; the job has
+finished when that is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stretto.checkpoints.manifest import ActorRecord, Manifest
+from stretto.jobs import Actor, Job, JobStatus, Underway
+from stretto.machine import Send
+from stretto.protocol import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
+
+if TYPE_CHECKING:
+    from stretto.coordinator import Coordinator
+
+TIMEOUT_NS = 600_000_000_000
+"""A checkpoint that takes longer is called off."""
+OVERDUE_NS = 5_000_000_000
+"""So often it is asked whether something keeps a checkpoint from being complete."""
+RETRY_NS = 1_000_000_000
+"""The last checkpoint of a job is tried again so soon, where no interval is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRequested:
+    """Somebody wants a checkpoint now."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestWritten:
+    job: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFailed:
+    job: str
+    epoch: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteManifest:
+    """Write it, durably and at once visible as a whole, then say `ManifestWritten` or `ManifestFailed`."""
+
+    job: str
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class PruneCheckpoints:
+    """Remove the checkpoints that are older than those kept."""
+
+    job: str
+    kept: tuple[Manifest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceCheckpoint:
+    """Tell whoever wants to know: a checkpoint is complete, or why it is not."""
+
+    job: str
+    epoch: int
+    manifest: Manifest | None
+    reason: str | None = None
+    took_ns: int = 0
+
+
+class Checkpointing:
+    """The checkpoints of all jobs."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self.handlers: dict[type, Callable[[Any, int], None]] = {
+            CheckpointRequested: self._on_requested,
+            ManifestWritten: self._on_written,
+            ManifestFailed: self._on_write_failed,
+        }
+        self.frame_handlers: dict[type, Callable[[str, Any, int], None]] = {
+            Stored: self._on_stored,
+            Unstored: self._on_unstored,
+            Published: self._on_published,
+        }
+
+    # When one begins.
+
+    def tick(self, now_ns: int) -> None:
+        for job in list(self._coordinator.jobs.values()):
+            durability = job.durability
+            if durability is None or job.status is not JobStatus.RUNNING:
+                continue
+            if durability.underway is not None:
+                if now_ns - durability.began_ns >= TIMEOUT_NS:
+                    self._abandon(job, "it took too long", now_ns)
+                elif now_ns >= durability.underway.overdue_ns:
+                    self._ask(job, durability.underway, now_ns)
+            elif durability.committing is None and self._is_due(job, now_ns):
+                self._begin(job, now_ns)
+
+    def deadline_ns(self) -> int | None:
+        """When the next one is due, if any is known to be."""
+        due = []
+        for job in self._coordinator.jobs.values():
+            durability = job.durability
+            if durability is None or job.status is not JobStatus.RUNNING:
+                continue
+            if durability.underway is not None:
+                due.append(min(durability.began_ns + TIMEOUT_NS, durability.underway.overdue_ns))
+            elif durability.committing is None and (durability.interval_ns is not None or not job.unfinished):
+                due.append(durability.due_ns)
+        return min(due, default=None)
+
+    def _is_due(self, job: Job, now_ns: int) -> bool:
+        durability = job.durability
+        assert durability is not None
+        last = durability.manifests[-1] if durability.manifests else None
+        if last is not None and not job.unfinished and last.finished:
+            return False  # All is stored, and only to be published.
+        if last is not None and durability.savepoint is not None and last.savepoint == durability.savepoint:
+            return False  # It will stop when that is published.
+        timed = durability.interval_ns is not None or not job.unfinished
+        wanted = durability.requested and now_ns >= durability.retry_ns
+        return wanted or (timed and now_ns >= durability.due_ns)
+
+    def _on_requested(self, event: CheckpointRequested, now_ns: int) -> None:
+        job = self._coordinator.jobs.get(event.job)
+        if job is not None and job.durability is not None:
+            job.durability.requested = True
+            self.tick(now_ns)
+
+    def _begin(self, job: Job, now_ns: int) -> None:
+        durability = job.durability
+        assert durability is not None
+        durability.epoch += 1
+        durability.requested = False
+        durability.began_ns = now_ns
+        durability.due_ns = now_ns + (durability.interval_ns or RETRY_NS)
+        durability.underway = Underway(
+            durability.epoch, {*job.unfinished, *job.sinks}, now_ns + OVERDUE_NS, durability.savepoint
+        )
+        for member in sorted(job.homes):
+            self._tell(member, Checkpoint(job.run, durability.epoch))
+
+    def _ask(self, job: Job, underway: Underway, now_ns: int) -> None:
+        underway.overdue_ns = now_ns + OVERDUE_NS
+        for member in sorted(job.homes):
+            self._tell(member, Overdue(job.run, underway.epoch))
+
+    # When it is complete.
+
+    def _on_stored(self, sender: str, frame: Stored, now_ns: int) -> None:
+        job, underway = self._underway(frame)
+        if job is None or underway is None:
+            return
+        actor = (frame.function, frame.partition)
+        underway.records[actor] = frame.record
+        underway.awaited.discard(actor)
+        self._complete_if_all(job, underway)
+
+    def finished(self, job: Job, actor: Actor, epoch: int) -> None:
+        """The input of an actor has ended. If it will not come to the mark, it needs no snapshot; sinks need one."""
+        assert job.durability is not None
+        underway = job.durability.underway
+        if underway is not None and epoch < underway.epoch and actor not in job.sinks:
+            underway.awaited.discard(actor)
+            self._complete_if_all(job, underway)
+        if not job.unfinished:
+            job.durability.due_ns = 0  # The last one.
+
+    def _complete_if_all(self, job: Job, underway: Underway) -> None:
+        if not underway.awaited:
+            self._complete(job, underway)
+
+    def _complete(self, job: Job, underway: Underway) -> None:
+        assert job.durability is not None
+        ended = ActorRecord(finished=True)
+        functions = {
+            shape.name: [underway.records.get((shape.name, p), ended) for p in range(shape.parallelism)]
+            for shape in job.functions
+        }
+        traits = job.durability.traits
+        manifest = Manifest(job.name, underway.epoch, functions, underway.savepoint, traits=traits)
+        job.durability.underway, job.durability.committing = None, manifest
+        self._coordinator.effects.append(WriteManifest(job.name, manifest))
+
+    def _on_written(self, event: ManifestWritten, now_ns: int) -> None:
+        job = self._committing(event)
+        if job is None:
+            return
+        durability = job.durability
+        assert durability is not None
+        assert durability.committing is not None
+        manifest, durability.committing = durability.committing, None
+        durability.manifests = [*durability.manifests, manifest][-durability.kept :]
+        self._coordinator.effects.append(PruneCheckpoints(job.name, tuple(durability.manifests)))
+        took_ns = now_ns - durability.began_ns
+        self._coordinator.effects.append(AnnounceCheckpoint(job.name, event.epoch, manifest, took_ns=took_ns))
+        if job.status is JobStatus.RUNNING:
+            self.publish(job)
+        else:
+            self._coordinator.recovery.go_on(job, now_ns)
+
+    def _on_write_failed(self, event: ManifestFailed, now_ns: int) -> None:
+        job = self._committing(event)
+        if job is None:
+            return
+        assert job.durability is not None
+        job.durability.committing = None
+        job.durability.requested = job.durability.savepoint is not None
+        job.durability.retry_ns = now_ns + RETRY_NS
+        self._coordinator.effects.append(AnnounceCheckpoint(job.name, event.epoch, None, event.reason))
+        if job.status is not JobStatus.RUNNING:
+            self._coordinator.recovery.go_on(job, now_ns)
+
+    def _committing(self, event: ManifestWritten | ManifestFailed) -> Job | None:
+        job = self._coordinator.jobs.get(event.job)
+        if job is None or job.status.ended or job.durability is None or job.durability.committing is None:
+            return None
+        return job if job.durability.committing.epoch == event.epoch else None
+
+    # When it will not be.
+
+    def _on_unstored(self, sender: str, frame: Unstored, now_ns: int) -> None:
+        job, underway = self._underway(frame)
+        if job is not None and underway is not None:
+            self._abandon(job, f"{frame.function}/{frame.partition}: {frame.reason}", now_ns)
+
+    def _abandon(self, job: Job, reason: str, now_ns: int) -> None:
+        durability = job.durability
+        assert durability is not None
+        durability.underway = None
+        durability.requested = durability.savepoint is not None
+        durability.due_ns = max(durability.due_ns, now_ns + (durability.interval_ns or RETRY_NS))
+        durability.retry_ns = now_ns + RETRY_NS
+        for member in sorted(job.homes):
+            self._tell(member, Abandon(job.run, durability.epoch))
+        self._coordinator.effects.append(AnnounceCheckpoint(job.name, durability.epoch, None, reason))
+
+    # Publishing.
+
+    def publish(self, job: Job) -> None:
+        """Sinks let go what the last complete checkpoint has; after a failure they may have done so already."""
+        assert job.durability is not None
+        if not job.durability.manifests:
+            return
+        job.durability.unpublished = set(job.sinks)
+        for member in sorted({job.placement[function][partition] for function, partition in job.sinks}):
+            self._tell(member, Publish(job.run, job.durability.manifests[-1].epoch))
+
+    def _on_published(self, sender: str, frame: Published, now_ns: int) -> None:
+        job = self._coordinator.running(frame.job)
+        if job is None or job.durability is None or not job.durability.manifests:
+            return
+        last = job.durability.manifests[-1]
+        if frame.epoch != last.epoch:
+            return
+        job.durability.unpublished.discard((frame.function, frame.partition))
+        if job.durability.unpublished:
+            return
+        if last.finished:
+            self._coordinator.end(job, JobStatus.FINISHED)
+        elif last.savepoint is not None and last.savepoint == job.durability.savepoint:
+            self._coordinator.stop(job)
+
+    # Small things.
+
+    def _underway(self, frame: Stored | Unstored) -> tuple[Job | None, Underway | None]:
+        """The checkpoint that a frame speaks of, if it is the one under way."""
+        job = self._coordinator.running(frame.job)
+        underway = job.durability.underway if job is not None and job.durability is not None else None
+        return (job, underway) if underway is not None and underway.epoch == frame.epoch else (None, None)
+
+    def _tell(self, member: str, frame: Any) -> None:
+        self._coordinator.effects.append(Send(member, frame))

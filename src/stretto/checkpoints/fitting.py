@@ -1,0 +1,52 @@
+"""Whether an app can go on from a checkpoint: functions are known by their names, and nothing they knew is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stretto.checkpoints.manifest import Manifest, Traits
+from stretto.checkpoints.resuming import Shape
+from stretto.errors import StorageError
+
+KEEP_NAMES = "Give functions and states the names that they had, or let them go with drop_state=True (--drop-state)."
+KEEP_KINDS = "Leave it as it was, or begin it empty: under another name, and with drop_state=True (--drop-state)."
+
+
+def check_fit(app: str, shapes: Mapping[str, Shape], manifest: Manifest, drop_state: bool = False) -> list[str]:
+    """The functions that are new, which begin empty; a StorageError where the app does not fit the checkpoint."""
+    for name, before in manifest.traits.items():
+        knew = any(record.plain is not None for record in manifest.functions[name])
+        shape = shapes.get(name)
+        if shape is not None:
+            _check_function(app, manifest, name, (before, shape.traits), drop_state)
+        elif before.states and knew and not drop_state:
+            lost = f"function '{name}' is not in the app, and what it knew would be dropped: {', '.join(before.states)}"
+            raise _misfit(app, manifest, lost, KEEP_NAMES)
+    return [name for name in shapes if name not in manifest.functions]
+
+
+def _check_function(app: str, manifest: Manifest, name: str, traits: tuple[Traits, Traits], drop_state: bool) -> None:
+    before, now = traits
+    if _role(before) != _role(now):
+        raise _misfit(app, manifest, f"'{name}' was a {_role(before)}, and is a {_role(now)}", "Give it another name.")
+    for state, layout in before.states.items():
+        if state not in now.states:
+            if not drop_state:
+                lost = f"function '{name}' has no state '{state}' any more, and what it holds would be dropped"
+                raise _misfit(app, manifest, lost, KEEP_NAMES)
+        elif now.states[state] != layout:
+            told = f"state '{state}' of function '{name}' was {layout}, and is {now.states[state]}"
+            raise _misfit(app, manifest, told, KEEP_KINDS)
+
+
+def _role(traits: Traits) -> str:
+    if not traits.feeds:
+        return "source"
+    return "sink" if traits.is_sink else "function"
+
+
+def _misfit(app: str, manifest: Manifest, detail: str, fix: str) -> StorageError:
+    name = (
+        f"the savepoint '{manifest.savepoint}'" if manifest.savepoint else f"the checkpoint of epoch {manifest.epoch}"
+    )
+    return StorageError(f"{name} does not fit app '{app}'", detail, fix)

@@ -1,0 +1,151 @@
+"""What a checkpoint consists of: for each actor the pieces of files that hold it, each with its checksum."""
+
+from __future__ import annotations
+
+import zlib
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from stretto.actors.function import EVENT_TIME_MIN_US
+from stretto.errors import DamagedError
+
+VERSION = 1
+_DIGEST_BYTES = 16
+
+
+class Storage(msgspec.Struct, frozen=True, array_like=True):
+    """Where the checkpoints of a job are, and as whose; `lineage` is the name that the directory has had since the
+    first of them."""
+
+    uri: str
+    owner: int
+    lineage: str
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """A stretch of a file, which is an Arrow stream by itself. The checksum is a CRC-32: it is there for damage, not
+    against forgery, and a digest would take longer than all else that is done with a large piece."""
+
+    path: str
+    offset: int
+    bytes: int
+    checksum: str
+
+
+class SegmentRecord(msgspec.Struct, frozen=True, array_like=True):
+    """Where a segment of a state is."""
+
+    number: int
+    piece: Piece
+
+
+class ActorRecord(msgspec.Struct, frozen=True):
+    """Where the snapshot of an actor is. One that had finished needs none, unless it is a sink that has output to
+    publish."""
+
+    plain: Piece | None = None
+    states: dict[str, list[SegmentRecord]] = {}
+    finished: bool = False
+    watermark_us: int = EVENT_TIME_MIN_US
+    """What it has told those below."""
+
+    def pieces(self) -> list[Piece]:
+        own = [self.plain] if self.plain is not None else []
+        return own + [segment.piece for segments in self.states.values() for segment in segments]
+
+
+class Feed(msgspec.Struct, frozen=True, array_like=True):
+    """Where an input of a function comes from."""
+
+    sender: str
+    input: str
+    forward: bool
+
+
+class Traits(msgspec.Struct, frozen=True):
+    """What must be known of a function to go on from a checkpoint of it in another dataflow: who feeds it, by which
+    columns the rows of each input are dealt to its partitions, what its states are, and for a source how many parts its
+    input is in."""
+
+    feeds: tuple[Feed, ...] = ()
+    dealt_by: dict[str, tuple[str, ...]] = {}
+    states: dict[str, str] = {}
+    is_sink: bool = False
+    splits: int = 0
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """A complete checkpoint of an app: its actors by function and partition, and what the functions were."""
+
+    app: str
+    epoch: int
+    functions: dict[str, list[ActorRecord]]
+    savepoint: str | None = None
+    version: int = VERSION
+    traits: dict[str, Traits] = {}
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do but to publish."""
+        return all(record.finished for records in self.functions.values() for record in records)
+
+    def files(self) -> set[str]:
+        """The files that it needs."""
+        return {piece.path for piece in self.pieces()}
+
+    def pieces(self) -> list[Piece]:
+        return [piece for records in self.functions.values() for record in records for piece in record.pieces()]
+
+    @property
+    def bytes(self) -> int:
+        """How large it is."""
+        return sum(piece.bytes for piece in self.pieces())
+
+    @property
+    def bytes_written(self) -> int:
+        """What of it was not in an earlier one."""
+        return sum(piece.bytes for piece in self.pieces() if f"/{self.epoch:06d}/" in piece.path)
+
+
+class _Sealed(msgspec.Struct, frozen=True):
+    """A manifest in its file, with a checksum of its text."""
+
+    digest: str
+    manifest: msgspec.Raw
+
+
+def checksum_of(content: Any) -> str:
+    return f"{zlib.crc32(content):08x}"
+
+
+def digest_of(content: Any) -> str:
+    return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def encoded(manifest: Manifest) -> bytes:
+    text = msgspec.json.encode(manifest)
+    return msgspec.json.encode(_Sealed(digest_of(text), msgspec.Raw(text)))
+
+
+def decoded(content: bytes, path: str) -> Manifest:
+    """The manifest of a file; a DamagedError when the file is not as it was written."""
+    try:
+        sealed = msgspec.json.decode(content, type=_Sealed)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(f"the manifest {path} is damaged", str(error)) from error
+    text = bytes(sealed.manifest)
+    if digest_of(text) != sealed.digest:
+        raise DamagedError(f"the manifest {path} is damaged", "its checksum is another")
+    try:
+        version = msgspec.json.decode(text)["version"]
+        if version != VERSION:
+            raise DamagedError(
+                f"the manifest {path} is of another version",
+                f"{version}, where {VERSION} is known",
+                "Use the stretto that wrote it.",
+            )
+        return msgspec.json.decode(text, type=Manifest)
+    except (msgspec.DecodeError, KeyError) as error:
+        raise DamagedError(f"the manifest {path} cannot be read", str(error)) from error

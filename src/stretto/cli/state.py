@@ -1,0 +1,99 @@
+"""`stretto state DIR`: which checkpoints a directory holds, and what is in them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stretto.checkpoints.manifest import ActorRecord, Manifest
+from stretto.cli.reporting import complain, print_json, reported
+from stretto.errors import StorageError
+from stretto.runtime.session import local_master, spark_session
+from stretto.runtime.state_reader import read_state
+from stretto.runtime.storage import store_at
+
+
+def state(
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="Where an app keeps its checkpoints.")],
+    function: Annotated[str | None, typer.Option(help="Show the rows of this function's state.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="With --function: at most so many rows.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+) -> None:
+    """List the complete checkpoints of an app, and the functions and sizes of the last one; or show what one of its
+    functions remembers."""
+    if function is not None:
+        with reported():
+            _show(directory, function, limit, json)
+        return
+    with reported():
+        manifests, wrong = store_at(directory).manifests()
+        if not manifests and not wrong:
+            raise StorageError(f"there is no checkpoint in {directory}", None, "Check the path.")
+    for reason in wrong:
+        complain(reason)
+    if json:
+        print_json({"checkpoints": [_told(manifest) for manifest in manifests], "damaged": wrong})
+        return
+    console = Console()
+    table = Table("epoch", "app", "bytes", "written anew", title="checkpoints", title_justify="left")
+    for manifest in manifests:
+        table.add_row(str(manifest.epoch), manifest.app, f"{manifest.bytes:,}", f"{manifest.bytes_written:,}")
+    console.print(table)
+    if manifests:
+        last = manifests[-1]
+        table = Table("function", "partition", "state", "segments", "bytes", title=f"epoch {last.epoch}")
+        for function, records in last.functions.items():
+            for partition, record in enumerate(records):
+                for row in _states(record):
+                    table.add_row(function, str(partition), *row)
+        console.print(table)
+
+
+def _show(directory: str, function: str, limit: int, json: bool) -> None:
+    with spark_session("stretto state", local_master(1)) as spark:
+        frame = read_state(spark, directory, function)
+        names, rows = frame.columns, [row.asDict(recursive=True) for row in frame.limit(limit).collect()]
+    if json:
+        print_json({"function": function, "rows": rows})
+        return
+    table = Table(*names, title=f"{function}: {'the first ' if len(rows) == limit else ''}{len(rows)} rows")
+    for row in rows:
+        table.add_row(*(_cell(row[name]) for name in names))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    return ", ".join(f"{name}={each}" for name, each in value.items()) if isinstance(value, dict) else str(value)
+
+
+def _states(record: ActorRecord) -> list[tuple[str, str, str]]:
+    if record.plain is None:
+        return [("had finished", "", "")]
+    rows = [("", "", f"{record.plain.bytes:,}")]
+    for name, segments in record.states.items():
+        rows.append((name, str(len(segments)), f"{sum(each.piece.bytes for each in segments):,}"))
+    return rows
+
+
+def _told(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "epoch": manifest.epoch,
+        "app": manifest.app,
+        "bytes": manifest.bytes,
+        "bytes_written": manifest.bytes_written,
+        "finished": manifest.finished,
+        "functions": {
+            function: [
+                {
+                    "finished": record.finished,
+                    "bytes": sum(piece.bytes for piece in record.pieces()),
+                    "states": {name: len(segments) for name, segments in record.states.items()},
+                }
+                for record in records
+            ]
+            for function, records in manifest.functions.items()
+        },
+    }

@@ -1,0 +1,232 @@
+"""The rows of a state in a checkpoint, for who has never seen the app: its segments and what `State.describe` said.
+
+Later segments replace what earlier ones say, and partials of one group may be in several. So the state is made anew
+from its description and rebuilt by the same code that goes on from a checkpoint; only then is it turned into rows. A
+user's own aggregate is the exception: its functions are not in the checkpoint, and its partials are shown as text.
+
+A table of rows has the columns `key` and `value`, both structs, as Spark's own state reader gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stretto.errors import StorageError
+from stretto.operators.accumulators import Scalar
+from stretto.operators.aggregation import Aggregation, columns_of
+from stretto.operators.grouping import INT64_MAX, INT64_MIN, Column, Int64s, fixed_values
+from stretto.operators.panes import Kernel, PaneState, timestamps
+from stretto.operators.running import RunningState
+from stretto.operators.sessions import SessionState
+from stretto.operators.shown import column_of, spark_column
+from stretto.operators.top import Best
+from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.windowed import Grouped
+from stretto.state import MapState, Segment
+from stretto.state.packing import unpacked
+
+Named = list[tuple[str, pa.Array]]
+
+_INT64 = np.dtype(np.int64)
+
+
+def rows_of(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
+    """The rows of a state, resolved."""
+    match description["kind"]:
+        case "whole":
+            return _whole(segments)
+        case "list":
+            values = unpacked(_bytes(segments[0]))
+            return _table([("position", pa.array(range(len(values)), pa.int64()))], [("value", column_of(values))])
+        case "map":
+            return _map(segments)
+        case "rows":
+            return _rows(description, segments)
+        case "running":
+            return _running(description, segments)
+        case "panes":
+            return _panes(description, segments)
+        case "sessions":
+            return _sessions(description, segments)
+    raise StorageError(
+        f"a state of kind '{description['kind']}' is not known here", None, "Use the stretto that wrote it."
+    )
+
+
+def _table(key: Named, value: Named) -> pa.Table:
+    rows = len((key or value)[0][1])
+    return pa.table({"key": _struct(key, rows), "value": _struct(value, rows)})
+
+
+def _struct(columns: Named, rows: int) -> pa.Array:
+    """A struct of columns; NULL where there are none, since Spark has no struct without fields."""
+    if not columns:
+        return pa.nulls(rows, pa.struct([("key", pa.string())]))
+    return pa.StructArray.from_arrays([spark_column(column) for _, column in columns], [name for name, _ in columns])
+
+
+def _bytes(segment: Segment) -> bytes:
+    assert isinstance(segment.content, bytes)
+    return segment.content
+
+
+def _whole(segments: list[Segment]) -> pa.Table:
+    """A value, or a state of a user's own kind: a row for each segment."""
+    contents = [unpacked(each.content) if isinstance(each.content, bytes) else each.content for each in segments]
+    return _table([], [("value", column_of(contents))])
+
+
+def _map(segments: list[Segment]) -> pa.Table:
+    state: MapState[Any, Any] = MapState()
+    state.rebuild(segments)
+    keys = column_of(list(state.entries))
+    value = [("value", column_of(list(state.entries.values())))]
+    if pa.types.is_struct(keys.type):
+        return _table(list(zip(keys.type.names, keys.flatten(), strict=True)), value)
+    return _table([("key", keys)], value)
+
+
+def _rows(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
+    tables = [segment.content for segment in segments]
+    if "types" in description:
+        tables.insert(0, _schema(description["types"]).empty_table())
+    table = pa.concat_tables(tables) if tables else pa.table({"value": pa.nulls(0)})
+    keys = description["keys"]
+    return _table(
+        [(name, table.column(name)) for name in keys],
+        [(name, table.column(name)) for name in table.column_names if name not in keys]
+        or [(name, table.column(name)) for name in keys],
+    )
+
+
+def _running(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
+    aggregation = _aggregation(description)
+    state = RunningState(aggregation)
+    state.rebuild(segments)
+    content = state.export()
+    return _finished(aggregation, [], columns_of(content) if content is not None else None)
+
+
+def _panes(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
+    grid = description["grid"]
+    aggregation = _aggregation(description["grouped"]) if "grouped" in description else None
+    kernel: Kernel = Grouped(aggregation, grid) if aggregation is not None else _best(description)
+    state = PaneState(kernel)
+    state.rebuild(segments)
+    run = state.select(INT64_MIN, INT64_MAX)
+    buckets = np.empty(0, np.int64) if run is None else run.buckets
+    name = "window" if grid is None or grid["whole"] else "pane"
+    if grid is not None:
+        starts = buckets * grid["pane_us"] + grid["origin_us"]
+        bounds = starts, starts + grid["pane_us"]
+    else:
+        bounds = (buckets if run is None else fixed_values(run.columns[0], _INT64)), buckets
+    window = [(name, _bounds(*bounds))]
+    if aggregation is not None:
+        return _finished(aggregation, window, None if run is None else run.columns)
+    fields = list(_schema(description["types"]))
+    hidden = _hidden(grid)
+    columns = [pa.array([], field.type) for field in fields] if run is None else run.columns[hidden:]
+    keys = {place - hidden for place in description["best"][0]}
+    named = [(field.name, column) for field, column in zip(fields, columns, strict=False)]
+    return _table(
+        [*window, *(each for place, each in enumerate(named) if place in keys)],
+        [each for place, each in enumerate(named) if place not in keys] or named,
+    )
+
+
+def _sessions(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
+    aggregation = _aggregation(description)
+    state = SessionState(aggregation, description["gap_us"])
+    state.rebuild(segments)
+    sessions = state.whole()
+    none = np.empty(0, np.int64)
+    window = [("window", _bounds(none, none) if sessions is None else _bounds(sessions.starts, sessions.ends))]
+    return _finished(aggregation, window, None if sessions is None else sessions.columns)
+
+
+def _finished(aggregation: Aggregation, window: Named, columns: Sequence[Column] | None) -> pa.Table:
+    """Keys and what their aggregates are so far; no `columns` where there is no group."""
+    if columns is None:
+        keys = [pa.array([], field.type) for field in aggregation.key_fields]
+        results = [pa.array([], field.type) for field in aggregation.result_fields]
+    else:
+        keys = list(columns[aggregation.hidden : aggregation.keys])
+        results = aggregation.finish(columns)
+    return _table(
+        [*window, *zip((field.name for field in aggregation.key_fields), keys, strict=True)],
+        list(zip((field.name for field in aggregation.result_fields), results, strict=True)),
+    )
+
+
+def _bounds(starts: Int64s, ends: Int64s) -> pa.Array:
+    return pa.StructArray.from_arrays([timestamps(starts), timestamps(ends)], ["start", "end"])
+
+
+# What a description stands for.
+
+
+@dataclass(frozen=True)
+class _Typed:
+    """In the place of an expression: its type is all that merging needs."""
+
+    type: pa.DataType
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Call:
+    name: str
+    function: str
+    argument: Scalar | None
+    ordering: Scalar | None
+    parameter: Any
+    type: pa.DataType
+
+
+def _aggregation(description: dict[str, Any]) -> Aggregation:
+    keys, kinds = _schema(description["keys"]), _schema(description["types"])
+
+    def typed(number: int, part: str) -> _Typed | None:
+        place = kinds.get_field_index(f"{number} {part}")
+        return _Typed(kinds.field(place).type) if place >= 0 else None
+
+    calls: list[_Call | UserAggregate] = []
+    for number, (name, function, parameter) in enumerate(description["calls"]):
+        result = typed(number, "result")
+        if result is None:
+            calls.append(UserAggregate(_unknown, _unknown, _unknown, repr, pa.string(), (_ABSENT,), name))
+        else:
+            call = _Call(name, function, typed(number, "argument"), typed(number, "ordering"), parameter, result.type)
+            calls.append(call)
+    schema = keys.append(pa.field(_ABSENT, pa.null()))
+    return Aggregation(schema, keys.names, calls, description["hidden"])
+
+
+_ABSENT = "what a user's aggregate reads"
+
+
+def _unknown(*arguments: Any) -> Any:
+    raise StorageError("a user's own aggregate cannot be merged without its app")
+
+
+def _best(description: dict[str, Any]) -> Best:
+    keys, k, descending, ties = description["best"]
+    grid = description["grid"]
+    return Best(_schema(description["types"]), _hidden(grid), keys, k, descending, ties, grid)
+
+
+def _hidden(grid: Any) -> int:
+    """Columns before the input's: rows that bring their own windows have one."""
+    return 1 if grid is None else 0
+
+
+def _schema(data: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(data))

@@ -1,0 +1,261 @@
+"""Groups of a running aggregate that memory has no room for: rows of bytes in a cold store, moved a batch at a time.
+
+Hot groups stay in the columns of `running.py`. A batch first brings in those of its groups that are cold, with one
+lookup for all; between two runs, when the columns have outgrown the budget, the groups that were touched longest ago go
+out in one write, and the columns are made anew from the rest. A row of bytes holds the values of fixed size as they are
+in memory, and the others packed.
+
+A checkpoint lets the cold store have everything, and then writes from it what has changed and the next stretch in the
+order of keys, in the same segments as a state that does not spill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stretto.operators.aggregation import Aggregation, columns_of, table_of
+from stretto.operators.grouping import (
+    Bools,
+    Column,
+    Int64s,
+    fixed_array,
+    fixed_values,
+    hashable_values,
+    physical_dtype,
+    take_columns,
+    valid_rows,
+)
+from stretto.state import Segment
+from stretto.state.cold import Cold, key_bytes
+from stretto.state.packing import packed, unpacked
+from stretto.state.rolling import Rolling
+from stretto.state.spilling import SETTLED_SHARE, size_of
+
+if TYPE_CHECKING:
+    from stretto.operators.running import RunningState
+
+SLOT_BYTES = 200
+"""What a group costs beside its columns: its key in the directory, and what is known of its slot here."""
+ROWS_AT_ONCE = 8_192
+
+SIZED_EVERY = 64
+"""After so many runs, what a slot takes is estimated anew."""
+
+_SAMPLE = 64
+_NONE: npt.NDArray[Any] = np.empty(0)
+
+
+class RowBytes:
+    """Rows of a table of keys and partials as bytes, and back."""
+
+    def __init__(self, aggregation: Aggregation) -> None:
+        self._kinds = [*(field.type for field in aggregation.key_fields), *aggregation.partial_types]
+        dtypes = {place: physical_dtype(kind) for place, kind in enumerate(self._kinds)}
+        self._fixed = {place: dtype for place, dtype in dtypes.items() if dtype is not None}
+        self._others = [place for place, dtype in dtypes.items() if dtype is None]
+        fields = [(f"v{place}", dtype) for place, dtype in self._fixed.items()]
+        self._layout = np.dtype([*fields, *((f"n{place}", np.bool_) for place in self._fixed)])
+
+    def of(self, table: Sequence[Column]) -> list[bytes]:
+        rows = len(table[0])
+        fixed = np.zeros(rows, self._layout)
+        for place, dtype in self._fixed.items():
+            fixed[f"v{place}"] = fixed_values(table[place], dtype)
+            valid = valid_rows(table[place])
+            if valid is not None:
+                fixed[f"n{place}"] = ~valid
+        data, size = fixed.tobytes(), self._layout.itemsize
+        parts = [data[start : start + size] for start in range(0, rows * size, size)] if size else [b""] * rows
+        if not self._others:
+            return parts
+        others = zip(*(table[place].to_pylist() for place in self._others), strict=True)
+        return [part + packed(list(other)) for part, other in zip(parts, others, strict=True)]
+
+    def table(self, rows: Sequence[bytes]) -> list[Column]:
+        size = self._layout.itemsize
+        fixed: npt.NDArray[Any] = np.frombuffer(b"".join(row[:size] for row in rows), self._layout) if size else _NONE
+        columns: dict[int, Column] = {}
+        for place in self._fixed:
+            null = fixed[f"n{place}"]
+            valid = ~null if null.any() else None
+            columns[place] = fixed_array(fixed[f"v{place}"].copy(), self._kinds[place], valid)
+        others = [unpacked(row[size:]) for row in rows] if self._others else []
+        for number, place in enumerate(self._others):
+            columns[place] = pa.array([other[number] for other in others], self._kinds[place])
+        return [columns[place] for place in range(len(self._kinds))]
+
+
+class RunningSpill:
+    """The cold side of a running state. It knows of each hot slot when it was touched, and what the cold store has."""
+
+    def __init__(self, state: RunningState, aggregation: Aggregation, cold: Cold, budget_bytes: int) -> None:
+        self._state = state
+        self._keys = aggregation.keys
+        self._bytes = RowBytes(aggregation)
+        self._cold = cold
+        self._budget = budget_bytes
+        self._used = False
+        self._count = 0
+        """Groups that the cold store has, in whatever version."""
+        self._runs = 0
+        self._slot_bytes = SLOT_BYTES
+        self._touched: Int64s = np.zeros(0, np.int64)
+        self._fresh: Bools = np.zeros(0, np.bool_)
+        """Whether the cold store has the slot as it is."""
+        self._known: Bools = np.zeros(0, np.bool_)
+        """Whether the cold store has any version of it."""
+        self._changed: set[bytes] = set()
+        """Groups that have changed since the last checkpoint and are cold by now."""
+
+    def recall(self, keys: Sequence[Column], rows: int) -> None:
+        """Bring in what is cold of these groups."""
+        if not self._used:
+            return
+        away = np.flatnonzero(~self._state.has(keys, rows))
+        if not len(away):
+            return
+        records = self._cold.get_many(_codes(take_columns(keys, away)))
+        found = [record for record in records if record is not None]
+        if found:
+            self._put_in(self._bytes.table(found))
+
+    def _put_in(self, table: Sequence[Column]) -> None:
+        new = slice(self._state.slots, self._state.slots + len(table[0]))
+        self._state.put(table)
+        self._grow(self._state.slots)
+        self._touched[new] = self._runs
+        self._fresh[new] = self._known[new] = True
+
+    def touch(self, slots: npt.NDArray[Any]) -> None:
+        """These slots have changed."""
+        self._grow(self._state.slots)
+        self._touched[slots] = self._runs
+        self._fresh[slots] = False
+
+    def _grow(self, slots: int) -> None:
+        if slots > len(self._touched):
+            more = max(2 * len(self._touched), slots) - len(self._touched)
+            self._touched = np.concatenate([self._touched, np.zeros(more, np.int64)])
+            self._fresh, self._known = (np.concatenate([each, np.zeros(more, np.bool_)]) for each in self._flags)
+
+    @property
+    def _flags(self) -> tuple[Bools, Bools]:
+        return self._fresh, self._known
+
+    # Between runs.
+
+    def settle(self) -> None:
+        slots = self._state.slots
+        if self._runs % SIZED_EVERY == 0:
+            self._slot_bytes = self._estimated()
+        self._runs += 1
+        if slots * self._slot_bytes <= self._budget:
+            return
+        left = int(self._budget * SETTLED_SHARE) // self._slot_bytes
+        order = np.argsort(self._touched[:slots], kind="stable")
+        going, staying = np.sort(order[: slots - left]), np.sort(order[slots - left :])
+        self._write(going[~self._fresh[going]])
+        changed = self._state.changed_slots()
+        if changed is not None:
+            self._changed.update(_codes(self._key_columns(going[changed[going]])))
+        table = columns_of({"table": self._state.rows(staying), "objects": {}})
+        self._touched = self._touched[staying]
+        self._fresh, self._known = (each[staying] for each in self._flags)
+        self._state.begin_anew(table, None if changed is None else changed[staying])
+
+    def _estimated(self) -> int:
+        """What a slot takes, by a sample of the youngest."""
+        if not self._state.slots:
+            return SLOT_BYTES
+        sample = np.arange(max(0, self._state.slots - _SAMPLE), self._state.slots)
+        table = self._state.rows(sample)
+        # What is not of a fixed size is a Python object in the columns.
+        sizes = sum(
+            sum(map(size_of, column.to_pylist())) if physical_dtype(column.type) is None else column.nbytes
+            for column in table.columns
+        )
+        return SLOT_BYTES + 2 * int(sizes) // len(sample)
+
+    def _write(self, slots: npt.NDArray[Any]) -> None:
+        for start in range(0, len(slots), ROWS_AT_ONCE):
+            part = slots[start : start + ROWS_AT_ONCE]
+            table = columns_of({"table": self._state.rows(part), "objects": {}})
+            self._cold.write(zip(_codes(table[: self._keys]), self._bytes.of(table), strict=True))
+            self._used = True
+        self._count += int(np.count_nonzero(~self._known[slots]))
+        self._fresh[slots] = self._known[slots] = True
+
+    def _key_columns(self, slots: npt.NDArray[Any]) -> list[Column]:
+        return columns_of({"table": self._state.rows(slots), "objects": {}})[: self._keys]
+
+    def _write_all(self) -> None:
+        slots = self._state.slots
+        self._grow(slots)
+        self._write(np.flatnonzero(~self._fresh[:slots]))
+
+    # Checkpoints.
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self._changed)
+
+    def forget_changes(self) -> None:
+        """Everything is written anyway."""
+        self._changed = set()
+
+    def written(self, rolling: Rolling, changed: Bools) -> pa.Table:
+        """What has changed, and a stretch of the rest."""
+        self._write_all()
+        codes = list({*self._changed, *_codes(self._key_columns(np.flatnonzero(changed)))})
+        self._changed = set()
+        found = dict(zip(codes, self._cold.get_many(codes), strict=True))
+        wanted, passed, last = rolling.stretch_size(self._count), 0, b""
+        for code, record in self._cold.scan(rolling.place):
+            if passed == wanted:
+                rolling.reach(last)
+                break
+            found[code] = record
+            passed, last = passed + 1, code
+        else:
+            rolling.end_round()
+        records = [record for record in found.values() if record is not None]
+        assert len(records) == len(found)
+        table: pa.Table = table_of(self._bytes.table(records), ())["table"]
+        return table
+
+    def rebuild(self, segments: Iterable[Segment]) -> None:
+        """Have what the segments say, later ones instead of earlier ones; all of it is cold."""
+        self._cold.clear()
+        self._used, self._count, self._changed = True, 0, set()
+        self._touched, self._fresh, self._known = self._touched[:0], self._fresh[:0], self._known[:0]
+        for segment in segments:
+            assert isinstance(segment.content, pa.Table)
+            for start in range(0, segment.content.num_rows, ROWS_AT_ONCE):
+                part = segment.content.slice(start, ROWS_AT_ONCE)
+                table = columns_of({"table": part, "objects": {}})
+                codes = _codes(table[: self._keys])
+                self._count += sum(record is None for record in self._cold.get_many(codes))
+                self._cold.write(zip(codes, self._bytes.of(table), strict=True))
+
+    @property
+    def groups(self) -> int:
+        """All of them, hot and cold."""
+        slots = self._state.slots
+        self._grow(slots)
+        return self._count + int(np.count_nonzero(~self._known[:slots]))
+
+    def everything(self) -> list[Column]:
+        """All groups as one table, which may be larger than memory."""
+        self._write_all()
+        return self._bytes.table([record for _, record in self._cold.scan()])
+
+
+def _codes(keys: Sequence[Column]) -> list[bytes]:
+    if len(keys) == 1:
+        return [key_bytes((value,)) for value in hashable_values(keys[0])]
+    return [key_bytes(row) for row in zip(*map(hashable_values, keys), strict=True)]

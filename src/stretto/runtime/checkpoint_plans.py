@@ -1,0 +1,87 @@
+"""What a submitted app goes on from: its storage is claimed, and the last checkpoint must fit the app."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stretto.actors.deployment import Deployment
+from stretto.checkpoints.fitting import check_fit
+from stretto.checkpoints.manifest import Manifest, Storage
+from stretto.checkpoints.resuming import Shape, shapes_of
+from stretto.checkpoints.store import CheckpointStore
+from stretto.coordinator import CheckpointPlan
+from stretto.errors import DamagedError, StorageError, UserError
+from stretto.operators.ends import SinkFunction
+from stretto.operators.windows import Duration, duration_us
+from stretto.runtime.storage import store_at
+
+log = logging.getLogger("stretto.checkpoints")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Where a user wants checkpoints, how often, how many, and from which savepoint to go on, if any."""
+
+    uri: str
+    every: Duration | None
+    keep: int
+    start: str | None = None
+    drop_state: bool = False
+    """Whether what functions knew that are gone may be dropped."""
+
+    @property
+    def interval_us(self) -> int | None:
+        interval_us = None if self.every is None else duration_us(self.every, "the interval of checkpoints")
+        if self.keep < 1 or (interval_us is not None and interval_us <= 0):
+            told = f"every {self.every}, keep {self.keep}"
+            raise UserError("checkpoints need a positive interval, and one must be kept", told)
+        return interval_us
+
+
+def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[CheckpointStore, CheckpointPlan]:
+    """The storage of an app's checkpoints, with this driver as its owner, and the plan for the coordinator."""
+    interval_us, uri, keep = wish.interval_us, wish.uri, wish.keep
+    store = store_at(uri)
+    store.claim()
+    manifests, wrong = store.manifests()
+    for reason in wrong:
+        log.warning("%s; the checkpoint before it is used", reason)
+    epoch = max((manifest.epoch for manifest in manifests), default=0)
+    if wish.start is not None:
+        manifests = [store.savepoint(wish.start)]
+    elif wrong and not manifests:
+        raise DamagedError(f"no checkpoint in {uri} can be read", wrong[-1], "Start the app in another directory.")
+    new = list(deployment.functions)
+    if manifests:
+        shapes = shapes_of(deployment)
+        new = check_fit(app, shapes, manifests[-1], wish.drop_state)
+        if wish.start is not None:
+            store.rewind(manifests[0])
+        manifests = [manifest for manifest in manifests if _fits(app, shapes, manifest, wish.drop_state)]
+        store.sweep(manifests)
+        for name in new:
+            log.info("function '%s' of app '%s' is not in its checkpoint, and begins empty", name, app)
+    for name in new:
+        function = deployment.functions[name].function
+        if isinstance(function, SinkFunction):
+            function.sink.check_fresh()
+    interval_ns = None if interval_us is None else interval_us * 1_000
+    return store, CheckpointPlan(
+        Storage(uri, store.owner, store.lineage(secrets.token_hex(4))),
+        interval_ns,
+        keep,
+        tuple(manifests[-keep:]),
+        epoch,
+    )
+
+
+def _fits(app: str, shapes: Mapping[str, Shape], manifest: Manifest, drop_state: bool) -> bool:
+    """Earlier checkpoints are there in case that the last one cannot be read; those of another app are no help."""
+    try:
+        check_fit(app, shapes, manifest, drop_state)
+    except StorageError:
+        return False
+    return True

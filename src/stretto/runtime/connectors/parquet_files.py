@@ -1,0 +1,122 @@
+"""One partition's rows as Parquet files that nobody sees until they are whole and renamed."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stretto.errors import UserError
+
+ROWS_PER_GROUP = 65_536
+BYTES_PER_GROUP = 64 << 20
+"""Rows are held back until a row group has this many rows or bytes, so that small batches make no small groups."""
+
+
+@contextmanager
+def writing_in(directory: Path) -> Iterator[None]:
+    """What goes wrong with files in a directory is told as the user's to mend."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"the output directory cannot be written: {directory}",
+            str(error),
+            "Give it room and permissions, or choose another directory.",
+        ) from error
+
+
+class HiddenFile:
+    """A Parquet file under a name that Spark and this package's own file source pass over."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.rows = 0
+        self._path = path
+        self._file: IO[bytes] = open(path, "xb")  # noqa: SIM115 it outlives this call
+        self._writer = pq.ParquetWriter(self._file, schema)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self.rows += table.num_rows
+
+    def end(self) -> None:
+        """It is whole, and on the disk."""
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def rename(self, path: Path) -> None:
+        os.replace(self._path, path)
+        self._path = path
+
+    def discard(self) -> None:
+        with suppress(OSError, pa.ArrowException, ValueError):
+            self._writer.close()
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+class PartFiles:
+    """Cuts rows into files of `rows_per_file`."""
+
+    def __init__(self, directory: Path, schema: pa.Schema, part: str, rows_per_file: int) -> None:
+        """`part` is what tells the unfinished files from those of others."""
+        self._directory = directory
+        self._schema = schema
+        self._part = part
+        self._rows_per_file = rows_per_file
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._held_bytes = 0
+        self._file: HiddenFile | None = None
+        with writing_in(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+
+    def write(self, batch: pa.RecordBatch) -> Iterator[HiddenFile]:
+        """Take rows in; files that have become whole are given."""
+        while batch.num_rows:
+            written = self._file.rows if self._file else 0
+            part = batch.slice(0, self._rows_per_file - written - self._held_rows)
+            batch = batch.slice(part.num_rows)
+            self._held.append(part)
+            self._held_rows += part.num_rows
+            self._held_bytes += part.nbytes
+            if written + self._held_rows >= self._rows_per_file:
+                yield self._ended()
+            elif self._held_rows >= ROWS_PER_GROUP or self._held_bytes >= BYTES_PER_GROUP:
+                self._flush()
+
+    def rest(self, even_empty: bool = False) -> HiddenFile | None:
+        """End the file that was begun, if there is one."""
+        return self._ended() if self._held or self._file or even_empty else None
+
+    def discard(self) -> None:
+        """Forget what is not whole."""
+        self._held, self._held_rows, self._held_bytes = [], 0, 0
+        if self._file:
+            self._file.discard()
+            self._file = None
+
+    def _flush(self) -> HiddenFile:
+        held, self._held, self._held_rows, self._held_bytes = self._held, [], 0, 0
+        with writing_in(self._directory):
+            if self._file is None:
+                name = f"_open-{self._part}-{uuid.uuid4().hex}"
+                self._file = HiddenFile(self._directory / name, self._schema)
+            if held:
+                self._file.write(pa.Table.from_batches(held, self._schema))
+        return self._file
+
+    def _ended(self) -> HiddenFile:
+        file = self._flush()
+        with writing_in(self._directory):
+            file.end()
+        self._file = None
+        return file

@@ -1,0 +1,58 @@
+"""Writes the manifests of checkpoints, and removes old ones, in a thread of the driver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from stretto.checkpointing import ManifestFailed, ManifestWritten, PruneCheckpoints, WriteManifest
+from stretto.checkpoints.store import CheckpointStore
+from stretto.coordinator import Event, JobLost
+from stretto.errors import StorageError
+from stretto.protocol import Failure
+
+log = logging.getLogger("stretto.checkpoints")
+
+
+class ManifestIO:
+    """`stores` has the storage of each job with checkpoints; `tell` hands events to the coordinator."""
+
+    def __init__(self, tell: Callable[[Event], None]) -> None:
+        self.stores: dict[str, CheckpointStore] = {}
+        self._tell = tell
+        self._pool: ThreadPoolExecutor | None = None
+
+    def begin(self, effect: WriteManifest | PruneCheckpoints) -> None:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="stretto-manifests")
+        store = self.stores[effect.job]
+        if isinstance(effect, WriteManifest):
+            self._pool.submit(self._write, store, effect)
+        else:
+            self._pool.submit(self._prune, store, effect)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _write(self, store: CheckpointStore, effect: WriteManifest) -> None:
+        epoch = effect.manifest.epoch
+        try:
+            store.commit(effect.manifest)
+            owned = store.is_owner()
+        except Exception as error:
+            self._tell(ManifestFailed(effect.job, epoch, str(error)))
+            return
+        if owned:
+            self._tell(ManifestWritten(effect.job, epoch))
+            return
+        # Whatever this driver has done since is the other one's to do: nothing of it is published.
+        fact = f"another driver has taken over the checkpoints of job '{effect.job}'"
+        self._tell(JobLost(effect.job, Failure("ClusterError", fact, None, "Let one driver run the app at a time.")))
+
+    def _prune(self, store: CheckpointStore, effect: PruneCheckpoints) -> None:
+        try:
+            store.prune(effect.kept)
+        except StorageError as error:
+            log.warning("old checkpoints of %s are left: %s", effect.job, error)

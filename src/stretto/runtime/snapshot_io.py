@@ -1,0 +1,86 @@
+"""Writes and reads snapshots in a thread beside what runs; what became of it comes back as an event for the machine."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from stretto.checkpoints.manifest import Storage
+from stretto.checkpoints.store import CheckpointStore
+from stretto.errors import DamagedError, StorageError
+from stretto.runtime.storage import store_at
+from stretto.snapshots import FetchFailed, FetchSnapshots, SnapshotFailed, SnapshotStored, StoreSnapshot
+from stretto.worker import Event
+
+
+class SnapshotIO:
+    """One thread, so that the snapshots of an actor are written in their order. `fd` is readable when there is news."""
+
+    def __init__(self) -> None:
+        self._news: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._stores: dict[Storage, CheckpointStore] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self.fd, self._wake = os.pipe()
+        os.set_blocking(self.fd, False)
+
+    def begin(self, effect: StoreSnapshot | FetchSnapshots) -> None:
+        """Do it later; `news` will tell."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="stretto-snapshots")
+        self._pool.submit(self._do, effect)
+
+    def news(self) -> list[Event]:
+        """What has become of what was begun."""
+        try:
+            while os.read(self.fd, 4096):
+                pass
+        except BlockingIOError:
+            pass
+        found = []
+        while not self._news.empty():
+            found.append(self._news.get())
+        return found
+
+    def close(self) -> None:
+        """Whatever is still to be written is not needed any more."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        with self._lock:
+            self._closed = True
+            os.close(self.fd)
+            os.close(self._wake)
+
+    def _do(self, effect: StoreSnapshot | FetchSnapshots) -> None:
+        event = self._store(effect) if isinstance(effect, StoreSnapshot) else self._fetch(effect)
+        self._news.put(event)
+        with self._lock:
+            if not self._closed:
+                os.write(self._wake, b"!")
+
+    def _store(self, effect: StoreSnapshot) -> Event:
+        epoch = effect.snapshot.epoch
+        try:
+            record = self._store_of(effect.storage).store(effect.address, effect.snapshot)
+        except Exception as error:
+            return SnapshotFailed(effect.address, epoch, _told(error))
+        return SnapshotStored(effect.address, epoch, record)
+
+    def _fetch(self, effect: FetchSnapshots) -> Event:
+        try:
+            return effect.read_from(self._store_of(effect.storage))
+        except Exception as error:
+            return FetchFailed(effect.job, _told(error), isinstance(error, DamagedError))
+
+    def _store_of(self, storage: Storage) -> CheckpointStore:
+        store = self._stores.get(storage)
+        if store is None:
+            store = self._stores[storage] = store_at(storage.uri, storage.owner)
+        return store
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,176 @@
+"""The state of a function in a checkpoint as a DataFrame, read by Spark's tasks, one for each partition.
+
+A first job reads and checks everything and says which types there are, since a map may hold whatever its function has
+put into it; what is damaged is told then, before anybody works with the rows. The rows are read when they are wanted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from stretto.actors.address import Address
+from stretto.checkpoints.manifest import ActorRecord, Manifest
+from stretto.checkpoints.store import CheckpointStore
+from stretto.errors import DamagedError, StorageError, UserError
+from stretto.operators.described import rows_of
+from stretto.operators.shown import fitted, settled, together
+from stretto.runtime.hosting import use_own_python
+from stretto.runtime.storage import store_at
+
+log = logging.getLogger("stretto.checkpoints")
+
+BATCH_ROWS = 8_192
+
+_LOOKED = pa.schema([("types", pa.binary()), ("fact", pa.string()), ("detail", pa.string())])
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What tasks are to read; it travels inside Spark's closure. `states` are those of the function that are asked for,
+    and `several` says that rows must tell which theirs is."""
+
+    uri: str
+    function: str
+    records: tuple[ActorRecord, ...]
+    partitions: tuple[int, ...]
+    states: tuple[str, ...]
+    several: bool
+
+
+def read_state(
+    spark: SparkSession,
+    directory: str | os.PathLike[str],
+    function: str,
+    *,
+    epoch: int | None = None,
+    savepoint: str | None = None,
+    state: str | None = None,
+) -> DataFrame:
+    """See `stretto.state.read`."""
+    uri = os.fspath(directory)
+    uri = uri if "://" in uri else os.path.abspath(uri)
+    store = store_at(uri)
+    use_own_python(spark)
+    manifest = _manifest(store, uri, epoch, savepoint)
+    while True:
+        wanted = _wanted(uri, manifest, function, state)
+        try:
+            schema = _schema(spark, wanted)
+            break
+        except DamagedError:
+            # An app that runs removes its old checkpoints, and may have done so since.
+            found, manifest = manifest, _manifest(store, uri, epoch, savepoint)
+            if manifest.epoch == found.epoch:
+                raise
+    return _on_partitions(spark, wanted).mapInArrow(partial(_read, wanted, schema), from_arrow_schema(schema))
+
+
+def _manifest(store: CheckpointStore, uri: str, epoch: int | None, savepoint: str | None) -> Manifest:
+    if savepoint is not None:
+        if epoch is not None:
+            raise UserError("a state is of an epoch or of a savepoint", f"epoch={epoch}, savepoint='{savepoint}'")
+        return store.savepoint(savepoint)
+    manifests, wrong = store.manifests()
+    if epoch is not None:
+        for manifest in manifests:
+            if manifest.epoch == epoch:
+                return manifest
+        known = ", ".join(str(manifest.epoch) for manifest in manifests) or "none"
+        raise StorageError(f"there is no checkpoint of epoch {epoch} in {uri}", f"there are {known}")
+    if not manifests:
+        if wrong:
+            raise DamagedError(f"no checkpoint in {uri} can be read", wrong[-1])
+        raise StorageError(f"there is no checkpoint in {uri}", None, "Check the path.")
+    for reason in wrong:
+        log.warning("%s; another checkpoint is read", reason)
+    return manifests[-1]
+
+
+def _wanted(uri: str, manifest: Manifest, function: str, state: str | None) -> _Wanted:
+    if function not in manifest.functions:
+        known = ", ".join(manifest.functions)
+        raise StorageError(f"app '{manifest.app}' has no function '{function}'", f"the checkpoint has {known}")
+    found = {p: record for p, record in enumerate(manifest.functions[function]) if record.plain is not None}
+    if not found:
+        raise StorageError(
+            f"function '{function}' had finished at epoch {manifest.epoch}", "it has no state any more", "Read another."
+        )
+    states = tuple(dict.fromkeys(name for record in found.values() for name in record.states))
+    if not states:
+        raise StorageError(f"function '{function}' keeps no state")
+    if state is not None and state not in states:
+        raise StorageError(f"function '{function}' has no state '{state}'", f"it has {', '.join(states)}")
+    asked = states if state is None else (state,)
+    return _Wanted(uri, function, tuple(found.values()), tuple(found), asked, len(asked) > 1)
+
+
+def _on_partitions(spark: SparkSession, wanted: _Wanted) -> DataFrame:
+    """A row with its number in a task of its own, for each partition."""
+    tasks = len(wanted.partitions)
+    return spark.range(0, tasks, 1, tasks)
+
+
+def _schema(spark: SparkSession, wanted: _Wanted) -> pa.Schema:
+    """Types that hold the rows of all partitions."""
+    looked = _on_partitions(spark, wanted).mapInArrow(partial(_look, wanted), from_arrow_schema(_LOOKED)).collect()
+    for row in looked:
+        if row.fact is not None:
+            raise DamagedError(row.fact, row.detail, "Read another epoch, or a savepoint.")
+    schemas = [pa.ipc.read_schema(pa.py_buffer(bytes(row.types))) for row in looked]
+    kinds = {
+        name: settled(reduce(together, (schema.field(name).type for schema in schemas))) for name in ("key", "value")
+    }
+    told = [("state", pa.string())] if wanted.several else []
+    return pa.schema([*kinds.items(), ("partition_id", pa.int32()), *told])
+
+
+# In Spark's tasks.
+
+
+def _tables(wanted: _Wanted, numbers: Iterable[int]) -> Iterator[tuple[int, str, pa.Table]]:
+    """The rows of each state that is asked for, with their partition."""
+    store = store_at(wanted.uri)
+    for number in numbers:
+        record, partition = wanted.records[number], wanted.partitions[number]
+        content = store.fetch(Address("", wanted.function, partition), record)
+        if "described" not in content.plain:
+            raise StorageError(
+                "the checkpoint does not say what its states hold", None, "Take one with this stretto, and read that."
+            )
+        for name in wanted.states:
+            if name in content.segments:
+                yield partition, name, rows_of(content.plain["described"][name], content.segments[name])
+
+
+def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column("id").to_pylist()
+
+
+def _look(wanted: _Wanted, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    looked: list[dict[str, Any]] = []
+    try:
+        for _, _, table in _tables(wanted, _numbers(batches)):
+            looked.append({"types": table.schema.serialize().to_pybytes()})
+    except StorageError as error:
+        looked.append({"fact": error.fact, "detail": error.detail})
+    yield pa.RecordBatch.from_pylist(looked, _LOOKED)
+
+
+def _read(wanted: _Wanted, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for partition, name, table in _tables(wanted, _numbers(batches)):
+        rows = table.num_rows
+        columns = [fitted(table.column(field).combine_chunks(), schema.field(field).type) for field in ("key", "value")]
+        columns.append(pa.array([partition] * rows, pa.int32()))
+        if wanted.several:
+            columns.append(pa.array([name] * rows, pa.string()))
+        yield from pa.Table.from_arrays(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)

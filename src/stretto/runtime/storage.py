@@ -1,0 +1,202 @@
+"""Storage of checkpoints through pyarrow.fs: a local path, or s3://, hdfs:// and the like by URI.
+
+A local file is written under another name, brought to the disk, and renamed, so that it is whole or not there; an
+object store does the same by itself. Names that begin with `_` are files that were never finished.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyarrow import fs
+
+from stretto.checkpoints.store import CheckpointStore
+from stretto.errors import DamagedError, StorageError
+
+LARGE = 1 << 20
+"""Bytes; a file of this size is not kept in the page cache."""
+
+
+class LocalFiles:
+    """A directory on this machine, or on storage that is mounted here."""
+
+    def __init__(self, directory: str) -> None:
+        self._root = Path(directory)
+
+    def write(self, path: str, parts: Sequence[Any]) -> None:
+        target = self._root / path
+        partial = target.with_name(f"_{target.name}.{uuid.uuid4().hex}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with open(partial, "xb") as file:
+                    for part in parts:
+                        file.write(part)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    if file.tell() >= LARGE and sys.platform == "linux":
+                        # Nobody reads it unless something fails, and the next one can have its place in memory.
+                        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                os.replace(partial, target)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+            _sync_directory(target.parent)
+        except OSError as error:
+            raise _unwritable(str(target), error) from error
+
+    def create(self, path: str) -> bool:
+        target = self._root / path
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise _unwritable(str(target), error) from error
+        _sync_directory(target.parent)
+        return True
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        try:
+            with open(self._root / path, "rb") as file:
+                file.seek(offset)
+                return file.read() if length is None else file.read(length)
+        except OSError as error:
+            raise _unreadable(str(self._root / path), error) from error
+
+    def names(self, directory: str) -> list[str]:
+        top = self._root / directory
+        try:
+            return [
+                os.path.relpath(os.path.join(parent, name), top)
+                for parent, _, names in os.walk(top, onerror=_raise_unless_missing)
+                for name in names
+                if not name.startswith("_")
+            ]
+        except OSError as error:
+            raise _unreadable(str(top), error) from error
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            target = self._root / path
+            try:
+                target.unlink(missing_ok=True)
+                _remove_empty(target.parent, self._root)
+            except OSError as error:
+                raise _unwritable(str(target), error) from error
+
+
+class RemoteFiles:
+    """A directory of an object store or of HDFS."""
+
+    def __init__(self, uri: str) -> None:
+        try:
+            self._fs, self._root = fs.FileSystem.from_uri(uri)
+        except (OSError, ValueError) as error:
+            raise StorageError(f"the checkpoint directory {uri} cannot be reached", str(error)) from error
+        self._renames = self._fs.type_name == "hdfs"
+
+    def write(self, path: str, parts: Sequence[Any]) -> None:
+        target = self._path(path)
+        parent, _, name = target.rpartition("/")
+        written = f"{parent}/_{name}.{uuid.uuid4().hex}" if self._renames else target
+        try:
+            self._fs.create_dir(parent, recursive=True)
+            with self._fs.open_output_stream(written) as stream:
+                for part in parts:
+                    stream.write(part)
+            if self._renames:
+                self._fs.move(written, target)
+        except OSError as error:
+            raise _unwritable(target, error) from error
+
+    def create(self, path: str) -> bool:
+        target = self._path(path)
+        try:
+            if self._fs.get_file_info(target).type is not fs.FileType.NotFound:
+                return False
+        except OSError as error:
+            raise _unreadable(target, error) from error
+        self.write(path, [b""])
+        return True
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        target = self._path(path)
+        try:
+            with self._fs.open_input_file(target) as file:
+                return bytes(file.read_at(file.size() - offset if length is None else length, offset))
+        except OSError as error:
+            raise _unreadable(target, error) from error
+
+    def names(self, directory: str) -> list[str]:
+        top = self._path(directory)
+        try:
+            found = self._fs.get_file_info(fs.FileSelector(top, allow_not_found=True, recursive=True))
+        except OSError as error:
+            raise _unreadable(top, error) from error
+        files = [info for info in found if info.is_file and not info.base_name.startswith("_")]
+        return [info.path.removeprefix(top).lstrip("/") for info in files]
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            try:
+                self._fs.delete_file(self._path(path))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise _unwritable(self._path(path), error) from error
+
+    def _path(self, path: str) -> str:
+        return f"{self._root.rstrip('/')}/{path}"
+
+
+def files_at(uri: str) -> LocalFiles | RemoteFiles:
+    """Storage by a path or a URI."""
+    if "://" not in uri:
+        return LocalFiles(os.path.abspath(uri))
+    return LocalFiles(uri.removeprefix("file://")) if uri.startswith("file://") else RemoteFiles(uri)
+
+
+def store_at(uri: str, owner: int = 0) -> CheckpointStore:
+    return CheckpointStore(files_at(uri), owner)
+
+
+def _sync_directory(directory: Path) -> None:
+    """A rename is durable when the directory is."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove_empty(directory: Path, root: Path) -> None:
+    while directory != root and root in directory.parents:
+        try:
+            directory.rmdir()
+        except OSError:
+            return  # Something is in it, or it is gone already.
+        directory = directory.parent
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _unwritable(path: str, error: OSError) -> StorageError:
+    return StorageError(
+        f"cannot write {path}", error.strerror or str(error), "Give it room and permissions, or another directory."
+    )
+
+
+def _unreadable(path: str, error: OSError) -> StorageError:
+    if isinstance(error, FileNotFoundError):
+        return DamagedError(f"cannot read {path}", "there is no such file")
+    return StorageError(f"cannot read {path}", error.strerror or str(error), "Check the path and its permissions.")

@@ -1,0 +1,363 @@
+"""A simulated cluster whose workers crash, hang and are cut off, with storage that outlives them.
+
+Heartbeats, replacements and the restart of the driver are as in the runtime, in virtual time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from stretto import coordinator as coordination
+from stretto import worker as working
+from stretto.actors.deployment import Deployment
+from stretto.actors.gate import Observer
+from stretto.actors.instance import Instance
+from stretto.checkpointing import (
+    AnnounceCheckpoint,
+    Checkpointing,
+    ManifestFailed,
+    ManifestWritten,
+    PruneCheckpoints,
+    WriteManifest,
+)
+from stretto.checkpoints.manifest import Storage
+from stretto.checkpoints.store import CheckpointStore
+from stretto.coordinator import Coordinator, ReplaceWorker
+from stretto.errors import DamagedError, StorageError
+from stretto.machine import Ticked
+from stretto.protocol import COORDINATOR, Frame, Heartbeat
+from stretto.recovery import Recovery
+from stretto.scheduling.strategy import Strategy
+from stretto.simulator.cluster import SimulatedCluster
+from stretto.simulator.storage import SimulatedFiles
+from stretto.snapshots import (
+    FetchFailed,
+    FetchSnapshots,
+    SnapshotFailed,
+    Snapshots,
+    SnapshotStored,
+    StoreSnapshot,
+)
+from stretto.worker import Worker
+
+PULSE_NS = 20_000_000
+LOST_AFTER_NS = 120_000_000
+REPLACED_NS = (5_000_000, 60_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """From when to when nothing gets from one to another, both ways or only there."""
+
+    start_ns: int
+    end_ns: int
+    one: str
+    other: str
+    both: bool
+
+    def loses(self, sender: str, to: str, now_ns: int) -> bool:
+        there = (sender, to) == (self.one, self.other)
+        back = self.both and (to, sender) == (self.one, self.other)
+        return self.start_ns <= now_ns < self.end_ns and (there or back)
+
+
+class Moment(Enum):
+    """When a fault hurts most: while something is half done."""
+
+    STORING = "a snapshot is written"
+    COMMITTING = "a manifest is written"
+    FETCHING = "a snapshot is read"
+    RESUMING = "a sink goes on"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of the machines that checkpoints are made of; mutations have others."""
+
+    checkpointing: type[Checkpointing] = Checkpointing
+    recovery: type[Recovery] = Recovery
+    snapshots: type[Snapshots] = Snapshots
+
+
+class DurableCluster(SimulatedCluster):
+    """`submit_durable`, plan faults with `crash`, `restart`, `fill` and the like, then `run`."""
+
+    def __init__(
+        self,
+        workers: int,
+        seed: int,
+        files: SimulatedFiles,
+        *,
+        cuts: tuple[Cut, ...] = (),
+        parts: Parts | None = None,
+        parked: int = 0,
+        **more: Any,
+    ) -> None:
+        self._parts = parts or Parts()
+        self.files = files
+        self._cuts = list(cuts)
+        self._store = CheckpointStore(files)
+        self._stores: dict[str, CheckpointStore] = {}
+        self._broken: set[tuple[str, str]] = set()
+        self._ticks_ns: int | None = None
+        self._workers_wanted = workers
+        self._parked_wanted = parked
+        self._parked: set[str] = set()
+        self._incarnation = 1
+        self._planned: list[tuple[int, Callable[[], None]]] = []
+        self._committing: list[WriteManifest] = []
+        self._durable: list[Deployment] = []
+        self._at_steps: dict[int, Callable[[], None]] = {}
+        self._at_moments: dict[tuple[Moment, int], Callable[[str], None]] = {}
+        self._moments: Counter[Moment] = Counter()
+        self.steps = 0
+        self.write_ns = (100_000, 8_000_000)
+        """How long it takes to write or read a snapshot or a manifest."""
+        self.noticed_ns = (100_000, 40_000_000)
+        """How long it takes until Spark tells of the death of a worker."""
+        self.kept = 3
+        self.interval_ns: int | None = 20_000_000
+        self.announced: list[AnnounceCheckpoint] = []
+        super().__init__(workers, seed, **more)
+        self._assemble(self._new_parked())
+
+    def new_coordinator(self) -> Coordinator:
+        return Coordinator(LOST_AFTER_NS, self._parts.checkpointing, self._parts.recovery)
+
+    def new_worker(self, name: str, observer: Observer | None, strategy: Strategy | None) -> Worker:
+        return Worker(name, self._leasing, observer, self._policy(), strategy, self._parts.snapshots)
+
+    def submit_durable(self, deployment: Deployment) -> None:
+        """Run a deployment with checkpoints, from the last complete one if there is any."""
+        self._store.claim()
+        manifests, _ = self._store.manifests()
+        storage = Storage("simulated", self._store.owner, self._store.lineage("00000001"))
+        plan = coordination.CheckpointPlan(storage, self.interval_ns, self.kept, tuple(manifests[-self.kept :]))
+        self._durable = [deployment]
+        self.submit(deployment, plan)
+        self._later(0, self._pulse)
+
+    # Faults.
+
+    def step(self) -> None:
+        super().step()
+        self.steps += 1
+        happen = self._at_steps.pop(self.steps, None)
+        if happen is not None:
+            happen()
+
+    def at_step(self, step: int, happen: Callable[[], None]) -> None:
+        """Something that happens right after so many steps."""
+        self._at_steps[step] = happen
+
+    def at_moment(self, moment: Moment, number: int, happen: Callable[[str], None]) -> None:
+        """Something that happens when it has come to a moment so many times; it is given the worker that does it, or a
+        worker by lot where the driver does."""
+        self._at_moments[moment, number] = happen
+
+    def _come_to(self, moment: Moment, name: str) -> None:
+        self._moments[moment] += 1
+        happen = self._at_moments.pop((moment, self._moments[moment]), None)
+        if happen is not None:
+            happen(name)
+
+    def _execute(self, name: str, instance: Instance, work: Any) -> None:
+        if instance.origin is not None and instance.is_sink:
+            self._come_to(Moment.RESUMING, name)
+        super()._execute(name, instance, work)
+
+    def hang(self, name: str, length_ns: int) -> None:
+        """From now on nothing reaches a worker and nothing leaves it, for a while."""
+        self._weather.pauses.setdefault(name, []).append((self.now_ns, self.now_ns + length_ns))
+
+    def cut_off(self, one: str, other: str, length_ns: int) -> None:
+        """From now on nothing gets from one to the other, for a while."""
+        self._cuts.append(Cut(self.now_ns, self.now_ns + length_ns, one, other, both=True))
+
+    def plan(self, after_ns: int, happen: Callable[[], None]) -> None:
+        """Something that happens at a virtual time, also if the driver is restarted before it."""
+        self._planned.append((self.now_ns + after_ns, happen))
+        self._later(after_ns, happen)
+
+    def crash(self, name: str) -> None:
+        """A worker's process dies; Spark tells of it a little later."""
+        if self.workers.pop(name, None) is None:
+            return
+        self._forget(name)
+        ended = coordination.WorkerEnded(name, "its process died")
+        self._later(self._random.randint(*self.noticed_ns), partial(self._coordinate, ended))
+
+    def crash_some(self) -> None:
+        """Whoever is there, by lot."""
+        self.crash(self._random.choice(self.names_of_workers() or [""]))
+
+    def restart(self, deployment: Deployment | None = None, workers: int | None = None) -> None:
+        """The driver dies and is started again, maybe with another deployment of the app, and on so many workers; those
+        that there were end with it."""
+        if all(job.status.ended for job in self.jobs.values()):
+            return
+        self._durable = self._durable if deployment is None else [deployment]
+        self._workers_wanted = workers or self._workers_wanted
+        self.recoveries += 1
+        for write in self._committing:
+            self._interrupt(write)
+        self._committing.clear()
+        for name in list(self.workers):
+            del self.workers[name]
+            self._forget(name)
+        self._queue.clear()
+        self._latest_ns.clear()
+        self._broken.clear()
+        self._incarnation += 1
+        self.coordinator = self.new_coordinator()
+        self._store = CheckpointStore(self.files)
+        names = [f"w{i}~{self._incarnation}" for i in range(self._workers_wanted)]
+        self._assemble([*names, f"driver~{self._incarnation}", *self._new_parked()])
+        self._resubmit()
+        for after_ns, happen in self._planned:
+            if after_ns > self.now_ns:
+                self._later(after_ns - self.now_ns, happen)
+
+    def _resubmit(self) -> None:
+        try:
+            for deployment in self._durable:
+                self.submit_durable(deployment)
+        except StorageError:
+            self._later(REPLACED_NS[0], self._resubmit)  # Whoever starts it will try again.
+
+    def _interrupt(self, write: WriteManifest) -> None:
+        """A manifest was being written when the driver died: it is there, or not, or torn."""
+        became = self._random.choice(("whole", "torn", "nothing"))
+        if became == "nothing":
+            return
+        written = SimulatedFiles()
+        CheckpointStore(written, self._store.owner).commit(write.manifest)
+        for path, content in written.contents.items():
+            if became == "whole":
+                self.files.contents[path] = content
+            else:
+                self.files.tear(path, [content], self._random)
+
+    def _forget(self, name: str) -> None:
+        self._inbox.pop(name, None)
+        self._wake_ns.pop(name, None)
+        self._busy.discard(name)
+        self._stores.pop(name, None)
+
+    def is_parked(self, name: str) -> bool:
+        return name in self._parked
+
+    def _new_parked(self) -> list[str]:
+        names = [f"p{i}~{self._incarnation}" for i in range(self._parked_wanted)]
+        self._parked.update(names)
+        return names
+
+    def names_of_workers(self) -> list[str]:
+        return sorted(name for name in self.workers if not name.startswith("driver"))
+
+    # Time: heartbeats and the coordinator's clock go on until all jobs have ended.
+
+    def _pulse(self) -> None:
+        if all(job.status.ended for job in self.jobs.values()):
+            return
+        for name in self.names_of_workers():
+            if not self._paused_until(name):
+                self._transmit(name, COORDINATOR, Heartbeat())
+        self._coordinate(Ticked())
+        self._later(PULSE_NS, self._pulse)
+
+    def _transmit(self, sender: str, to: str, frame: Frame) -> None:
+        if any(cut.loses(sender, to, self.now_ns) for cut in self._cuts):
+            if isinstance(frame, Heartbeat) or (sender, to) in self._broken:
+                return
+            self._broken.add((sender, to))
+            heals_ns = max(cut.end_ns for cut in self._cuts if cut.loses(sender, to, self.now_ns))
+            self._later(heals_ns - self.now_ns, partial(self._notice_broken, sender, to))
+            return
+        if (sender, to) not in self._broken:
+            super()._transmit(sender, to, frame)
+
+    def _notice_broken(self, sender: str, to: str) -> None:
+        """A connection on which something was lost is known to be broken when one tries to use it again."""
+        self._broken.discard((sender, to))
+        if COORDINATOR in (sender, to):
+            self.crash(sender if to == COORDINATOR else to)  # It leaves by itself, to join as another one.
+        elif sender in self.workers:
+            self._work(sender, working.PeerBroken(to))
+
+    # Storage.
+
+    def carry_out_for_worker(self, name: str, effect: working.Effect) -> None:
+        match effect:
+            case StoreSnapshot() | FetchSnapshots():
+                self._come_to(Moment.STORING if isinstance(effect, StoreSnapshot) else Moment.FETCHING, name)
+                self._later(
+                    self._random.randint(*self.write_ns), partial(self._reach_storage, name, self.workers[name], effect)
+                )
+
+    def _reach_storage(self, name: str, worker: working.Worker, effect: StoreSnapshot | FetchSnapshots) -> None:
+        if self.workers.get(name) is not worker:
+            if isinstance(effect, StoreSnapshot) and self._random.random() < 0.5:
+                self._tear(effect)
+            return
+        paused_until_ns = self._paused_until(name)
+        if paused_until_ns:
+            self._later(paused_until_ns - self.now_ns, partial(self._reach_storage, name, worker, effect))
+            return
+        store = self._stores.setdefault(name, CheckpointStore(self.files, effect.storage.owner))
+        event = _stored(store, effect) if isinstance(effect, StoreSnapshot) else _fetched(store, effect)
+        self._work(name, event)
+
+    def _tear(self, effect: StoreSnapshot) -> None:
+        torn = SimulatedFiles()
+        with suppress(StorageError):  # What refers to earlier files is not whole by itself.
+            CheckpointStore(torn, effect.storage.owner).store(effect.address, effect.snapshot)
+        for path, content in torn.contents.items():
+            self.files.tear(path, [content], self._random)
+
+    def carry_out_for_coordinator(self, effect: coordination.Effect) -> None:
+        match effect:
+            case WriteManifest():
+                self._come_to(Moment.COMMITTING, self._random.choice(self.names_of_workers() or [""]))
+                self._committing.append(effect)
+                self._later(self._random.randint(*self.write_ns), partial(self._commit, effect))
+            case PruneCheckpoints(kept=kept):
+                self._store.prune(kept)
+            case AnnounceCheckpoint():
+                self.announced.append(effect)
+            case ReplaceWorker(name=name, parked=parked):
+                base, _, incarnation = name.partition("~")
+                again = f"{base}~{int(incarnation) + 1_000}"
+                self._parked.update({again} if parked else ())
+                self._later(self._random.randint(*REPLACED_NS), partial(self._join, again))
+
+    def _commit(self, effect: WriteManifest) -> None:
+        self._committing.remove(effect)
+        event: coordination.Event
+        try:
+            self._store.commit(effect.manifest)
+            event = ManifestWritten(effect.job, effect.manifest.epoch)
+        except StorageError as error:
+            event = ManifestFailed(effect.job, effect.manifest.epoch, str(error))
+        self._coordinate(event)
+
+
+def _stored(store: CheckpointStore, effect: StoreSnapshot) -> working.Event:
+    epoch = effect.snapshot.epoch
+    try:
+        return SnapshotStored(effect.address, epoch, store.store(effect.address, effect.snapshot))
+    except StorageError as error:
+        return SnapshotFailed(effect.address, epoch, str(error))
+
+
+def _fetched(store: CheckpointStore, effect: FetchSnapshots) -> working.Event:
+    try:
+        return effect.read_from(store)
+    except StorageError as error:
+        return FetchFailed(effect.job, str(error), isinstance(error, DamagedError))

@@ -1,0 +1,189 @@
+"""Checkpoints and recovery with one fault each, to see `simulate faults` catch it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from msgspec.structs import replace as replaced
+
+from stretto.actors.address import Attempt
+from stretto.actors.function import EVENT_TIME_MIN_US
+from stretto.actors.instance import Instance, Publishing
+from stretto.actors.snapshot import Snapshot
+from stretto.checkpointing import Checkpointing
+from stretto.checkpoints.manifest import ActorRecord
+from stretto.jobs import Actor, Job, Underway
+from stretto.local_job import LocalJob
+from stretto.protocol import Stored
+from stretto.recovery import Recovery
+from stretto.simulator.durable import Parts
+from stretto.simulator.mutations import mutation_name
+from stretto.snapshots import Fetched, SnapshotFailed, Snapshots
+from stretto.state.packing import packed, unpacked
+
+
+class ManifestBeforeData(Checkpointing):
+    """The manifest is written when the first actor is stored; the others are taken for finished."""
+
+    def _complete_if_all(self, job: Job, underway: Underway) -> None:
+        self._complete(job, underway)
+
+
+class PublishBeforeManifest(Checkpointing):
+    """Sinks publish when all snapshots are stored, before the manifest is."""
+
+    def _complete(self, job: Job, underway: Underway) -> None:
+        super()._complete(job, underway)
+        assert job.durability is not None
+        assert job.durability.committing is not None
+        kept = job.durability.manifests
+        job.durability.manifests = [*kept, job.durability.committing]
+        self.publish(job)
+        job.durability.manifests = kept
+
+
+class SinksNotAwaited(Checkpointing):
+    """A checkpoint does not wait for the sinks, so that it has nothing of what they hold back."""
+
+    def _begin(self, job: Job, now_ns: int) -> None:
+        super()._begin(job, now_ns)
+        assert job.durability is not None
+        assert job.durability.underway is not None
+        job.durability.underway.awaited -= job.sinks
+
+
+class FinishedForgotten(Checkpointing):
+    """An actor that ends while a checkpoint is under way is waited for in vain."""
+
+    def finished(self, job: Job, actor: Actor, epoch: int) -> None:
+        assert job.durability is not None
+        if not job.unfinished:
+            job.durability.due_ns = 0
+
+
+class NotPublishedAgain(Checkpointing):
+    """After a failure, what the last checkpoint has is not published again."""
+
+    def publish(self, job: Job) -> None:
+        assert job.durability is not None
+        if job.durability.attempt == 1:
+            super().publish(job)
+
+
+class CommitNotAwaited(Recovery):
+    """A job goes on from the last checkpoint but one while the manifest of the last is still being written."""
+
+    def go_on(self, job: Job, now_ns: int) -> None:
+        assert job.durability is not None
+        committing, job.durability.committing = job.durability.committing, None
+        super().go_on(job, now_ns)
+        job.durability.committing = committing
+
+
+class SameRun(Recovery):
+    """The new attempt has the name of the old one, so that what is still under way of that is taken in."""
+
+    def begin(self, job: Job, now_ns: int) -> None:
+        assert job.durability is not None
+        rename, self._coordinator.rename = self._coordinator.rename, lambda job, run: None  # type: ignore[method-assign]
+        super().begin(job, now_ns)
+        self._coordinator.rename = rename  # type: ignore[method-assign]
+
+
+class OlderSources(Recovery):
+    """Sources go on from the checkpoint before the last, the others from the last."""
+
+    def go_on(self, job: Job, now_ns: int) -> None:
+        durability = job.durability
+        if durability is not None and len(durability.manifests) > 1:
+            before, last = durability.manifests[-2:]
+            functions = {
+                name: before.functions[name] if name.startswith("source") else records
+                for name, records in last.functions.items()
+            }
+            durability.manifests[-1] = replaced(last, functions=functions)
+        super().go_on(job, now_ns)
+
+
+class OffsetForgotten(Snapshots):
+    """The position of a source is not in the checkpoint."""
+
+    def taken(self, instance: Instance, snapshot: Snapshot) -> None:
+        if instance.is_source:
+            parts = unpacked(snapshot.plain)["remembered"]
+            snapshot = _without(snapshot, remembered=[(number, 0) for number, _ in parts])
+        super().taken(instance, snapshot)
+
+
+class SealedForgotten(Snapshots):
+    """What a sink holds back is not in the checkpoint."""
+
+    def taken(self, instance: Instance, snapshot: Snapshot) -> None:
+        if instance.is_sink:
+            snapshot = _without(snapshot, remembered=[snapshot.epoch, []])
+        super().taken(instance, snapshot)
+
+
+class WatermarksForgotten(Snapshots):
+    """How far event time had come on each channel is not in the checkpoint."""
+
+    def taken(self, instance: Instance, snapshot: Snapshot) -> None:
+        channels = [(*each[:3], EVENT_TIME_MIN_US, False) for each in unpacked(snapshot.plain)["channels"]]
+        super().taken(instance, _without(snapshot, channels=channels))
+
+
+class StatesForgotten(Snapshots):
+    """States begin anew after a failure."""
+
+    def _on_fetched(self, event: Fetched, now_ns: int) -> None:
+        job = self._worker.jobs.get(event.job)
+        for address, contents in event.contents.items() if job is not None else ():
+            assert job is not None
+            for name, state in job.instances[address].function.states().items():
+                for content in contents.values():
+                    content.segments[name] = state.fresh().segments()
+        super()._on_fetched(event, now_ns)
+
+
+class AttemptsForgotten(Snapshots):
+    """Nobody knows whose output is of a later attempt, so a worker that was replaced withdraws it."""
+
+    def fetch(self, job: LocalJob) -> None:
+        assert job.storage is not None
+        for instance in job.instances.values():
+            instance.belong_to(Attempt(job.storage.lineage, job.storage.owner, 1))
+        super().fetch(job)
+
+
+class PublishAtOnce(Snapshots):
+    """A sink publishes as soon as its snapshot is taken."""
+
+    def taken(self, instance: Instance, snapshot: Snapshot) -> None:
+        super().taken(instance, snapshot)
+        if instance.is_sink:
+            instance.mailbox.append(Publishing(snapshot.epoch))
+
+
+class FailureIgnored(Snapshots):
+    """A snapshot that could not be stored counts as stored."""
+
+    def _on_store_failed(self, event: SnapshotFailed, now_ns: int) -> None:
+        self._tell(Stored(*event.address, event.epoch, ActorRecord(finished=True)))
+
+
+def _without(snapshot: Snapshot, **changed: Any) -> Snapshot:
+    return replace(snapshot, plain=packed({**unpacked(snapshot.plain), **changed}))
+
+
+def _parts(mutation: type[Any]) -> Parts:
+    if issubclass(mutation, Checkpointing):
+        return Parts(checkpointing=mutation)
+    return Parts(recovery=mutation) if issubclass(mutation, Recovery) else Parts(snapshots=mutation)
+
+
+MUTATIONS: dict[str, Parts] = {
+    mutation_name(mutation): _parts(mutation)
+    for base in (Checkpointing, Recovery, Snapshots)
+    for mutation in base.__subclasses__()
+}

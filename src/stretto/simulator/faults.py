@@ -1,0 +1,332 @@
+"""`stretto simulate faults`: checkpoints and recovery against everything that can break, seed by seed.
+
+A random dataflow runs with checkpoints while workers crash, hang and wake up again, are cut off, the driver dies and is
+started again, the disk is full for a while, bits flip and clocks jump. What can be seen outside at the end must be what
+a run without failures gives: nothing lost, nothing twice.
+"""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from stretto.checkpoints.manifest import decoded
+from stretto.errors import DamagedError, StrettoError
+from stretto.jobs import JobStatus
+from stretto.leasing import Leasing
+from stretto.protocol import COORDINATOR
+from stretto.simulator.barriers import TIMINGS, result_of
+from stretto.simulator.checkers import Violation
+from stretto.simulator.cluster import Weather
+from stretto.simulator.durable import Cut, DurableCluster, Moment, Parts
+from stretto.simulator.scenarios import Scenario
+from stretto.simulator.storage import SimulatedFiles
+
+STEPS_MAX = 400_000
+BEGIN_NS = 1_000_000_000
+SPAN_NS = 200_000_000
+"""Faults happen within this time from the beginning, which is about as long as a run takes without any."""
+ENDS_WITHIN_NS = 60_000_000_000
+"""No run takes longer than this in virtual time, whatever happens to it."""
+EVERY = 1
+"""Of the steps of a small run, every so manyth is tried."""
+LENGTH = 2
+"""Sources are so many times longer than those that barriers are tried with, so that there are some checkpoints."""
+
+
+@dataclass
+class Trial:
+    """One seed: what happened to it, and what was wrong."""
+
+    seed: int
+    faults: list[str]
+    checkpoints: int = 0
+    recoveries: int = 0
+    violations: list[Violation] = field(default_factory=list)
+
+
+def try_seed(
+    seed: int,
+    workers_max: int,
+    functions_max: int,
+    parts: Parts | None = None,
+    leasing: type[Leasing] = Leasing,
+    rescales: bool = False,
+) -> Trial:
+    """Run one random scenario with faults by lot, and compare what came out. With `rescales`, it is also started again
+    with other numbers of workers and partitions."""
+    chance = random.Random(seed * 7 + 3)
+    workers = chance.randint(1, max(1, workers_max))
+    scenario = Scenario(seed, functions_max, length=LENGTH)
+    drawn = Faults(chance, workers)
+    files = SimulatedFiles()
+    cluster = DurableCluster(
+        workers,
+        seed,
+        files,
+        cuts=tuple(drawn.cuts),
+        parts=parts,
+        parked=chance.choice((0, 0, 1)),
+        timing=chance.choice(TIMINGS),
+        steps_max=STEPS_MAX,
+        weather=drawn.weather,
+        leasing=leasing,
+    )
+    cluster.write_ns = chance.choice(((20_000, 500_000), (100_000, 8_000_000), (1_000_000, 60_000_000)))
+    cluster.noticed_ns = chance.choice(((100_000, 2_000_000), (100_000, 40_000_000)))
+    cluster.interval_ns = chance.choice((2_000_000, 5_000_000, 20_000_000))
+    drawn.plan(cluster, files)
+    trial = Trial(seed, drawn.told)
+    if rescales:
+        _plan_rescales(cluster, scenario, chance, workers_max, trial)
+    _run(cluster, scenario, Scenario(seed, functions_max, length=LENGTH), trial)
+    return trial
+
+
+def _plan_rescales(
+    cluster: DurableCluster, scenario: Scenario, chance: random.Random, workers_max: int, trial: Trial
+) -> None:
+    for _ in range(chance.randint(1, 3)):
+        at_ns, workers = chance.randint(0, SPAN_NS // 2), chance.randint(2, max(2, workers_max))
+        deployment = scenario.rescaled(chance)
+        partitions = {name: spec.parallelism for name, spec in deployment.functions.items()}
+        trial.faults.append(f"started again at {at_ns} on {workers} workers with {partitions}")
+        cluster.plan(at_ns, partial(cluster.restart, deployment, workers))
+
+
+def try_every_step(seed: int, functions: int) -> Iterator[Trial]:
+    """A small dataflow on two workers, again and again: at each step one of them or the driver dies, and then the same
+    while it recovers from the first time."""
+    steps = _small(seed, functions, {}).steps
+    for victim in ("w0", "w1", "driver"):
+        for step in range(1, steps, EVERY):
+            yield _small(seed, functions, {step: victim}).trial
+    chance = random.Random(seed)
+    for step in range(1, steps, EVERY):
+        victims = [chance.choice(("w0", "w1", "driver")) for _ in range(2)]
+        yield _small(seed, functions, dict(zip((step, step + chance.randint(1, 80)), victims, strict=True))).trial
+
+
+@dataclass
+class _Small:
+    steps: int
+    trial: Trial
+
+
+def _small(seed: int, functions: int, deaths: dict[int, str]) -> _Small:
+    scenario = Scenario(seed, functions)
+    cluster = DurableCluster(2, seed, SimulatedFiles(), timing=TIMINGS[0], steps_max=STEPS_MAX)
+    cluster.interval_ns = 5_000_000
+    cluster.write_ns = (20_000, 2_000_000)
+
+    def die(victim: str) -> None:
+        if victim == "driver":
+            cluster.restart()
+        else:
+            cluster.crash(next((name for name in cluster.names_of_workers() if name.startswith(victim)), ""))
+
+    for step, victim in deaths.items():
+        cluster.at_step(step, partial(die, victim))
+    trial = Trial(seed, [f"{victim} dies at step {step}" for step, victim in deaths.items()])
+    _run(cluster, scenario, Scenario(seed, functions), trial)
+    return _Small(cluster.steps, trial)
+
+
+def _run(cluster: DurableCluster, scenario: Scenario, reference: Scenario, trial: Trial) -> None:
+    """Run to the end, and hold what can be seen outside against the reference."""
+    cluster.submit_durable(scenario.deployment)
+    try:
+        cluster.run()
+    except Exception as error:  # A machine that raises anything at all is broken.
+        told = str(error) if isinstance(error, StrettoError) else traceback.format_exc(limit=-3)
+        trial.violations.append(Violation("liveness" if "left to happen" in told else "invariant", told))
+    job = cluster.jobs[scenario.deployment.job]
+    if job.status is JobStatus.FAILED and job.failure is not None:
+        detail = job.failure.traceback or job.failure.detail
+        trial.violations.append(Violation("failed", f"{job.failure.fact}: {detail}"))
+    if job.status is JobStatus.FINISHED:
+        trial.violations += result_of(scenario, reference)
+    if scenario.outside.withdrawn and not cluster.files.flipped:
+        told = f"{scenario.outside.withdrawn} files could be seen before a checkpoint had them"
+        trial.violations.append(Violation("seen", told))
+    if cluster.now_ns - BEGIN_NS > ENDS_WITHIN_NS:
+        trial.violations.append(Violation("liveness", f"it took {(cluster.now_ns - BEGIN_NS) / 1e9:.1f} s to end"))
+    trial.checkpoints = sum(1 for each in cluster.announced if each.manifest is not None)
+    trial.recoveries = cluster.recoveries
+
+
+class Faults:
+    """What will go wrong, drawn before the run begins."""
+
+    def __init__(self, chance: random.Random, workers: int) -> None:
+        self._chance = chance
+        self._plans: list[Callable[[DurableCluster, SimulatedFiles], None]] = []
+        self.told: list[str] = []
+        self.cuts: list[Cut] = []
+        names = [f"w{i}~1" for i in range(workers)]
+        skew_ns = {name: chance.randint(-50_000_000, 50_000_000) for name in names if chance.random() < 0.2}
+        self.weather = Weather(chance.choice((0.0, 0.2)), {}, skew_ns, {})
+        kinds = [
+            self._crash,
+            self._crashes,
+            self._restart,
+            self._pause,
+            self._cut,
+            self._cut_and_crash,
+            *[self._untimely] * 4,
+            self._zombie,
+            self._fill,
+            self._flip,
+            self._jump,
+        ]
+        for _ in range(chance.choice((1, 1, 2, 3, 5))):
+            chance.choice(kinds)(names)
+
+    def plan(self, cluster: DurableCluster, files: SimulatedFiles) -> None:
+        for plan in self._plans:
+            plan(cluster, files)
+
+    def _when(self) -> int:
+        return self._chance.randint(0, SPAN_NS if self._chance.random() < 0.5 else SPAN_NS // 4)
+
+    def _add(self, told: str, plan: Callable[[DurableCluster, SimulatedFiles], None]) -> None:
+        self.told.append(told)
+        self._plans.append(plan)
+
+    def _crash(self, names: list[str]) -> None:
+        at_ns = self._when()
+        self._add(f"a worker crashes at {at_ns}", partial(_plan_crash, at_ns))
+
+    def _crashes(self, names: list[str]) -> None:
+        """One after the other, so that some crash while the job recovers or just after."""
+        at_ns = self._when()
+        for _ in range(self._chance.choice((2, 2, 3))):
+            self._add(f"a worker crashes at {at_ns}", partial(_plan_crash, at_ns))
+            at_ns += self._chance.randint(1_000_000, 60_000_000)
+
+    def _cut_and_crash(self, names: list[str]) -> None:
+        """A connection is lost for a moment, and a worker of those who go on at once."""
+        at_ns = self._when()
+        one, other = self._chance.choices(names, k=2)
+        cut = Cut(BEGIN_NS + at_ns, BEGIN_NS + at_ns + 2_000_000, one, other, both=True)
+        if one != other:
+            self.cuts.append(cut)
+            self.told.append(str(cut))
+        at_ns += self._chance.randint(2_000_000, 30_000_000)
+        self._add(f"a worker crashes at {at_ns}", partial(_plan_crash, at_ns))
+
+    def _untimely(self, names: list[str]) -> None:
+        """Just when something is half done; and often a worker crashes soon after that."""
+        moment, number = self._chance.choice(list(Moment)), self._chance.choice((1, 1, 2, 3, 5, 8))
+        name, length_ns = self._chance.choice(names), self._chance.choice((150_000_000, 250_000_000, 500_000_000))
+        late_ns = self._chance.randint(0, 10_000_000) if moment is Moment.COMMITTING else 0
+        also_ns = self._chance.choice((None, self._chance.randint(1_000_000, 90_000_000)))
+        what = self._chance.choice(("crash", "hang", "cut", "restart"))
+
+        def happen(cluster: DurableCluster, victim: str) -> None:
+            if what == "crash":
+                cluster.plan(late_ns, partial(cluster.crash, victim))
+            elif what == "hang":
+                cluster.hang(victim, length_ns)
+            elif what == "cut":
+                cluster.cut_off(victim, name if name != victim else COORDINATOR, 2_000_000)
+            else:
+                cluster.plan(late_ns, cluster.restart)
+            if also_ns is not None:
+                cluster.plan(also_ns, cluster.crash_some)
+
+        told = f"{what} when {moment.value} for the {number}. time"
+        self._add(
+            told if also_ns is None else f"{told}, and a crash {also_ns} after it",
+            lambda cluster, _: cluster.at_moment(moment, number, partial(happen, cluster)),
+        )
+
+    def _zombie(self, names: list[str]) -> None:
+        """A worker crashes, and one hangs when it is to go on, for longer than it is waited for."""
+        at_ns, length_ns = self._when(), self._chance.randint(200_000_000, 500_000_000)
+
+        def plan(cluster: DurableCluster, files: SimulatedFiles) -> None:
+            _plan_crash(at_ns, cluster, files)
+            cluster.at_moment(Moment.RESUMING, 1, lambda name: cluster.hang(name, length_ns))
+
+        self._add(f"a worker crashes at {at_ns}, and one hangs for {length_ns} when its sink goes on", plan)
+
+    def _restart(self, names: list[str]) -> None:
+        at_ns = self._when()
+        self._add(f"the driver dies at {at_ns}", lambda cluster, _: cluster.plan(at_ns, cluster.restart))
+
+    def _pause(self, names: list[str]) -> None:
+        name, at_ns = self._chance.choice(names), self._when()
+        length_ns = self._chance.choice((10_000_000, 100_000_000, 500_000_000))
+        self.weather.pauses.setdefault(name, []).append((BEGIN_NS + at_ns, BEGIN_NS + at_ns + length_ns))
+        self.told.append(f"{name} hangs from {at_ns} for {length_ns}")
+
+    def _cut(self, names: list[str]) -> None:
+        one, other = self._chance.choice(names), self._chance.choice([*names, COORDINATOR])
+        if self._chance.random() < 0.5:
+            one, other = other, one
+        start_ns = BEGIN_NS + self._when()
+        cut = Cut(
+            start_ns, start_ns + self._chance.choice((2_000_000, 300_000_000)), one, other, self._chance.random() < 0.5
+        )
+        if one != other:
+            self.cuts.append(cut)
+            self.told.append(str(cut))
+
+    def _fill(self, names: list[str]) -> None:
+        at_ns, length_ns = self._when(), self._chance.choice((5_000_000, 100_000_000))
+
+        def fill(files: SimulatedFiles, full: bool) -> None:
+            files.full = full
+
+        def plan(cluster: DurableCluster, files: SimulatedFiles) -> None:
+            cluster.plan(at_ns, lambda: fill(files, True))
+            cluster.plan(at_ns + length_ns, lambda: fill(files, False))
+
+        self._add(f"the disk is full from {at_ns} for {length_ns}", plan)
+
+    def _flip(self, names: list[str]) -> None:
+        at_ns = self._when()
+        chance = random.Random(self._chance.randrange(2**32))
+        self._add(
+            f"a bit flips at {at_ns}", lambda cluster, files: cluster.plan(at_ns, lambda: _flip_last(files, chance))
+        )
+
+    def _jump(self, names: list[str]) -> None:
+        at_ns, jump_ns = self._when(), self._chance.choice((-300_000_000, 50_000_000, 5_000_000_000))
+
+        def jump(cluster: DurableCluster) -> None:
+            cluster.coordinator_skew_ns += jump_ns
+
+        self._add(
+            f"the driver's clock jumps by {jump_ns} at {at_ns}",
+            lambda cluster, _: cluster.plan(at_ns, lambda: jump(cluster)),
+        )
+
+
+def _plan_crash(at_ns: int, cluster: DurableCluster, files: SimulatedFiles) -> None:
+    cluster.plan(at_ns, cluster.crash_some)
+
+
+def _flip_last(files: SimulatedFiles, chance: random.Random) -> None:
+    """Damage a file of the last checkpoint, once, and only if there is another one to go back to."""
+    manifests = sorted(files.names("manifests"))
+    if len(manifests) < 2 or files.flipped:
+        return
+    last, before = (_files_of(files, name) for name in (manifests[-1], manifests[-2]))
+    if not last or not before:
+        return  # One of them is damaged already.
+    own = sorted((last - before) & files.contents.keys())
+    files.flipped = True
+    files.flip(chance.choice([*own, f"manifests/{manifests[-1]}"]), chance)
+
+
+def _files_of(files: SimulatedFiles, name: str) -> set[str]:
+    path = f"manifests/{name}"
+    try:
+        return decoded(files.read(path), path).files()
+    except DamagedError:
+        return set()

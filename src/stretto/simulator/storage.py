@@ -1,0 +1,57 @@
+"""Files in memory, with what can happen to real ones: no room, torn writes, flipped bits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from stretto.errors import DamagedError, StorageError
+
+
+class SimulatedFiles:
+    """Storage that outlives crashes. `full` makes every write fail."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+        self.full = False
+        self.flipped = False
+
+    def write(self, path: str, parts: Sequence[Any]) -> None:
+        if self.full:
+            raise StorageError(f"cannot write {path}", "no space left")
+        self.contents[path] = b"".join(bytes(part) for part in parts)
+
+    def create(self, path: str) -> bool:
+        if path in self.contents:
+            return False
+        self.write(path, [])
+        return True
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        if path not in self.contents:
+            raise DamagedError(f"cannot read {path}", "there is no such file")
+        content = self.contents[path][offset:]
+        return content if length is None else content[:length]
+
+    def names(self, directory: str) -> list[str]:
+        start = f"{directory}/"
+        return [path.removeprefix(start) for path in self.contents if path.startswith(start)]
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.contents.pop(path, None)
+
+    # Faults.
+
+    def tear(self, path: str, parts: Sequence[Any], chance: random.Random) -> None:
+        """Whoever wrote this has crashed on the way."""
+        content = b"".join(bytes(part) for part in parts)
+        self.contents[path] = content[: chance.randrange(len(content) + 1)]
+
+    def flip(self, path: str, chance: random.Random) -> None:
+        """A bit of a file is another one."""
+        content = bytearray(self.contents[path])
+        if content:
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+            self.contents[path] = bytes(content)

@@ -1,0 +1,129 @@
+"""Running totals come back from segments as they were at the mark, however late the segments are read."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stretto.actors.context import Context
+from stretto.expressions import parse_aggregate
+from stretto.operators.running import RunningAggregate, RunningState
+from stretto.state import Deferred, Segment, rolling
+
+SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("x", pa.int64())])
+TEXTS = ("count(*) AS n", "sum(x) AS total", "min(x) AS low", "avg(x) AS mean", "max(s) AS name")
+CALLS = tuple(parse_aggregate(text, SCHEMA) for text in TEXTS)
+
+ROW = st.tuples(st.integers(0, 12), st.sampled_from("abc"), st.one_of(st.none(), st.integers(-9, 9)))
+STEP: st.SearchStrategy[tuple[str, list[Any]]] = st.one_of(
+    st.tuples(st.just("rows"), st.lists(ROW, min_size=1, max_size=6)),
+    st.tuples(st.sampled_from(["mark", "read", "fail", "recover"]), st.just([])),
+)
+
+
+def function_over(keys: tuple[str, ...]) -> RunningAggregate:
+    function = RunningAggregate(SCHEMA, keys, CALLS)
+    function.bind_states()
+    return function
+
+
+def feed(function: RunningAggregate, rows: list[Any]) -> None:
+    batch = pa.RecordBatch.from_pylist([dict(zip("ksx", row, strict=True)) for row in rows], SCHEMA)
+    function.process(batch, Context("job", "totals", 0, 1, ("out",)))
+
+
+def content_of(state: RunningState) -> list[Any]:
+    exported = state.export()
+    return [] if exported is None else sorted(map(repr, exported["table"].to_pylist()))
+
+
+class Checkpoints:
+    """What was stored, by number; what was not read yet is kept as it was given."""
+
+    def __init__(self) -> None:
+        self.stored: dict[int, pa.Table] = {}
+        self.unread: list[tuple[list[Segment], list[Any]]] = []
+        self.last: tuple[list[int], list[Any]] | None = None
+
+    def read(self) -> None:
+        """Snapshots are stored in the order in which they were taken."""
+        for segments, content in self.unread:
+            for segment in segments:
+                if segment.number not in self.stored:
+                    assert isinstance(segment.content, Deferred)
+                    self.stored[segment.number] = segment.content.table()
+            self.last = [segment.number for segment in segments], content
+        self.unread = []
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(STEP, max_size=60),
+    st.sampled_from([("k",), ("s",), ("k", "s"), ()]),
+    st.integers(1, 4),
+    st.integers(1, 5),
+)
+def test_totals_come_back_as_they_were_at_the_mark(
+    steps: list[Any], keys: tuple[str, ...], stretch: int, length: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rolling, "STRETCH_MIN", stretch)
+        patch.setattr(rolling, "ROUND", length)
+        function, checkpoints = function_over(keys), Checkpoints()
+        for step, rows in steps:
+            if step == "rows":
+                feed(function, rows)
+            elif step == "mark":
+                content = content_of(function.totals)
+                checkpoints.unread.append((function.totals.segments(), content))
+            elif step == "read":
+                checkpoints.read()
+            elif step == "fail":
+                # One could not be stored, and all that follows refers to it; they are read all the same.
+                function.totals.forget_segments()
+            elif step == "recover" and checkpoints.last is not None:
+                numbers, content = checkpoints.last
+                function, checkpoints.unread = function_over(keys), []
+                function.totals.rebuild([Segment(number, checkpoints.stored[number]) for number in numbers])
+                assert content_of(function.totals) == content
+                # Numbers that were given in the lost run and never stored are given again.
+                checkpoints.stored = {number: checkpoints.stored[number] for number in numbers}
+
+
+def test_totals_that_nobody_reads_are_not_saved_for() -> None:
+    function = function_over(("k",))
+    feed(function, [(1, "a", 1)])
+    function.totals.segments()
+    feed(function, [(1, "a", 2)])
+    assert not function.totals._frozen
+
+
+def test_totals_are_read_beside_while_rows_go_on() -> None:
+    """A thread reads again and again what was frozen; rows of a key add one to all of them, or to none."""
+    keys, rounds = 20_000, 30
+    function = function_over(("k",))
+    everything = [(key, "a", 1) for key in range(keys)]
+    batch = pa.RecordBatch.from_pylist([dict(zip("ksx", row, strict=True)) for row in everything], SCHEMA)
+    ctx = Context("job", "totals", 0, 1, ("out",))
+    function.process(batch, ctx)
+    found: list[tuple[int, pa.Table]] = []
+    for number in range(1, rounds + 1):
+        function.totals.forget_segments()
+        (segment,) = function.totals.segments()
+        assert isinstance(segment.content, Deferred)
+        reader = threading.Thread(
+            target=lambda n, frozen: found.append((n, frozen.table())), args=(number, segment.content)
+        )
+        reader.start()
+        for start in range(0, keys, 500):
+            function.process(batch.slice(start, 500), ctx)
+        reader.join()
+    for number, table in found:
+        assert table.num_rows == keys
+        assert np.all(table["c1"].to_numpy() == number), "each key was counted as often as before the mark"

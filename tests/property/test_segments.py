@@ -1,0 +1,131 @@
+"""States from segments equal the states that gave them, whatever was done in between and however often."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stretto.state import ListState, MapState, Segment, State, ValueState, rolling
+from stretto.state.columns import field_and_column, values_of
+
+KEYS = st.one_of(st.integers(), st.text(max_size=3), st.tuples(st.integers(0, 3), st.text(max_size=2)))
+VALUES = st.one_of(
+    st.none(), st.integers(), st.floats(allow_nan=False), st.text(), st.lists(st.integers()), st.binary()
+)
+
+
+class Store:
+    """Remembers contents by number, as a checkpoint does: the first that came under a number."""
+
+    def __init__(self) -> None:
+        self.contents: dict[int, Any] = {}
+        self.written = 0
+
+    def keep(self, segments: list[Segment]) -> list[int]:
+        for segment in segments:
+            if segment.number not in self.contents:
+                assert segment.content is not None
+                self.contents[segment.number] = segment.content
+                self.written += 1
+        return [segment.number for segment in segments]
+
+    def read(self, numbers: list[int]) -> list[Segment]:
+        return [Segment(number, self.contents[number]) for number in numbers]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("set"), st.integers(0, 30), VALUES),
+            st.tuples(st.just("delete"), st.integers(0, 30), st.none()),
+            st.tuples(st.just("append"), st.integers(0, 30), st.integers()),
+            st.tuples(st.just("clear"), st.just(0), st.none()),
+            st.tuples(st.just("checkpoint"), st.just(0), st.none()),
+            st.tuples(st.just("recover"), st.just(0), st.none()),
+        ),
+        max_size=120,
+    ),
+    st.integers(1, 4),
+    st.integers(1, 5),
+)
+def test_a_map_comes_back_as_it_was_at_the_checkpoint(steps: list[Any], stretch: int, round_length: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rolling, "STRETCH_MIN", stretch)
+        patch.setattr(rolling, "ROUND", round_length)
+        _check_map(steps)
+
+
+def _check_map(steps: list[Any]) -> None:
+    store, state, right = Store(), MapState[int, Any](), dict[int, Any]()
+    checkpoint: list[int] | None = None
+    as_of: dict[int, Any] = {}
+    for step, key, value in steps:
+        if step == "set":
+            state[key] = value
+            right[key] = value
+        elif step == "delete" and key in right:
+            del state[key], right[key]
+        elif step == "append" and isinstance(right.get(key), list):
+            state[key].append(value)
+            right[key] = state.entries[key]
+        elif step == "clear":
+            state.clear()
+            right.clear()
+        elif step == "checkpoint":
+            checkpoint = store.keep(state.segments())
+            as_of = {key: list(value) if isinstance(value, list) else value for key, value in right.items()}
+        elif step == "recover" and checkpoint is not None:
+            state = MapState()
+            state.rebuild(store.read(checkpoint))
+            assert state.entries == as_of
+            right = dict(state.entries)
+
+
+@given(st.lists(KEYS, max_size=20))
+def test_values_come_back_from_columns(values: list[Any]) -> None:
+    field, column = field_and_column("x", values)
+    assert values_of(field, column) == values
+    assert [type(value) for value in values_of(field, pa.chunked_array([column]))] == [type(value) for value in values]
+
+
+def test_a_small_change_of_a_large_map_writes_little() -> None:
+    state: MapState[int, bytes] = MapState()
+    for key in range(200_000):
+        state[key] = b"x" * 100
+    (first,) = state.segments()
+    assert isinstance(first.content, pa.Table)
+    for key in range(0, 200_000, 100):
+        state[key] = b"y" * 100
+    again, new = state.segments()
+    assert again == Segment(first.number, None)  # It was given, and is not kept in memory a second time.
+    assert isinstance(new.content, pa.Table)
+    assert new.content.nbytes < 0.05 * first.content.nbytes
+
+
+def test_what_could_not_be_stored_is_given_again() -> None:
+    state: MapState[int, int] = MapState()
+    state[1] = 1
+    (first,) = state.segments()
+    state.forget_segments()
+    (second,) = state.segments()
+    assert second.number > first.number
+    assert second.content == first.content
+
+
+@pytest.mark.parametrize("state", [ValueState({"a": [1]}), ListState[int]()])
+def test_small_states_come_back(state: State) -> None:
+    if isinstance(state, ListState):
+        state.extend([1, 2, 3])
+    else:
+        assert isinstance(state, ValueState)
+        state.set({"b": [2, (3, "x")]})
+    (segment,) = state.segments()
+    again = state.fresh()
+    again.rebuild([segment])
+    assert again.export() == state.export()
+    assert again.segments()[0].number > segment.number

@@ -1,0 +1,192 @@
+"""States that are shared out among other partitions in the middle of a stream change no row of the answer.
+
+The reference is one instance that sees everything. It never shares anything out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stretto.actors.context import Context
+from stretto.actors.function import EVENT_TIME_MAX_US, Function
+from stretto.actors.partitioning import HashPartitioner
+from stretto.actors.sharing import KeyShare, Place
+from stretto.expressions import compile_scalar, parse_aggregate
+from stretto.operators.joins import IntervalJoin, UnboundedJoin, WindowJoin
+from stretto.operators.running import RunningAggregate
+from stretto.operators.sessions import SessionAggregate
+from stretto.operators.top import WindowTop
+from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.windowed import WindowAggregate
+from stretto.operators.windows import EventTime, Hopping, Tumbling
+
+SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("x", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
+RIGHT = pa.schema([(f"r_{field.name}", field.type) for field in SCHEMA])
+PAIRS = pa.schema([*SCHEMA, *RIGHT])
+WINDOWED = pa.schema([*PAIRS, ("window_start", SCHEMA.types[3]), ("window_end", SCHEMA.types[3])])
+TIME, RIGHT_TIME = EventTime("t"), EventTime("r_t")
+KEYS = ("k", "s")
+ON = (("k", "r_k"), ("s", "r_s"))
+CALLS = tuple(parse_aggregate(text, SCHEMA) for text in ("count(*) AS n", "sum(x) AS total", "max(x) AS most"))
+DISTINCT = (parse_aggregate("count(DISTINCT x) AS n", SCHEMA),)
+LARGEST = UserAggregate(
+    list,
+    lambda acc, rows: sorted([*acc, *rows.column("x").to_pylist()])[-3:],
+    lambda one, other: sorted([*one, *other])[-3:],
+    sum,
+    pa.int64(),
+    ("x",),
+    "largest",
+)
+
+FUNCTIONS: dict[str, Callable[[], Function]] = {
+    "tumbling": lambda: WindowAggregate(SCHEMA, KEYS, TIME, Tumbling(50), CALLS),
+    "hopping": lambda: WindowAggregate(SCHEMA, KEYS, TIME, Hopping(60, 20), CALLS),
+    "late": lambda: WindowAggregate(SCHEMA, KEYS, TIME, Hopping(60, 20), CALLS, lateness_us=100),
+    "objects": lambda: WindowAggregate(SCHEMA, KEYS, TIME, Tumbling(50), (LARGEST,)),
+    "sessions": lambda: SessionAggregate(SCHEMA, KEYS, TIME, 30, CALLS),
+    "late sessions": lambda: SessionAggregate(SCHEMA, KEYS, TIME, 30, CALLS, lateness_us=100),
+    "top": lambda: WindowTop(SCHEMA, KEYS, TIME, Tumbling(50), compile_scalar("x", SCHEMA), 2),
+    "running": lambda: RunningAggregate(SCHEMA, KEYS, CALLS),
+    "running distinct": lambda: RunningAggregate(SCHEMA, KEYS, DISTINCT),
+    "running objects": lambda: RunningAggregate(SCHEMA, KEYS, (LARGEST,)),
+    "join": lambda: UnboundedJoin(SCHEMA, RIGHT, ON, PAIRS),
+    "window join": lambda: WindowJoin(SCHEMA, RIGHT, ON, WINDOWED, Hopping(60, 20), TIME, RIGHT_TIME),
+    "interval join": lambda: IntervalJoin(
+        SCHEMA,
+        RIGHT,
+        ON,
+        PAIRS,
+        TIME,
+        RIGHT_TIME,
+        compile_scalar("t", SCHEMA),
+        compile_scalar("t + INTERVAL 1 MILLISECOND", SCHEMA),
+        lower_offset_us=0,
+    ),
+}
+
+
+class Partitions:
+    """A function's partitions, with rows dealt by key."""
+
+    def __init__(self, make: Callable[[], Function], parallelism: int) -> None:
+        self._make = make
+        self.dealt_by = {"in": KEYS, "left": KEYS, "right": ("r_k", "r_s")}
+        self.parallelism = parallelism
+        self.functions = [make() for _ in range(parallelism)]
+        self.contexts = [Context("job", "f", p, parallelism, ("out",)) for p in range(parallelism)]
+        for function in self.functions:
+            function.bind_states()
+
+    def process(self, batch: pa.RecordBatch, name: str) -> None:
+        for partition, rows in HashPartitioner(self.dealt_by[name], self.parallelism).split(batch):
+            self.contexts[partition].input = name
+            self.functions[partition].process(rows, self.contexts[partition])
+
+    def watermark(self, time_us: int) -> None:
+        for function, ctx in zip(self.functions, self.contexts, strict=True):
+            ctx.watermark_us = time_us
+            function.on_watermark(time_us, ctx)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+        for ctx in self.contexts:
+            sent, ctx.sent = ctx.sent, []
+            for _, batch in sent:
+                found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        return found
+
+    def shared_out(self, parallelism: int) -> Partitions:
+        """As after a checkpoint, from what the states gave for it."""
+        others = Partitions(self._make, parallelism)
+        segments = [{name: state.segments() for name, state in f.states().items()} for f in self.functions]
+        for now, function in enumerate(others.functions):
+            others.contexts[now].watermark_us = self.contexts[0].watermark_us
+            for former, states in enumerate(segments):
+                for name, state in function.states().items():
+                    part = state.fresh()
+                    part.rebuild(states[name])
+                    part.keep(self._share(function, name, Place(now, parallelism), Place(former, self.parallelism)))
+                    state.take_in(part)
+        return others
+
+    def _share(self, function: Function, state: str, now: Place, former: Place) -> KeyShare:
+        side = function.input_of(state) or "in"
+        schema = RIGHT if side == "right" else SCHEMA
+        return KeyShare(pa.schema([schema.field(name) for name in self.dealt_by[side]]), now, former)
+
+
+def drawn(chance: random.Random, step: int, schema: pa.Schema) -> pa.RecordBatch:
+    rows = [
+        (
+            chance.choice((None, *range(12))),
+            chance.choice("abc"),
+            chance.randrange(20),
+            max(0, step * 10 + chance.randint(-40, 9)),
+        )
+        for _ in range(chance.randint(1, 30))
+    ]
+    columns = zip(*rows, strict=True)
+    return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_sharing_out_changes_no_row(name: str, seed: int) -> None:
+    chance = random.Random(seed)
+    inputs = {"left": SCHEMA, "right": RIGHT} if "join" in name else {"in": SCHEMA}
+    right, tested = Partitions(FUNCTIONS[name], 1), Partitions(FUNCTIONS[name], chance.randint(1, 5))
+    expected, found = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+    for step in range(40):
+        side = chance.choice(list(inputs))
+        batch = drawn(chance, step, inputs[side])
+        for each in (right, tested):
+            each.process(batch, side)
+            if step % 4 == 3:
+                each.watermark(step * 10 - 20)
+        expected.update(right.rows())
+        found.update(tested.rows())
+        if chance.random() < 0.2:
+            tested = tested.shared_out(chance.randint(1, 5))
+    for each in (right, tested):
+        each.watermark(EVENT_TIME_MAX_US)
+    expected.update(right.rows())
+    found.update(tested.rows())
+    assert expected
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_state_in_parts_is_the_state_when_they_are_together_again(name: str) -> None:
+    chance = random.Random(1)
+    one = Partitions(FUNCTIONS[name], 1)
+    for step in range(20):
+        for side, schema in ({"left": SCHEMA, "right": RIGHT} if "join" in name else {"in": SCHEMA}).items():
+            one.process(drawn(chance, step, schema), side)
+    again = one.shared_out(5).shared_out(1)
+    for state, before in one.functions[0].states().items():
+        assert _sorted(again.functions[0].states()[state].export()) == _sorted(before.export())
+
+
+def _sorted(exported: Any) -> Any:
+    """What a state exports, without the order in which it happens to hold its rows."""
+    if isinstance(exported, pa.Table):
+        return sorted(map(str, exported.to_pylist()))
+    if isinstance(exported, dict) and "table" in exported:
+        rows = exported["table"].to_pylist()
+        for name, values in exported["objects"].items():
+            rows = [{**row, name: value} for row, value in zip(rows, values, strict=True)]
+        return sorted(str({name: _set(value) for name, value in row.items()}) for row in rows)
+    if isinstance(exported, dict):
+        return {name: _sorted(value) for name, value in exported.items()}
+    return exported
+
+
+def _set(value: Any) -> Any:
+    return sorted(value) if isinstance(value, list) else value

@@ -1,0 +1,45 @@
+"""Checkpoints and recovery against everything that breaks; `stretto simulate faults` runs the same with more seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from stretto.simulator.fault_mutations import MUTATIONS
+from stretto.simulator.faults import try_every_step, try_seed
+
+SEEDS = 300
+CAUGHT_WITHIN = 1_000
+KNOWN = {"publish-before-manifest": 107, "commit-not-awaited": 361, "failure-ignored": 293}
+"""Seeds that have caught what is rare; they are tried first, since it takes long to come to them."""
+
+
+def test_no_seed_shows_a_violation() -> None:
+    checkpoints = recoveries = 0
+    for seed in range(SEEDS):
+        trial = try_seed(seed, workers_max=5, functions_max=7)
+        assert not trial.violations, f"seed {seed}: {trial.faults}: {trial.violations[0]}"
+        checkpoints += trial.checkpoints
+        recoveries += trial.recoveries
+    assert checkpoints > SEEDS
+    assert recoveries > SEEDS / 2
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_broken_recovery_is_caught(name: str) -> None:
+    seeds = (KNOWN.get(name, 0), *range(CAUGHT_WITHIN))
+    trials = (try_seed(seed, 5, 7, MUTATIONS[name]) for seed in seeds)
+    assert any(trial.violations for trial in trials), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_crash_at_any_step_changes_nothing(seed: int) -> None:
+    runs = 0
+    for trial in try_every_step(seed, 3):
+        assert not trial.violations, f"{trial.faults}: {trial.violations[0]}"
+        runs += 1
+    assert runs > 200
+
+
+def test_equal_seeds_give_equal_runs() -> None:
+    one, other = (try_seed(11, 5, 7) for _ in range(2))
+    assert (one.faults, one.checkpoints, one.recoveries) == (other.faults, other.checkpoints, other.recoveries)

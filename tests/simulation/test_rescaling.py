@@ -1,0 +1,77 @@
+"""Runs that are started again with other numbers of workers and partitions, while all else that can break does.
+
+`stretto simulate faults --rescale` runs the same with more seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stretto.actors.function import EVENT_TIME_MAX_US
+from stretto.actors.sharing import KeyShare
+from stretto.checkpoints.manifest import ActorRecord
+from stretto.checkpoints.resuming import Resumption
+from stretto.simulator.faults import try_seed
+
+SEEDS = 200
+CAUGHT_WITHIN = 400
+
+
+def test_other_workers_and_partitions_change_nothing() -> None:
+    checkpoints = 0
+    for seed in range(SEEDS):
+        trial = try_seed(seed, workers_max=5, functions_max=7, rescales=True)
+        assert not trial.violations, f"seed {seed}: {trial.faults}: {trial.violations[0]}"
+        checkpoints += trial.checkpoints
+    assert checkpoints > SEEDS
+
+
+def everything_is_mine(share: KeyShare, columns: Mapping[str, Any]) -> Any:
+    """Each partition keeps all that those that it follows had."""
+    return np.ones(len(next(iter(columns.values()))), np.bool_)
+
+
+FOLLOWS, TOLD = Resumption.follows, Resumption.told
+
+
+def only_one_is_followed(resumption: Resumption, function: str, partition: int) -> dict[int, ActorRecord]:
+    """Of several partitions that had something for an actor, it reads the first."""
+    return dict(list(FOLLOWS(resumption, function, partition).items())[:1])
+
+
+def splits_by_partitions(resumption: Resumption, function: str) -> int:
+    """Positions are taken for those of other parts of the input."""
+    return resumption._shapes[function].traits.splits
+
+
+def time_is_ahead(resumption: Resumption, function: str, partition: int) -> tuple[int, bool]:
+    """Channels are taken to be further than those who send on them."""
+    watermark_us, ended = TOLD(resumption, function, partition)
+    return (watermark_us, ended) if ended else (min(watermark_us + 10_000, EVENT_TIME_MAX_US - 1), ended)
+
+
+def nobody_has_finished(resumption: Resumption, function: str, partition: int) -> bool:
+    """What has ended is waited for."""
+    return False
+
+
+MUTATIONS: list[tuple[type, str, Any]] = [
+    (KeyShare, "mine", everything_is_mine),
+    (Resumption, "follows", only_one_is_followed),
+    (Resumption, "splits", splits_by_partitions),
+    (Resumption, "told", time_is_ahead),
+    (Resumption, "finished", nobody_has_finished),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "mutation"), MUTATIONS, ids=[each[2].__name__ for each in MUTATIONS])
+def test_a_broken_way_of_going_on_is_caught(
+    owner: type, name: str, mutation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, mutation)
+    trials = (try_seed(seed, 5, 7, rescales=True) for seed in range(CAUGHT_WITHIN))
+    assert any(trial.violations for trial in trials), f"not caught within {CAUGHT_WITHIN} seeds"

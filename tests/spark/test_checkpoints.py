@@ -1,0 +1,244 @@
+"""Checkpoints on real Spark: workers that are killed and hang, a driver that is killed, storage that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from stretto import App, sinks, sources
+from stretto.bench.chaos import Blow, Chaos
+from stretto.bench.chaos import run as run_chaos
+from stretto.errors import StorageError, UserError
+from stretto.jobs import JobStatus
+from stretto.operators.windows import tumbling
+from stretto.runtime.cluster import Cluster
+
+ROWS = 30_000
+
+
+@pytest.fixture(scope="module")
+def cluster(spark: SparkSession) -> Iterator[Cluster]:
+    with Cluster.on_spark(spark, workers=2, parked=1, lost_after="1500 ms") as started:
+        yield started
+
+
+def paced(directory: Path, seconds: float = 6.0) -> sources.FileSource:
+    """Rows in order of time that come within some seconds."""
+    times = pa.array([i * 1_000 for i in range(ROWS)], pa.timestamp("us", tz="UTC"))
+    table = pa.table({"k": [i % 7 for i in range(ROWS)], "v": list(range(ROWS)), "t": times})
+    directory.mkdir(exist_ok=True)
+    for part in range(2):
+        pq.write_table(table.take(list(range(part, ROWS, 2))), directory / f"{part}.parquet")
+    return sources.parquet(directory, time="t", speed=ROWS / 1_000 / seconds)
+
+
+def totals(app: App, source: sources.FileSource, sink: object) -> App:
+    rows = app.source("rows", source, time="t")
+    rows.key_by("k").window(tumbling("100 ms")).aggregate(n="count(*)", total="sum(v)").sink(sink, name="out")
+    return app
+
+
+def right() -> dict[tuple[int, int], tuple[int, int]]:
+    answer: dict[tuple[int, int], tuple[int, int]] = {}
+    for i in range(ROWS):
+        n, total = answer.get((i % 7, i // 100), (0, 0))
+        answer[i % 7, i // 100] = (n + 1, total + i)
+    return answer
+
+
+def found(table: pa.Table) -> dict[tuple[int, int], tuple[int, int]]:
+    rows = table.to_pylist()
+    answer = {(r["k"], int(r["window_start"].timestamp() * 10 + 0.5)): (r["n"], r["total"]) for r in rows}
+    assert len(answer) == len(rows), "a row came twice"
+    return answer
+
+
+def kill_one(cluster: Cluster, how: signal.Signals) -> None:
+    victim = sorted(cluster.busy_workers & {member.name for member in cluster.workers})[0]
+    os.kill(next(member.pid for member in cluster.workers if member.name == victim), how)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_worker_changes_no_row(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object], how: signal.Signals
+) -> None:
+    app = totals(App("totals"), paced(tmp_path / "in"), sinks.parquet(tmp_path / "out"))
+    job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "checkpoints", every="200 ms")
+    eventually(lambda: len(job.checkpoints.complete) >= 3, what="three checkpoints")
+    assert pq.read_table(tmp_path / "out").num_rows < len(right())
+    kill_one(cluster, how)
+    job.wait(90)
+    assert job.checkpoints.recoveries >= 1
+    assert found(pq.read_table(tmp_path / "out")) == right()
+    assert not [name for name in os.listdir(tmp_path / "out") if name.startswith("_")]
+    assert len(list((tmp_path / "checkpoints" / "manifests").iterdir())) <= 3
+
+
+def test_a_query_survives_chaos(spark: SparkSession, cluster: Cluster) -> None:
+    report = run_chaos(spark, cluster, Chaos("q5", kills=3, rate=10_000, blows=(Blow.KILL, Blow.STOP)))
+    assert report.match, report.complaint
+    assert report.kills == 3
+    assert report.recoveries >= 3
+
+
+def test_what_a_callback_got_it_does_not_get_again(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    got: list[pa.RecordBatch] = []
+    app = totals(App("called"), paced(tmp_path / "in"), sinks.callback(got.append))
+    job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "checkpoints", every="200 ms")
+    eventually(lambda: got, what="a batch")
+    kill_one(cluster, signal.SIGKILL)
+    job.wait(90)
+    assert job.checkpoints.recoveries >= 1
+    assert found(pa.Table.from_batches(got)) == right()
+
+
+def test_a_checkpoint_on_demand(cluster: Cluster, tmp_path: Path) -> None:
+    app = totals(App("asked"), paced(tmp_path / "in", 3.0), sinks.collect())
+    job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "checkpoints", every=None)
+    epoch = job.checkpoint()
+    assert list(job.checkpoints.complete) == [epoch]
+    job.wait(60)
+    assert found(job.results()) == right()
+
+
+def test_it_goes_on_from_the_last_checkpoint_when_it_is_submitted_again(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    source = paced(tmp_path / "in")
+    where = {"checkpoint": tmp_path / "checkpoints", "every": "200 ms"}
+    first = cluster.submit(totals(App("again"), source, sinks.parquet(tmp_path / "out")), engine="actors", **where)
+    eventually(lambda: len(first.checkpoints.complete) >= 3, what="three checkpoints")
+    first.stop()
+    second = cluster.submit(totals(App("again"), source, sinks.parquet(tmp_path / "out")), engine="actors", **where)
+    second.wait(60)
+    assert second.metrics().rows_in < ROWS
+    assert found(pq.read_table(tmp_path / "out")) == right()
+    # All is done: a third time there is nothing to do.
+    third = cluster.submit(totals(App("again"), source, sinks.parquet(tmp_path / "out")), engine="actors", **where)
+    third.wait(60)
+    assert found(pq.read_table(tmp_path / "out")) == right()
+
+
+def test_a_savepoint_is_kept_and_gone_on_from(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    source = paced(tmp_path / "in")
+    where = {"checkpoint": tmp_path / "c", "every": "200 ms"}
+    first = cluster.submit(totals(App("saved"), source, sinks.parquet(tmp_path / "out")), engine="actors", **where)
+    eventually(lambda: len(first.checkpoints.complete) >= 2, what="two checkpoints")
+    first.stop(savepoint="half way")
+    rows = pq.read_table(tmp_path / "out").num_rows
+    assert 0 < rows < len(right())
+    for _ in range(2):  # The second time, what the first one has published after the savepoint is withdrawn.
+        again = cluster.submit(
+            totals(App("saved"), source, sinks.parquet(tmp_path / "out")), engine="actors", start="half way", **where
+        )
+        again.wait(60)
+        assert found(pq.read_table(tmp_path / "out")) == right()
+    with pytest.raises(StorageError, match="no savepoint 'other'"):
+        cluster.submit(
+            totals(App("saved"), source, sinks.parquet(tmp_path / "out")), engine="actors", start="other", **where
+        )
+
+
+def test_results_of_another_run_are_refused(cluster: Cluster, tmp_path: Path) -> None:
+    source = paced(tmp_path / "in", 0.5)
+    app = totals(App("one"), source, sinks.parquet(tmp_path / "out"))
+    cluster.submit(app, engine="actors", checkpoint=tmp_path / "one", every="200 ms").wait(60)
+    app = totals(App("two"), source, sinks.parquet(tmp_path / "out"))
+    with pytest.raises(UserError, match="not empty"):
+        cluster.submit(app, engine="actors", checkpoint=tmp_path / "two", every="200 ms")
+
+
+def test_a_checkpoint_of_another_app_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    source = paced(tmp_path / "in", 0.5)
+    app = totals(App("one"), source, sinks.collect())
+    cluster.submit(app, engine="actors", checkpoint=tmp_path / "c", every="200 ms").wait(60)
+    other = App("other")
+    other.source("rows", source, time="t").sink(sinks.collect(), name="out")
+    with pytest.raises(StorageError, match="does not fit"):
+        cluster.submit(other, engine="actors", checkpoint=tmp_path / "c")
+
+
+def test_storage_that_fails_fails_the_checkpoint_and_not_the_job(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    app = totals(App("full"), paced(tmp_path / "in", 4.0), sinks.collect())
+    job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "c", every="100 ms")
+    eventually(lambda: job.checkpoints.complete, what="a checkpoint")
+    data = tmp_path / "c" / "data"
+    data.rename(tmp_path / "c" / "moved")
+    data.write_text("a file is in the way")
+    eventually(lambda: job.checkpoints.failed, what="a checkpoint that failed")
+    assert job.status is JobStatus.RUNNING
+    data.unlink()
+    (tmp_path / "c" / "moved").rename(data)
+    job.wait(60)
+    assert found(job.results()) == right()
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    source = paced(tmp_path / "in")
+    where = {"checkpoint": tmp_path / "c", "every": "200 ms"}
+    first = cluster.submit(totals(App("flip"), source, sinks.parquet(tmp_path / "out")), engine="actors", **where)
+    eventually(lambda: len(first.checkpoints.complete) >= 4, what="four checkpoints")
+    first.stop()
+    last = max((tmp_path / "c" / "manifests").iterdir())
+    epoch = int(last.name[:9])
+    victim = next(path for path in (tmp_path / "c" / "data").rglob(f"{epoch:06d}/*.arrow"))
+    content = bytearray(victim.read_bytes())
+    content[len(content) // 2] ^= 1
+    victim.write_bytes(content)
+    second = cluster.submit(totals(App("flip"), source, sinks.parquet(tmp_path / "out")), engine="actors", **where)
+    second.wait(90)
+    assert "damaged" in second.checkpoints.failed[epoch]
+    assert found(pq.read_table(tmp_path / "out")) == right()
+
+
+APP = """
+from stretto import App, sinks, sources
+from stretto.operators.windows import tumbling
+
+app = App("killed", parallelism=2)
+rows = app.source("rows", sources.parquet({directory!r}, time="t", speed={speed}), time="t")
+counts = rows.key_by("k").window(tumbling("100 ms")).aggregate(n="count(*)", total="sum(v)")
+counts.sink(sinks.parquet({out!r}), name="out")
+"""
+
+
+def test_a_driver_that_is_killed_goes_on_where_it_was(tmp_path: Path, eventually: Callable[..., object]) -> None:
+    paced(tmp_path / "in")
+    text = APP.format(directory=str(tmp_path / "in"), speed=ROWS / 1_000 / 6.0, out=str(tmp_path / "out"))
+    (tmp_path / "killed_app.py").write_text(text)
+    command = [sys.executable, "-m", "stretto", "run", "killed_app:app", "--checkpoint", str(tmp_path / "c")]
+    command += ["--every", "200 ms", "--json"]
+    manifests = tmp_path / "c" / "manifests"
+    first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        eventually(lambda: manifests.exists() and len(list(manifests.iterdir())) >= 3, 60.0, "three checkpoints")
+    finally:
+        first.kill()
+        first.communicate()
+    began = time.monotonic()
+    second = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert second.returncode == 0, second.stderr
+    told = json.loads(second.stdout)
+    assert told["status"] == "finished"
+    assert 0 < told["metrics"]["functions"]["rows"]["rows_in"] < ROWS
+    assert time.monotonic() - began < 120
+    assert found(pq.read_table(tmp_path / "out")) == right()

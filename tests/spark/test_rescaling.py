@@ -1,0 +1,218 @@
+"""Savepoints and checkpoints on real Spark that are started from with other workers, other partitions, another app."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from stretto import App, Function, ListState, MapState, ValueState, sinks, sources
+from stretto.actors.context import Context
+from stretto.bench.savepoints import Leg, Trip, legs_of
+from stretto.bench.savepoints import run as travel
+from stretto.errors import StorageError, UserError
+from stretto.operators.windows import Tumbling, tumbling
+from stretto.runtime.cluster import Cluster
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+ROWS = 20_000
+SCHEMA = "k long, n long"
+# Unbounded, interval and window joins, panes, running aggregates with and without Python objects, sessions.
+QUERIES = ("q3", "q4", "q5", "q6", "q8", "q11")
+
+
+@pytest.mark.parametrize("legs", ["2x1,5x4,1x1", "2x4,1x3"])
+def test_queries_go_on_with_other_workers_and_partitions(spark: SparkSession, legs: str) -> None:
+    for report in travel(spark, Trip(QUERIES, legs_of(legs), events=16_000)):
+        assert report.match, f"{report.query}: {report.complaint}"
+        assert all(report.rows_read), f"{report.query} was not in the middle: {report.rows_read}"
+
+
+def test_legs_as_people_write_them() -> None:
+    assert legs_of("2x1,5x4") == (Leg(2, 1), Leg(5, 4))
+    for wrong in ("2", "2x", "0x1", "axb", "1x2x3"):
+        with pytest.raises(UserError):
+            legs_of(wrong)
+
+
+@pytest.fixture(scope="module")
+def cluster(spark: SparkSession) -> Iterator[Cluster]:
+    with Cluster.on_spark(spark, workers=2, parked=1, lost_after="1500 ms") as started:
+        yield started
+
+
+def paced(directory: Path, seconds: float = 4.0) -> sources.FileSource:
+    times = pa.array([i * 1_000 for i in range(ROWS)], pa.timestamp("us", tz="UTC"))
+    table = pa.table({"k": [i % 50 for i in range(ROWS)], "v": list(range(ROWS)), "t": times})
+    directory.mkdir(exist_ok=True)
+    # Small row groups, so that each part of the source, however many there are, has rows of all times.
+    pq.write_table(table, directory / "rows.parquet", row_group_size=100)
+    return sources.parquet(directory, time="t", speed=ROWS / 1_000 / seconds)
+
+
+class Counts(Function):
+    """Keyed state of a user's own: the rows of each key, told at the end."""
+
+    seen: MapState[int, int] = MapState()
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        for k in batch.column("k").to_pylist():
+            self.seen[k] = self.seen.get(k, 0) + 1
+
+    def on_end(self, ctx: Context) -> None:
+        rows = [{"k": k, "n": n} for k, n in self.seen.items()]
+        ctx.send(pa.RecordBatch.from_pylist(rows, pa.schema([("k", pa.int64()), ("n", pa.int64())])))
+
+
+class OneValue(Counts):
+    total: ValueState[int] = ValueState(0)
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        self.total.set(self.total.get() + batch.num_rows)
+
+
+class OneList(Counts):
+    rows: ListState[int] = ListState()
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        self.rows.append(batch.num_rows)
+
+
+class Timed(Counts):
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.set_timer(10**15, "later")
+
+
+class Remembering(Counts):
+    def remember(self) -> Any:
+        return [1]
+
+
+class ByOther(Counts):
+    """Its map is not kept by the key that rows are dealt by."""
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        for v in batch.column("v").to_pylist():
+            self.seen[v % 1000] = 1
+
+
+def app_of(
+    where: Path, parallelism: int, function: Function | None = None, window: Tumbling | None = None, **names: str
+) -> App:
+    """Windows into Parquet files, and a user's function beside them."""
+    app = App("rescaled", parallelism=parallelism)
+    rows = app.source("rows", paced(where / "in"), time="t")
+    windows = rows.key_by("k").window(window or tumbling("100 ms"))
+    windows.aggregate(n="count(*)", total="sum(v)", name=names.get("totals", "totals")).sink(
+        sinks.parquet(where / "out"), name="out"
+    )
+    rows.key_by("k").apply(function or Counts(), SCHEMA, name="counts").sink(sinks.collect(), name="counted")
+    return app
+
+
+def submit(cluster: Cluster, where: Path, app: App, **more: Any) -> Any:
+    return cluster.submit(app, engine="actors", checkpoint=where / "c", every="300 ms", **more)
+
+
+def saved(cluster: Cluster, where: Path, app: App, eventually: Callable[..., object]) -> None:
+    job = submit(cluster, where, app)
+    eventually(lambda: len(job.checkpoints.complete) >= 2, what="two checkpoints")
+    job.stop(savepoint="half")
+    assert job.error is None
+
+
+def assert_right(job: Any, where: Path) -> None:
+    right: dict[tuple[int, int], tuple[int, int]] = {}
+    for i in range(ROWS):
+        n, total = right.get((i % 50, i // 100), (0, 0))
+        right[i % 50, i // 100] = (n + 1, total + i)
+    rows = pq.read_table(where / "out").to_pylist()
+    found = {(r["k"], int(r["window_start"].timestamp() * 10 + 0.5)): (r["n"], r["total"]) for r in rows}
+    assert len(found) == len(rows), "a row came twice"
+    assert found == right
+    assert sorted((r["k"], r["n"]) for r in job.results("counted").to_pylist()) == [(k, ROWS // 50) for k in range(50)]
+
+
+def test_a_lost_worker_before_the_first_new_checkpoint_changes_nothing(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    saved(cluster, tmp_path, app_of(tmp_path, 3), eventually)
+    for parallelism in (1, 4):  # The second time, what the first one has published after the savepoint is withdrawn.
+        job = cluster.submit(
+            app_of(tmp_path, parallelism), engine="actors", checkpoint=tmp_path / "c", every=None, start="half"
+        )
+        eventually(lambda job=job: job.metrics().rows_in > 0, what="rows")
+        victim = sorted(cluster.busy_workers & {member.name for member in cluster.workers})[0]
+        os.kill(next(member.pid for member in cluster.workers if member.name == victim), signal.SIGKILL)
+        job.wait(90)
+        assert job.checkpoints.recoveries >= 1
+        assert_right(job, tmp_path)
+
+
+def test_it_goes_on_from_a_checkpoint_with_another_parallelism(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    for parallelism in (1, 4, 2):
+        job = submit(cluster, tmp_path, app_of(tmp_path, parallelism))
+        eventually(lambda job=job: len(job.checkpoints.complete) >= 2, what="two checkpoints")
+        job.stop()
+    job = submit(cluster, tmp_path, app_of(tmp_path, 3)).wait(60)
+    assert job.metrics().rows_in < ROWS
+    assert_right(job, tmp_path)
+
+
+def test_a_changed_app_keeps_what_it_knew(cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]) -> None:
+    saved(cluster, tmp_path, app_of(tmp_path, 2), eventually)
+    changed = app_of(tmp_path, 3)
+    more = changed.source("more", sources.memory([{"x": 1}, {"x": 2}]))
+    more.filter("x > 1").sink(sinks.collect(), name="new")
+    job = submit(cluster, tmp_path, changed, start="half").wait(60)
+    assert_right(job, tmp_path)
+    assert job.results("new").to_pylist() == [{"x": 2}]
+
+
+def test_what_would_be_dropped_is_refused_unless_asked_for(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    saved(cluster, tmp_path, app_of(tmp_path, 2), eventually)
+    manifests = sorted(os.listdir(tmp_path / "c" / "manifests"))
+    renamed = app_of(tmp_path, 2, totals="sums")
+    with pytest.raises(StorageError) as refused:
+        submit(cluster, tmp_path, renamed, start="half")
+    assert "the savepoint 'half' does not fit app 'rescaled'" in str(refused.value)
+    assert "function 'totals' is not in the app, and what it knew would be dropped: panes" in str(refused.value)
+    with pytest.raises(StorageError, match=r"state 'panes' of function 'totals' was .*size_us=100000.*size_us=200000"):
+        submit(cluster, tmp_path, app_of(tmp_path, 2, window=tumbling("200 ms")), start="half")
+    assert sorted(os.listdir(tmp_path / "c" / "manifests")) == manifests
+    job = submit(cluster, tmp_path, renamed, start="half", drop_state=True).wait(60)
+    assert job.error is None
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (OneValue(), "state 'total' of function 'counts' cannot be shared out among 4 partitions: it is one value"),
+        (OneList(), "state 'rows' of function 'counts' cannot be shared out among 4 partitions: it is one list"),
+        (ByOther(), "state 'seen' of function 'counts' cannot be shared out among 4 partitions: it is not kept by k"),
+        (Timed(), "timers of function 'counts' are pending: nobody knows for which keys"),
+        (Remembering(), "function 'counts' cannot go on with 4 partitions: what it remembers cannot be shared out"),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, Function) else "",
+)
+def test_what_cannot_be_shared_out_is_told(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object], function: Function, message: str
+) -> None:
+    saved(cluster, tmp_path, app_of(tmp_path, 2, function), eventually)
+    job = submit(cluster, tmp_path, app_of(tmp_path, 4, function), start="half")
+    with pytest.raises(StorageError) as refused:
+        job.wait(60)
+    assert message in str(refused.value)
+    assert job.checkpoints.recoveries == 0

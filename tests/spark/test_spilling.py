@@ -1,0 +1,133 @@
+"""Functions whose state is larger than their memory, on real Spark: a worker is killed, the answer is Spark SQL's."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import stretto
+from stretto import App, Context, Function, MapState, sinks, sources
+from stretto.errors import StrettoError
+from stretto.runtime.cluster import Cluster
+
+ROWS = 40_000
+KEYS = 4_001
+
+
+class Gathering(Function):
+    """The values of each key so far, as lists that change in place; sends how many there are, and their sum."""
+
+    values: MapState[int, list[int]] = MapState()
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        found = []
+        for k, v in zip(batch.column("k").to_pylist(), batch.column("v").to_pylist(), strict=True):
+            if k not in self.values:
+                self.values[k] = []
+            self.values[k].append(v)
+            found.append({"k": k, "n": len(self.values[k]), "total": sum(self.values[k])})
+        ctx.send(pa.RecordBatch.from_pylist(found, SCHEMA))
+
+
+SCHEMA = pa.schema([("k", pa.int64()), ("n", pa.int64()), ("total", pa.int64())])
+
+
+@pytest.fixture(scope="module")
+def cluster(spark: SparkSession) -> Iterator[Cluster]:
+    with Cluster.on_spark(spark, workers=2, parked=1, lost_after="1500 ms") as started:
+        yield started
+
+
+def paced(directory: Path, seconds: float) -> sources.FileSource:
+    """Rows in order of time that come within some seconds."""
+    times = pa.array([i * 1_000 for i in range(ROWS)], pa.timestamp("us", tz="UTC"))
+    table = pa.table({"k": [i * 7919 % KEYS for i in range(ROWS)], "v": list(range(ROWS)), "t": times})
+    directory.mkdir(exist_ok=True)
+    for part in range(2):
+        pq.write_table(table.take(list(range(part, ROWS, 2))), directory / f"{part}.parquet")
+    return sources.parquet(directory, time="t", speed=ROWS / 1_000 / seconds)
+
+
+def kill_one(cluster: Cluster) -> None:
+    victim = sorted(cluster.busy_workers & {member.name for member in cluster.workers})[0]
+    os.kill(next(member.pid for member in cluster.workers if member.name == victim), signal.SIGKILL)
+
+
+def last_rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Of each key, the row with the most values; all that came before must be there, each once."""
+    rows = sorted((row["k"], row["n"], row["total"]) for row in table.to_pylist())
+    assert len({(k, n) for k, n, _ in rows}) == len(rows)
+    return [row for row, after in zip(rows, [*rows[1:], (None,)], strict=True) if row[0] != after[0]]
+
+
+def spilled_directories(spark: SparkSession) -> list[Path]:
+    places = [Path(spark.conf.get("spark.local.dir", "/tmp") or "/tmp"), Path("/tmp")]
+    return [path for place in places for path in place.rglob("stretto-spill-*")]
+
+
+@pytest.mark.parametrize("verb", ["apply", "aggregate"])
+def test_a_killed_worker_changes_no_row_of_a_spilling_function(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path, eventually: Callable[..., object], verb: str
+) -> None:
+    source = paced(tmp_path / "in", 8.0)
+    app = App(f"spilling-{verb}", parallelism=2)
+    keyed = app.source("rows", source, time="t").key_by("k")
+    if verb == "apply":
+        out = keyed.apply(Gathering(), SCHEMA, name="kept", spill="100 KB")
+    else:
+        out = keyed.aggregate(n="count(*)", total="sum(v)", name="kept", spill="100 KB")
+    out.sink(sinks.parquet(tmp_path / "out"), name="out")
+    job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "checkpoints", every="300 ms")
+    eventually(lambda: len(job.checkpoints.complete) >= 4, what="four checkpoints")
+    eventually(lambda: job.metrics().rows_in > ROWS // 2, what="half of the rows")
+    kill_one(cluster)
+    job.wait(120)
+    assert job.checkpoints.recoveries >= 1
+    frame = spark.read.parquet(str(tmp_path / "in"))
+    right = frame.groupBy("k").agg({"*": "count", "v": "sum"}).select("k", "count(1)", "sum(v)").collect()
+    found = pq.read_table(tmp_path / "out").select(["k", "n", "total"])
+    assert last_rows(found) == sorted(tuple(row) for row in right)
+
+
+def test_what_was_spilled_goes_with_the_job(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    app = App("leaving")
+    keyed = app.source("rows", paced(tmp_path / "in", 20.0), time="t").key_by("k")
+    keyed.apply(Gathering(), SCHEMA, name="kept", spill="50 KB").sink(sinks.null())
+    job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "checkpoints", every="500 ms")
+    eventually(lambda: job.metrics().rows_in > ROWS // 8, what="some rows")
+    stores = [path for each in spilled_directories(spark) for path in each.iterdir()]
+    assert any(path.stat().st_size for store in stores for path in store.iterdir())
+    job.stop(savepoint="half way")
+    eventually(lambda: not any(store.exists() for store in stores), what="no store left")
+    state = stretto.state.read(spark, tmp_path / "checkpoints", "kept")
+    held = sorted((row.v, row.k) for row in state.selectExpr("explode(value.value) v", "key.key k").collect())
+    assert ROWS // 8 < len(held) < ROWS
+    # Of both files, the rows up to some place, each once and with its key.
+    for part in range(2):
+        mine = [(v, k) for v, k in held if v % 2 == part]
+        assert mine == [(v, v * 7919 % KEYS) for v in range(part, part + 2 * len(mine), 2)]
+
+
+def test_a_value_that_cannot_be_spilled_is_told(cluster: Cluster, tmp_path: Path) -> None:
+    class Odd(Function):
+        values: MapState[int, object] = MapState()
+
+        def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+            for k in batch.column("k").to_pylist():
+                self.values[k] = object()
+
+    app = App("odd")
+    keyed = app.source("rows", paced(tmp_path / "in", 1.0), time="t").key_by("k")
+    keyed.apply(Odd(), SCHEMA, name="kept", spill="1 KB").sink(sinks.null())
+    with pytest.raises(StrettoError, match="plain data"):
+        cluster.submit(app, engine="actors").wait(60)

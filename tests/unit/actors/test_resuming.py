@@ -1,0 +1,118 @@
+"""An instance that goes on from other partitions' snapshots, where its function is not keyed."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stretto.actors.address import Address
+from stretto.actors.context import Clock, Context
+from stretto.actors.deployment import FunctionSpec
+from stretto.actors.function import Function
+from stretto.actors.instance import Errand, Instance
+from stretto.actors.snapshot import Content, Origin
+from stretto.errors import StorageError
+from stretto.state import ListState, MapState, Segment, State, ValueState
+from stretto.state.packing import unpacked
+
+
+class Partial(Function):
+    """Combines what comes, whoever gets it."""
+
+    sums: MapState[str, int] = MapState(operator.add)
+    kept: ListState[int] = ListState()
+    total: ValueState[int] = ValueState(0, operator.add)
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        for n in batch.column(0).to_pylist():
+            self.sums["all"] = self.sums.get("all", 0) + n
+            self.kept.append(n)
+            self.total.set(self.total.get() + n)
+            ctx.set_timer(n, "due", Clock.PROCESSING)
+            ctx.count("rows")
+
+
+class Stiff(Partial):
+    total = ValueState(0)
+
+
+def instance(function: Function, partition: int, parallelism: int, origin: Origin | None = None) -> Instance:
+    made = Instance(Address("job", "f", partition), FunctionSpec("f", function, parallelism), False, False)
+    made.origin = origin
+    made.apply(Errand.OPEN, 0)
+    return made
+
+
+def snapshots(function: Function, parallelism: int) -> dict[int, Content]:
+    """Each partition got its own number."""
+    found = {}
+    for partition in range(parallelism):
+        one = instance(function, partition, parallelism)
+        one.function.process(pa.record_batch([[partition]], ["n"]), one._ctx)
+        one._keep_timers()
+        snapshot = one._snapshot(1)
+        found[partition] = Content(unpacked(snapshot.plain), snapshot.segments)
+    return found
+
+
+def resumed(function: Function, had: int, partition: int, parallelism: int) -> Instance:
+    contents = {q: each for q, each in snapshots(function, had).items() if q % parallelism == partition}
+    leads = frozenset(contents)
+    origin = Origin(1, contents, whole=False, parallelism=had, leads=leads, channels={})
+    return instance(function, partition, parallelism, origin)
+
+
+def test_states_that_combine_come_together() -> None:
+    one = resumed(Partial(), 5, 1, 2)
+    assert one.function.sums.entries == {"all": 4}
+    assert one.function.kept.values == [1, 3]
+    assert one.function.total.get() == 4
+    assert [(due, tag) for due, _, tag in one._timers[Clock.PROCESSING]] == [(1, "due"), (3, "due")]
+    assert one._ctx.counts == {"rows": 2}
+    assert one.next_timer_ns() == 1
+
+
+def test_states_that_do_not_can_still_go_somewhere_else() -> None:
+    assert resumed(Stiff(), 2, 1, 3).function.total.get() == 1
+    assert resumed(Stiff(), 2, 2, 3).function.total.get() == 0
+    with pytest.raises(StorageError) as refused:
+        resumed(Stiff(), 5, 1, 2)
+    assert str(refused.value) == (
+        "state 'total' of function 'f' cannot be shared out among 2 partitions: several partitions have a value,"
+        " and it has no combining function\n"
+        "  Start the app with the parallelism that the function had in the checkpoint."
+    )
+
+
+class Strange(State):
+    def fresh(self) -> Strange:
+        return Strange()
+
+    def export(self) -> Any:
+        return {"a": 1}
+
+    def restore(self, content: Any) -> None:
+        content["b"]
+
+
+def test_a_state_that_cannot_read_what_there_is_is_named() -> None:
+    class Changed(Function):
+        odd = Strange()
+
+    content = Content(unpacked(instance(Changed(), 0, 1)._snapshot(1).plain), {"odd": Strange().segments()})
+    with pytest.raises(
+        StorageError, match="state 'odd' of function 'f' does not fit what the checkpoint has of it: KeyError"
+    ):
+        instance(Changed(), 0, 1, Origin(1, {0: content}))
+
+
+def test_a_state_that_is_new_begins_empty_and_one_that_is_gone_is_passed_over() -> None:
+    (content,) = snapshots(Partial(), 1).values()
+    content.segments["gone"] = [Segment(1, b"")]
+    del content.segments["kept"]
+    one = instance(Partial(), 0, 1, Origin(1, {0: content}))
+    assert one.function.kept.values == []
+    assert one.function.sums.entries == {"all": 0}

@@ -1,0 +1,72 @@
+"""Parquet files of jobs with checkpoints: who may publish them, and who may take them away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stretto.actors.address import Attempt
+from stretto.runtime.connectors.parquet_epochs import EpochPlace, ParquetEpochs
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+def writer(
+    directory: Path, attempt: int, owner: int = 1, lineage: str = "0123abcd", place: tuple[int, int] = (0, 1)
+) -> ParquetEpochs:
+    return ParquetEpochs(EpochPlace(directory, *place, Attempt(lineage, owner, attempt)), SCHEMA, 1_000, ())
+
+
+def published(epochs: ParquetEpochs, epoch: int, number: int) -> None:
+    epochs.write(pa.record_batch([[number]], SCHEMA))
+    epochs.publish(epoch, epochs.seal(epoch) or [])
+
+
+def seen(directory: Path) -> list[int]:
+    return sorted(n for path in directory.glob("part-*") for n in pq.read_table(path).column("n").to_pylist())
+
+
+def test_what_a_later_checkpoint_had_is_withdrawn(tmp_path: Path) -> None:
+    first = writer(tmp_path, 1)
+    published(first, 1, 10)
+    published(first, 2, 20)
+    first.write(pa.record_batch([[30]], SCHEMA))
+    sealed = first.seal(3)
+    writer(tmp_path, 2).withdraw(1)
+    assert seen(tmp_path) == [10]
+    assert sealed is not None
+    assert not list(tmp_path.glob("_*"))
+
+
+def test_a_replaced_writer_takes_nothing_of_its_successor_away(tmp_path: Path) -> None:
+    published(writer(tmp_path, 1), 1, 10)
+    replaced = writer(tmp_path, 2)
+    successor = writer(tmp_path, 3)
+    successor.withdraw(1)
+    published(successor, 2, 20)
+    successor.write(pa.record_batch([[30]], SCHEMA))
+    sealed = successor.seal(3)
+    replaced.withdraw(1)
+    successor.publish(3, sealed or [])
+    assert seen(tmp_path) == [10, 20, 30]
+
+
+def test_the_attempts_of_a_later_driver_are_later(tmp_path: Path) -> None:
+    published(writer(tmp_path, 1, owner=2), 5, 50)
+    writer(tmp_path, 9, owner=1).withdraw(1)
+    assert seen(tmp_path) == [50]
+
+
+def test_files_of_other_checkpoints_stay(tmp_path: Path) -> None:
+    published(writer(tmp_path, 1, lineage="76543210"), 7, 70)
+    writer(tmp_path, 2).withdraw(1)
+    assert seen(tmp_path) == [70]
+
+
+def test_partitions_that_are_no_more_fall_to_the_others(tmp_path: Path) -> None:
+    for partition in range(4):
+        published(writer(tmp_path, 1, place=(partition, 4)), 2, partition)
+    writer(tmp_path, 2, place=(1, 2)).withdraw(1)
+    assert seen(tmp_path) == [0, 2]

@@ -1,0 +1,149 @@
+"""What is stored can be read back, what is damaged is noticed, what is not needed goes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from stretto.actors.address import Address
+from stretto.actors.snapshot import Snapshot
+from stretto.checkpoints.manifest import ActorRecord, Manifest, decoded, encoded
+from stretto.checkpoints.store import CheckpointStore, Files
+from stretto.errors import DamagedError, StorageError
+from stretto.runtime.storage import LocalFiles
+from stretto.simulator.storage import SimulatedFiles
+from stretto.state import Segment
+from stretto.state.packing import packed
+
+ADDRESS = Address("app", "count", 0)
+PLAIN = packed({"kept": [1, ("a", 2)]})
+
+
+@pytest.fixture(params=["simulated", "local"])
+def files(request: pytest.FixtureRequest, tmp_path: object) -> Files:
+    return SimulatedFiles() if request.param == "simulated" else LocalFiles(str(tmp_path))
+
+
+def snapshot(epoch: int, **segments: list[Segment]) -> Snapshot:
+    return Snapshot(epoch, PLAIN, segments)
+
+
+def manifest(epoch: int, record: ActorRecord) -> Manifest:
+    return Manifest("app", epoch, {"count": [record]})
+
+
+def test_what_is_stored_is_read_back(files: Files) -> None:
+    table = pa.table({"k": [1, 2], "v": ["x", None]})
+    store = CheckpointStore(files, 1)
+    record = store.store(ADDRESS, snapshot(1, state=[Segment(1, table), Segment(2, packed([1, 2]))]))
+    content = CheckpointStore(files, 2).fetch(ADDRESS, record)
+    assert content.plain == {"kept": [1, ("a", 2)]}
+    assert content.segments["state"] == [Segment(1, table), Segment(2, packed([1, 2]))]
+
+
+def test_a_segment_is_written_once(files: Files) -> None:
+    store = CheckpointStore(files, 1)
+    large = Segment(1, pa.table({"k": list(range(10_000))}))
+    first = store.store(ADDRESS, snapshot(1, state=[large]))
+    second = store.store(ADDRESS, snapshot(2, state=[large, Segment(2, packed(1))]))
+    assert second.states["state"][0] == first.states["state"][0]
+    assert len(files.read(second.plain.path)) < 5_000  # type: ignore[union-attr]
+    # Nor is it after a failure, by whoever has read it.
+    other = CheckpointStore(files, 2)
+    other.fetch(ADDRESS, second)
+    third = other.store(ADDRESS, snapshot(3, state=[large, Segment(2, packed(1))]))
+    assert third.states == second.states
+
+
+def test_of_two_owners_the_later_one_counts(files: Files) -> None:
+    one, other = CheckpointStore(files), CheckpointStore(files)
+    assert one.claim() == 1
+    assert one.is_owner()
+    assert other.claim() == 2
+    assert not one.is_owner()
+    assert other.is_owner()
+
+
+def test_the_last_manifest_comes_last_and_old_ones_go(files: Files) -> None:
+    store = CheckpointStore(files, 1)
+    kept = []
+    for epoch in range(1, 6):
+        kept.append(manifest(epoch, store.store(ADDRESS, snapshot(epoch))))
+        store.commit(kept[-1])
+    store.prune(kept[-2:])
+    found, wrong = CheckpointStore(files, 2).manifests()
+    assert [each.epoch for each in found] == [4, 5]
+    assert not wrong
+    assert {f"data/{name}" for name in files.names("data")} == found[0].files() | found[1].files()
+
+
+def test_what_earlier_owners_left_is_swept(files: Files) -> None:
+    store = CheckpointStore(files, 1)
+    kept = manifest(1, store.store(ADDRESS, snapshot(1)))
+    store.commit(kept)
+    store.store(ADDRESS, snapshot(2))
+    later = CheckpointStore(files, 2)
+    own = later.store(ADDRESS, snapshot(3))
+    later.sweep([kept])
+    assert own.plain is not None
+    assert {f"data/{name}" for name in files.names("data")} == kept.files() | {own.plain.path}
+
+
+def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
+    files = SimulatedFiles()
+    store = CheckpointStore(files, 1)
+    record = store.store(ADDRESS, snapshot(1, state=[Segment(1, pa.table({"k": [1]}))]))
+    assert record.plain is not None
+    path = record.plain.path
+    whole = files.contents[path]
+    for place in range(len(whole)):
+        files.contents[path] = whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :]
+        with pytest.raises(DamagedError, match="damaged"):
+            store.fetch(ADDRESS, record)
+        files.contents[path] = whole[:place]
+        with pytest.raises(DamagedError, match="damaged"):
+            store.fetch(ADDRESS, record)
+
+
+def test_a_damaged_manifest_is_told_and_passed_over() -> None:
+    files = SimulatedFiles()
+    store = CheckpointStore(files, 1)
+    for epoch in (1, 2):
+        store.commit(manifest(epoch, store.store(ADDRESS, snapshot(epoch))))
+    last = max(name for name in files.contents if name.startswith("manifests/"))
+    whole = files.contents[last]
+    for place in range(0, len(whole), 7):
+        files.contents[last] = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+        found, wrong = store.manifests()
+        assert [each.epoch for each in found] == [1]
+        assert len(wrong) == 1
+
+
+def test_a_manifest_of_another_version_is_refused() -> None:
+    import msgspec
+
+    with pytest.raises(DamagedError, match="another version"):
+        decoded(encoded(msgspec.structs.replace(manifest(1, ActorRecord()), version=99)), "m")
+
+
+def test_a_full_disk_is_told() -> None:
+    files = SimulatedFiles()
+    files.full = True
+    with pytest.raises(StorageError, match="no space"):
+        CheckpointStore(files, 1).store(ADDRESS, snapshot(1))
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: object) -> None:
+    blocked = f"{tmp_path}/file"
+    open(blocked, "w").close()
+    with pytest.raises(StorageError, match="cannot write"):
+        LocalFiles(f"{blocked}/below").write("a/b", [b"x"])
+
+
+def test_names_that_look_alike_do_not_share_a_file(files: Files) -> None:
+    store = CheckpointStore(files, 1)
+    paths = [
+        store.store(Address("app", name, 0), snapshot(1)).plain.path  # type: ignore[union-attr]
+        for name in ("a b", "a_b", "a.b", "a-b")
+    ]
+    assert len(set(paths)) == 4
