@@ -30,7 +30,7 @@ log = logging.getLogger("stretto.checkpoints")
 
 BATCH_ROWS = 8_192
 
-_LOOKED = pa.schema([("types", pa.binary()), ("fact", pa.string()), ("detail", pa.string())])
+_LOOKED = pa.schema([("types", pa.binary()), ("fact", pa.string()), ("detail", pa.string()), ("damaged", pa.bool_())])
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,10 @@ def _schema(spark: SparkSession, wanted: _Wanted) -> pa.Schema:
     """Types that hold the rows of all partitions."""
     looked = _on_partitions(spark, wanted).mapInArrow(partial(_look, wanted), from_arrow_schema(_LOOKED)).collect()
     for row in looked:
-        if row.fact is not None:
+        if row.fact is not None and row.damaged:
             raise DamagedError(row.fact, row.detail, "Read another epoch, or a savepoint.")
+        if row.fact is not None:
+            raise StorageError(row.fact, row.detail)
     schemas = [pa.ipc.read_schema(pa.py_buffer(bytes(row.types))) for row in looked]
     kinds = {
         name: settled(reduce(together, (schema.field(name).type for schema in schemas))) for name in ("key", "value")
@@ -142,10 +144,6 @@ def _tables(wanted: _Wanted, numbers: Iterable[int]) -> Iterator[tuple[int, str,
     for number in numbers:
         record, partition = wanted.records[number], wanted.partitions[number]
         content = store.fetch(Address("", wanted.function, partition), record)
-        if "described" not in content.plain:
-            raise StorageError(
-                "the checkpoint does not say what its states hold", None, "Take one with this stretto, and read that."
-            )
         for name in wanted.states:
             if name in content.segments:
                 yield partition, name, rows_of(content.plain["described"][name], content.segments[name])
@@ -162,7 +160,7 @@ def _look(wanted: _Wanted, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         for _, _, table in _tables(wanted, _numbers(batches)):
             looked.append({"types": table.schema.serialize().to_pybytes()})
     except StorageError as error:
-        looked.append({"fact": error.fact, "detail": error.detail})
+        looked.append({"fact": error.fact, "detail": error.detail, "damaged": isinstance(error, DamagedError)})
     yield pa.RecordBatch.from_pylist(looked, _LOOKED)
 
 
