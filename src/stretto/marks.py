@@ -80,7 +80,7 @@ class Marks:
         """A barrier is over. A message takes nearly twice as long with a gate, so one that nothing needs goes."""
         deployment = self._worker.jobs[instance.address.job].deployment
         assert deployment is not None
-        if gate.waiting or gate.held or any(spec.lessees_max for spec in deployment.functions.values()):
+        if gate.waiting or gate.held or deployment.spreads:
             return
         if not any(isinstance(work, Message) and needs_gate(work) for work in instance.mailbox):
             instance.gate = None

@@ -87,9 +87,14 @@ def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:
     """A 64-bit hash per row of the key columns, in the given order of keys."""
     if not keys:
         return np.zeros(batch.num_rows, dtype=np.uint64)
-    hashes = hash_array(batch.column(keys[0]))
-    for key in keys[1:]:
-        hashes = combine_hashes(hashes, hash_array(batch.column(key)))
+    return hash_rows([batch.column(key) for key in keys])
+
+
+def hash_rows(columns: Sequence[pa.Array]) -> Hashes:
+    """A 64-bit hash per row of one column or several."""
+    hashes = hash_array(columns[0])
+    for column in columns[1:]:
+        hashes = combine_hashes(hashes, hash_array(column))
     return hashes
 
 

@@ -6,7 +6,6 @@ partitions' states are merged there, if they can be.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -127,8 +126,8 @@ def timers_of(instance: Instance, origin: Origin) -> Timers | None:
             f"Start the app with the parallelism that the function had: {origin.parallelism}.",
         )
     for clock, timers in found.items():
+        # Sorted, so a heap.
         found[clock] = [(due, number, tag) for number, (due, _, tag) in enumerate(sorted(timers, key=lambda t: t[0]))]
-        heapq.heapify(found[clock])
     return found
 
 

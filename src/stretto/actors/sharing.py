@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stretto.actors.partitioning import Hashes, combine_hashes, hash_array, partition_of
+from stretto.actors.partitioning import hash_rows, partition_of
 from stretto.errors import StorageError
 
 
@@ -32,16 +32,10 @@ class KeyShare:
     former: Place | None = None
 
     def mine(self, columns: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
-        hashes = self._hashes(columns)
+        hashes = hash_rows([columns[name] for name in self.keys.names])
         if self.former is not None:
             there = partition_of(hashes, self.former.parallelism) == self.former.partition
             if not there.all():
                 raise StorageError(f"it is not kept by {', '.join(self.keys.names)}, by which rows are dealt")
         mine: npt.NDArray[np.bool_] = partition_of(hashes, self.now.parallelism) == self.now.partition
         return mine
-
-    def _hashes(self, columns: Mapping[str, Any]) -> Hashes:
-        first, *rest = (hash_array(columns[name]) for name in self.keys.names)
-        for hashes in rest:
-            first = combine_hashes(first, hashes)
-        return first

@@ -6,14 +6,12 @@ from contextlib import ExitStack
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from stretto.bench import chaos as chaotic
 from stretto.bench.chaos import Blow, Chaos
 from stretto.bench.nexmark.run import chosen
 from stretto.bench.standalone import standalone_cluster
-from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
+from stretto.cli.reporting import WRONG_ANSWER, note, print_figures, print_json, reported
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import SPARE_SLOTS, local_master, spark_session
 
@@ -64,9 +62,6 @@ def chaos(
     if json:
         print_json(found)
     else:
-        table = Table(show_header=False)
-        for key, value in found.items():
-            table.add_row(key.replace("_", " "), str(value))
-        Console().print(table)
+        print_figures(found)
     if not report.match:
         raise typer.Exit(WRONG_ANSWER)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from stretto.errors import StrettoError
 
@@ -48,3 +49,11 @@ def note(message: str) -> None:
 def print_json(line: Mapping[str, Any]) -> None:
     """One JSON object on one line of stdout."""
     print(json.dumps(line, default=str), flush=True)
+
+
+def print_figures(found: Mapping[str, Any]) -> None:
+    """Figures for people, a line each."""
+    table = Table(show_header=False)
+    for name, value in found.items():
+        table.add_row(name.replace("_", " "), str(value))
+    Console().print(table)

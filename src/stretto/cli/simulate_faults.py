@@ -8,11 +8,9 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from stretto.cli.progress import steps_bar
-from stretto.cli.reporting import WRONG_ANSWER, errors, print_json, reported
+from stretto.cli.reporting import WRONG_ANSWER, errors, print_figures, print_json, reported
 from stretto.errors import UserError
 from stretto.simulator.durable import Parts
 from stretto.simulator.fault_mutations import MUTATIONS
@@ -75,10 +73,7 @@ def faults(
     if json:
         print_json(found)
     else:
-        table = Table(show_header=False)
-        for name, value in found.items():
-            table.add_row(name.replace("_", " "), str(value))
-        Console().print(table)
+        print_figures(found)
     if failed:
         raise typer.Exit(WRONG_ANSWER)
 

@@ -40,6 +40,14 @@ for _type, _name in (
     _PHYSICAL[_type.id] = np.dtype(_name)
 
 
+def grown(values: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
+    """An array with room for so many values: itself, or one at least twice as long, so that growing costs little."""
+    if size <= len(values):
+        return values
+    more = max(2 * len(values), size) - len(values)
+    return np.concatenate([values, np.full(more, fill, values.dtype)])
+
+
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """The type without dictionary encoding."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -32,6 +32,7 @@ from stretto.operators.grouping import (
     concat_columns,
     fixed_array,
     fixed_values,
+    grown,
     hashable_values,
     physical_dtype,
     take_columns,
@@ -149,10 +150,9 @@ class _Slotted:
 
     def grow(self, slots: int) -> None:
         if slots > len(self._values):
-            more = max(2 * len(self._values), slots) - len(self._values)
-            self._values = np.concatenate([self._values, np.zeros(more, self._values.dtype)])
+            self._values = grown(self._values, slots)
             if self._valid is not None:
-                self._valid = np.concatenate([self._valid, np.ones(more, np.bool_)])
+                self._valid = grown(self._valid, slots, True)
 
     def read(self, slots: Slots) -> Column:
         return self._values[slots] if self._objects else self.column(self.raw(slots))
@@ -229,9 +229,7 @@ class _Distinct:
         self._counts = np.zeros(_SLOTS_MIN, np.int64)
 
     def update(self, slots: Slots, known: npt.NDArray[Any], partials: Sequence[Column], total: int) -> pa.Array:
-        if total > len(self._counts):
-            more = max(2 * len(self._counts), total) - len(self._counts)
-            self._counts = np.concatenate([self._counts, np.zeros(more, np.int64)])
+        self._counts = grown(self._counts, total)
         owners = np.repeat(slots, partials[0].value_lengths().to_numpy()).tolist()
         pairs = zip(owners, hashable_values(partials[0].flatten()), strict=True)
         fresh = dict.fromkeys(pair for pair in pairs if pair not in self._pairs)
@@ -361,9 +359,7 @@ class RunningState(State):
             return
         if self._written is None:
             return
-        if len(self._slots) > len(self._written):
-            more = max(2 * len(self._written), len(self._slots)) - len(self._written)
-            self._written = np.concatenate([self._written, np.full(more, _NEVER, np.int32)])
+        self._written = grown(self._written, len(self._slots), _NEVER)
         written = self._written[slots]
         first = written < self._generation
         slots, written = slots[first], written[first]
@@ -457,9 +453,7 @@ class RunningState(State):
     def _note_hot(self, slots: Slots) -> None:
         if self._hot_changed is None:
             return
-        if len(self._slots) > len(self._hot_changed):
-            more = max(2 * len(self._hot_changed), len(self._slots)) - len(self._hot_changed)
-            self._hot_changed = np.concatenate([self._hot_changed, np.zeros(more, np.bool_)])
+        self._hot_changed = grown(self._hot_changed, len(self._slots))
         self._hot_changed[slots] = True
 
     def settle(self) -> None:

@@ -25,6 +25,7 @@ from stretto.operators.grouping import (
     Int64s,
     fixed_array,
     fixed_values,
+    grown,
     hashable_values,
     physical_dtype,
     take_columns,
@@ -138,10 +139,8 @@ class RunningSpill:
         self._fresh[slots] = False
 
     def _grow(self, slots: int) -> None:
-        if slots > len(self._touched):
-            more = max(2 * len(self._touched), slots) - len(self._touched)
-            self._touched = np.concatenate([self._touched, np.zeros(more, np.int64)])
-            self._fresh, self._known = (np.concatenate([each, np.zeros(more, np.bool_)]) for each in self._flags)
+        self._touched = grown(self._touched, slots)
+        self._fresh, self._known = (grown(each, slots) for each in self._flags)
 
     @property
     def _flags(self) -> tuple[Bools, Bools]:
