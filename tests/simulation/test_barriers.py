@@ -21,12 +21,12 @@ from stretto.bench.verify import Match, compare
 from stretto.jobs import JobStatus
 from stretto.scheduling.spreading import Arbitrary, DirectSend, ForwardAll, Near, RejectSend
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.barriers import try_seed
-from stretto.simulator.checkers import BARRIER_NS_MAX, check
-from stretto.simulator.cluster import SimulatedCluster
-from stretto.simulator.history import Began, Ended, History, Moved, Noted, Sent
-from stretto.simulator.mutations import MUTATIONS
-from stretto.simulator.scenarios import Scenario, SequentialWindows
+from stretto.simulator.checking.barriers import try_seed
+from stretto.simulator.checking.checkers import BARRIER_NS_MAX, check
+from stretto.simulator.checking.history import Began, Ended, History, Moved, Noted, Sent
+from stretto.simulator.checking.mutations import MUTATIONS
+from stretto.simulator.checking.scenarios import Scenario, SequentialWindows
+from stretto.simulator.engine.cluster import SimulatedCluster
 
 SEEDS = 400
 CAUGHT_WITHIN = 1_000

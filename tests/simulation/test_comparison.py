@@ -6,8 +6,8 @@ import pytest
 
 from stretto.scheduling.spreading import Dispatcher
 from stretto.scheduling.strategies import STRATEGIES
-from stretto.simulator import bids, requests
-from stretto.simulator.comparison import AUTO_WITHIN, Outcome
+from stretto.simulator.experiments import bids, requests
+from stretto.simulator.experiments.comparison import AUTO_WITHIN, Outcome
 
 WORKERS, REQUESTS = 24, 2_400
 MS = 1_000_000

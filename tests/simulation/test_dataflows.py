@@ -32,7 +32,7 @@ from stretto.errors import InvariantError
 from stretto.jobs import JobStatus
 from stretto.machine import Send
 from stretto.protocol import CriticalSent, Data, OpenChannel
-from stretto.simulator.cluster import SimulatedCluster, SimulatedJob, Timing
+from stretto.simulator.engine.cluster import SimulatedCluster, SimulatedJob, Timing
 
 EVENTS = 20_000
 SEED = 7
@@ -141,7 +141,7 @@ def test_slow_functions_hold_their_sources_back() -> None:
             return effects
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stretto.simulator.cluster.Worker", Watched)
+        patch.setattr("stretto.simulator.engine.cluster.Worker", Watched)
         job = run_numbers(5_000, 1, timing=Timing(delay_ns=(1_000, 2_000), cost_ns=(1_000_000, 5_000_000)))
     assert_each_number_once(job, 5_000)
     assert 0 < longest <= CREDITS_PER_CHANNEL + 3
@@ -243,7 +243,9 @@ class EndsEarly(Channels):
 def test_the_checks_notice_a_planted_fault(
     fault: type[working.Worker] | type[Channels], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = "stretto.simulator.cluster.Worker" if issubclass(fault, working.Worker) else "stretto.worker.Channels"
+    where = (
+        "stretto.simulator.engine.cluster.Worker" if issubclass(fault, working.Worker) else "stretto.worker.Channels"
+    )
     monkeypatch.setattr(where, fault)
 
     def sweep() -> None:

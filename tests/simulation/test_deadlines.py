@@ -21,7 +21,7 @@ from stretto.actors.instance import Instance
 from stretto.actors.metrics import LatencySketch, merged
 from stretto.actors.source import Reading
 from stretto.scheduling.policies import EDF, FIFO, LLF, SJF, FairShare, Policy
-from stretto.simulator.cluster import SimulatedCluster, Timing
+from stretto.simulator.engine.cluster import SimulatedCluster, Timing
 
 SCHEMA = pa.schema([("n", pa.int64())])
 MS = 1_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stretto.simulator.fault_mutations import MUTATIONS
-from stretto.simulator.faults import try_every_step, try_seed
+from stretto.simulator.checking.fault_mutations import MUTATIONS
+from stretto.simulator.checking.faults import try_every_step, try_seed
 
 SEEDS = 300
 CAUGHT_WITHIN = 1_000

@@ -15,7 +15,7 @@ from stretto.actors.function import EVENT_TIME_MAX_US
 from stretto.actors.sharing import KeyShare
 from stretto.checkpoints.manifest import ActorRecord
 from stretto.checkpoints.resuming import Resumption
-from stretto.simulator.faults import try_seed
+from stretto.simulator.checking.faults import try_seed
 
 SEEDS = 200
 CAUGHT_WITHIN = 400

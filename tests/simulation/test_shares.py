@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stretto.simulator.shares import POINTS_MAX, RESTING, SHARES, SharesReport, simulated
+from stretto.simulator.experiments.shares import POINTS_MAX, RESTING, SHARES, SharesReport, simulated
 
 
 @pytest.fixture(scope="module", params=[(1, 5), (3, 1)], ids=["one worker", "three workers"])

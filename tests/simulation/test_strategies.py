@@ -18,8 +18,8 @@ from stretto.scheduling.offloads import AcceptAndCheck, RejectLate
 from stretto.scheduling.strategies import STRATEGIES
 from stretto.scheduling.strategy import Strategy
 from stretto.scheduling.tokens import TokenRate
-from stretto.simulator.barriers import try_seed
-from stretto.simulator.cluster import SimulatedCluster
+from stretto.simulator.checking.barriers import try_seed
+from stretto.simulator.engine.cluster import SimulatedCluster
 
 SEEDS = 30
 VARIANTS: dict[str, Callable[[], Strategy]] = {

@@ -6,10 +6,10 @@ import pytest
 
 from stretto.scheduling.offloads import Anticipate
 from stretto.scheduling.policies import FIFO, LLF, Policy
-from stretto.simulator.provisioning import _tenants, bounds, figure_10
-from stretto.simulator.tenancy import Scale, percentiles, satisfaction, together
-from stretto.simulator.tenants import EXPERIMENTS, bulk_jobs, needed_workers, typed_jobs, urgent_jobs
-from stretto.simulator.workloads import IPQ1, IPQ2, IPQ3, IPQ4, SECOND_NS, Query, Tenant, timetable
+from stretto.simulator.experiments.provisioning import _tenants, bounds, figure_10
+from stretto.simulator.experiments.tenancy import Scale, percentiles, satisfaction, together
+from stretto.simulator.experiments.tenants import EXPERIMENTS, bulk_jobs, needed_workers, typed_jobs, urgent_jobs
+from stretto.simulator.experiments.workloads import IPQ1, IPQ2, IPQ3, IPQ4, SECOND_NS, Query, Tenant, timetable
 
 SMALL = Scale(workers=8, seconds=5.0)
 SLOS = {"counts": 500.0, "greatest": 1_300.0}

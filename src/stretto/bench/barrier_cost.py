@@ -15,8 +15,8 @@ from stretto.api.app import App
 from stretto.bench.spread import HEAD_START_S, HotSource, Load
 from stretto.runtime.cluster import Cluster
 from stretto.scheduling.spreading import ForwardAll
-from stretto.simulator.barrier_cost import Holder, StateCosts, barrier_ms
-from stretto.simulator.cluster import Timing
+from stretto.simulator.engine.cluster import Timing
+from stretto.simulator.experiments.barrier_cost import Holder, StateCosts, barrier_ms
 from stretto.sinks import callback
 from stretto.state.packing import packed, unpacked
 

@@ -1,7 +1,7 @@
 """Fair shares of the workers' time on Spark: three jobs with 20, 40 and 40, of which one rests for a while.
 
-The same as `stretto.simulator.shares`, with real computation: all three always have more to read than gets through.
-Counted is the time in their computation, which costs the same per batch in each, by worker.
+The same as `stretto.simulator.experiments.shares`, with real computation: all three always have more to read than gets
+through. Counted is the time in their computation, which costs the same per batch in each, by worker.
 """
 
 from __future__ import annotations

@@ -13,12 +13,12 @@ from stretto.api.slo import objective
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import chosen
-from stretto.cli.bench import bench
+from stretto.cli.bench.commands import bench
 from stretto.cli.loading import see_current_directory
 from stretto.cli.nexmark import DEMO_EVENTS, Request, demo_request, run_at_once, run_in_turn
 from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
-from stretto.cli.simulate import simulate
+from stretto.cli.simulate.commands import simulate
 from stretto.cli.state import state
 from stretto.scheduling import POLICIES, STRATEGIES
 

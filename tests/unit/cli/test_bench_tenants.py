@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stretto.bench import scheduling_cost
-from stretto.cli import bench_tenants
+from stretto.cli.bench import tenants as bench_tenants
 from stretto.cli.program import program
 
 runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})

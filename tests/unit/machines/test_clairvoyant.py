@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from stretto.simulator.clairvoyant import Task, in_time
+from stretto.simulator.experiments.clairvoyant import Task, in_time
 
 
 def drawn(chance: random.Random, count: int) -> list[Task]:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from stretto.simulator.workloads import (
+from stretto.simulator.experiments.workloads import (
     COST_SPREAD,
     SECOND_NS,
     START_NS,

@@ -11,7 +11,7 @@ from stretto.checkpoints.manifest import ActorRecord, Manifest, decoded, encoded
 from stretto.checkpoints.store import CheckpointStore, Files
 from stretto.errors import DamagedError, StorageError
 from stretto.runtime.storage import LocalFiles
-from stretto.simulator.storage import SimulatedFiles
+from stretto.simulator.engine.storage import SimulatedFiles
 from stretto.state import Segment
 from stretto.state.packing import packed
 

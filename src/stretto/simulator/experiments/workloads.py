@@ -23,7 +23,7 @@ from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, Function
 from stretto.actors.function import Function
 from stretto.actors.source import Reading
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.sources import SimulatedSource, Swallow
+from stretto.simulator.engine.sources import SimulatedSource, Swallow
 from stretto.state import MapState
 
 SECOND_NS = 1_000_000_000

@@ -14,7 +14,7 @@ from typing import Any
 from stretto.actors.channel import Payload
 from stretto.actors.critical import EndOfInput, Mark, UserCritical, Watermark
 from stretto.actors.mailbox import BEGINNING, TRANSITIONS, Mailbox, Role
-from stretto.simulator.history import Began, Edge, Ended, History, Moved, Noted, Sent
+from stretto.simulator.checking.history import Began, Edge, Ended, History, Moved, Noted, Sent
 
 BARRIER_NS_MAX = 20_000_000_000
 """No barrier takes longer than this in virtual time, whatever the delays and pauses that are drawn."""

@@ -18,9 +18,9 @@ from stretto.actors.function import Function
 from stretto.actors.instance import Instance, Outcome, Work
 from stretto.actors.source import Reading
 from stretto.scheduling.policies import FairShare
-from stretto.simulator.cluster import SimulatedCluster, Timing
-from stretto.simulator.history import History
-from stretto.simulator.sources import SimulatedSource, Swallow
+from stretto.simulator.checking.history import History
+from stretto.simulator.engine.cluster import SimulatedCluster, Timing
+from stretto.simulator.engine.sources import SimulatedSource, Swallow
 
 SHARES = {"small": 20.0, "middle": 40.0, "large": 40.0}
 COSTS_NS = {"small": 1_000_000, "middle": 2_000_000, "large": 500_000}

@@ -34,8 +34,8 @@ from stretto.machine import Ticked
 from stretto.protocol import COORDINATOR, Frame, Heartbeat
 from stretto.recovery import Recovery
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.cluster import SimulatedCluster
-from stretto.simulator.storage import SimulatedFiles
+from stretto.simulator.engine.cluster import SimulatedCluster
+from stretto.simulator.engine.storage import SimulatedFiles
 from stretto.snapshots import (
     FetchFailed,
     FetchSnapshots,

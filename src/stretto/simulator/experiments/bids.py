@@ -24,9 +24,9 @@ from stretto.actors.instance import Barrier, Errand, Instance
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator import send_modes
-from stretto.simulator.cluster import SimulatedCluster
-from stretto.simulator.sources import Swallow, WindowedSource
+from stretto.simulator.engine.cluster import SimulatedCluster
+from stretto.simulator.engine.sources import Swallow, WindowedSource
+from stretto.simulator.experiments import send_modes
 from stretto.state import MapState
 
 SCHEMA = pa.schema([("window", pa.int64()), ("price", pa.int64())])

@@ -18,12 +18,12 @@ from stretto.errors import DamagedError, StrettoError
 from stretto.jobs import JobStatus
 from stretto.leasing import Leasing
 from stretto.protocol import COORDINATOR
-from stretto.simulator.barriers import TIMINGS, result_of
-from stretto.simulator.checkers import Violation
-from stretto.simulator.cluster import Weather
-from stretto.simulator.durable import Cut, DurableCluster, Moment, Parts
-from stretto.simulator.scenarios import Scenario
-from stretto.simulator.storage import SimulatedFiles
+from stretto.simulator.checking.barriers import TIMINGS, result_of
+from stretto.simulator.checking.checkers import Violation
+from stretto.simulator.checking.scenarios import Scenario
+from stretto.simulator.engine.cluster import Weather
+from stretto.simulator.engine.durable import Cut, DurableCluster, Moment, Parts
+from stretto.simulator.engine.storage import SimulatedFiles
 
 STEPS_MAX = 400_000
 BEGIN_NS = 1_000_000_000

@@ -14,16 +14,16 @@ from rich.table import Table
 
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import WRONG_ANSWER, errors, print_json, reported
-from stretto.cli.simulate_faults import faults
-from stretto.cli.simulate_strategies import strategies
-from stretto.cli.simulate_tenants import tenants
+from stretto.cli.simulate.faults import faults
+from stretto.cli.simulate.strategies import strategies
+from stretto.cli.simulate.tenants import tenants
 from stretto.errors import UserError
 from stretto.leasing import Leasing
 from stretto.scheduling.strategies import STRATEGIES, strategy_named
-from stretto.simulator import send_modes
-from stretto.simulator import shares as fair_shares
-from stretto.simulator.barriers import Trial, try_seed
-from stretto.simulator.mutations import MUTATIONS
+from stretto.simulator.checking.barriers import Trial, try_seed
+from stretto.simulator.checking.mutations import MUTATIONS
+from stretto.simulator.experiments import send_modes
+from stretto.simulator.experiments import shares as fair_shares
 
 SHOWN_MAX = 3
 """Failing seeds that are told in full."""

@@ -22,7 +22,7 @@ from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.actors.source import Reading
 from stretto.scheduling.spreading import Arbitrary
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.sources import SimulatedSource
+from stretto.simulator.engine.sources import SimulatedSource
 from stretto.state import ListState, MapState
 
 SCHEMA = pa.schema([("n", pa.int64()), ("k", pa.int64()), ("t", pa.int64())])

@@ -13,9 +13,17 @@ from typing import Any
 
 from stretto.scheduling.offloads import Anticipate
 from stretto.scheduling.policies import FIFO, LLF, Policy
-from stretto.simulator.provisioning import RUNS_10, figure_10
-from stretto.simulator.tenancy import Experiment, Figure, Outcome, Scale, percentiles, satisfaction, together
-from stretto.simulator.workloads import (
+from stretto.simulator.experiments.provisioning import RUNS_10, figure_10
+from stretto.simulator.experiments.tenancy import (
+    Experiment,
+    Figure,
+    Outcome,
+    Scale,
+    percentiles,
+    satisfaction,
+    together,
+)
+from stretto.simulator.experiments.workloads import (
     BULK,
     IPQ1,
     IPQ2,

@@ -16,8 +16,8 @@ from stretto.actors.metrics import LatencySketch, merged
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.cluster import SimulatedCluster, Timing
-from stretto.simulator.sources import SimulatedSource, Swallow
+from stretto.simulator.engine.cluster import SimulatedCluster, Timing
+from stretto.simulator.engine.sources import SimulatedSource, Swallow
 from stretto.state import ValueState
 
 SCHEMA = pa.schema([("n", pa.int64())])

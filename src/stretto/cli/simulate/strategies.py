@@ -11,8 +11,8 @@ from rich.table import Table
 
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import print_json, reported
-from stretto.simulator import comparison
-from stretto.simulator.comparison import AUTO_WITHIN, Central, Outcome
+from stretto.simulator.experiments import comparison
+from stretto.simulator.experiments.comparison import AUTO_WITHIN, Central, Outcome
 
 
 def strategies(

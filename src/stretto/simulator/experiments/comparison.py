@@ -8,7 +8,7 @@ from typing import Any
 
 from stretto.scheduling.spreading import Dispatcher
 from stretto.scheduling.strategies import STRATEGIES
-from stretto.simulator import bids, requests
+from stretto.simulator.experiments import bids, requests
 
 BINDING = ("queue-direct", "laxity-direct")
 OFFLOADING = ("1rtt-reject-send", "1rtt-accept-and-check")

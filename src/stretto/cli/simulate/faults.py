@@ -12,9 +12,9 @@ import typer
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import WRONG_ANSWER, errors, print_figures, print_json, reported
 from stretto.errors import UserError
-from stretto.simulator.durable import Parts
-from stretto.simulator.fault_mutations import MUTATIONS
-from stretto.simulator.faults import Trial, try_every_step, try_seed
+from stretto.simulator.checking.fault_mutations import MUTATIONS
+from stretto.simulator.checking.faults import Trial, try_every_step, try_seed
+from stretto.simulator.engine.durable import Parts
 
 SHOWN_MAX = 3
 

@@ -12,7 +12,7 @@ from stretto.actors.critical import Granularity, granularity
 from stretto.actors.deployment import Deployment
 from stretto.actors.instance import Barrier, Errand, Instance, Outcome
 from stretto.actors.wiring import wire
-from stretto.simulator.checkers import CRITICAL
+from stretto.simulator.checking.checkers import CRITICAL
 
 Queues = dict[InChannel, deque[Payload]]
 

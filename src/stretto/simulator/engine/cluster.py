@@ -39,7 +39,7 @@ from stretto.protocol import (
 )
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.history import History
+from stretto.simulator.checking.history import History
 from stretto.worker import Worker
 
 REPEATABLE = (SyncRequest, SyncAck, SyncReply, Unsync)

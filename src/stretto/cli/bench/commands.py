@@ -15,14 +15,14 @@ from stretto.bench import memory as memories
 from stretto.bench import message_path, profiling
 from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import chosen
-from stretto.cli.bench_chaos import chaos
-from stretto.cli.bench_checkpoint import checkpoint
-from stretto.cli.bench_compare import compare
-from stretto.cli.bench_report import report
-from stretto.cli.bench_savepoints import savepoints
-from stretto.cli.bench_scheduling import scheduling
-from stretto.cli.bench_spread import barriers, spread
-from stretto.cli.bench_tenants import tenants
+from stretto.cli.bench.chaos import chaos
+from stretto.cli.bench.checkpoint import checkpoint
+from stretto.cli.bench.compare import compare
+from stretto.cli.bench.report import report
+from stretto.cli.bench.savepoints import savepoints
+from stretto.cli.bench.scheduling import scheduling
+from stretto.cli.bench.spread import barriers, spread
+from stretto.cli.bench.tenants import tenants
 from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session

@@ -25,8 +25,8 @@ from stretto.actors.partitioning import HashPartitioner
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
 from stretto.scheduling.strategy import Desk, Pending, Strategy, lots
-from stretto.simulator.cluster import SimulatedCluster, Timing
-from stretto.simulator.sources import Swallow, WindowedSource
+from stretto.simulator.engine.cluster import SimulatedCluster, Timing
+from stretto.simulator.engine.sources import Swallow, WindowedSource
 from stretto.state import MapState
 
 WORKERS = 128

@@ -25,9 +25,9 @@ from stretto.actors.source import Reading
 from stretto.errors import InvariantError
 from stretto.scheduling.spreading import PriorityBased
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.cluster import SimulatedCluster
-from stretto.simulator.send_modes import TIMING
-from stretto.simulator.sources import SimulatedSource, Swallow
+from stretto.simulator.engine.cluster import SimulatedCluster
+from stretto.simulator.engine.sources import SimulatedSource, Swallow
+from stretto.simulator.experiments.send_modes import TIMING
 from stretto.state import MapState
 
 SCHEMA = pa.schema([("object", pa.int64())])

@@ -11,11 +11,11 @@ from stretto.errors import StrettoError
 from stretto.jobs import JobStatus
 from stretto.leasing import Leasing
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.checkers import Violation, barriers_of, check, messages_of
-from stretto.simulator.cluster import SimulatedCluster, Timing, Weather
-from stretto.simulator.history import History
-from stretto.simulator.scenarios import Scenario
-from stretto.simulator.sequential import run_sequentially
+from stretto.simulator.checking.checkers import Violation, barriers_of, check, messages_of
+from stretto.simulator.checking.history import History
+from stretto.simulator.checking.scenarios import Scenario
+from stretto.simulator.checking.sequential import run_sequentially
+from stretto.simulator.engine.cluster import SimulatedCluster, Timing, Weather
 
 STEPS_MAX = 200_000
 TIMINGS = (

@@ -17,8 +17,8 @@ from stretto.jobs import Actor, Job, Underway
 from stretto.local_job import LocalJob
 from stretto.protocol import Stored
 from stretto.recovery import Recovery
-from stretto.simulator.durable import Parts
-from stretto.simulator.mutations import mutation_name
+from stretto.simulator.checking.mutations import mutation_name
+from stretto.simulator.engine.durable import Parts
 from stretto.snapshots import Fetched, SnapshotFailed, Snapshots
 from stretto.state.packing import packed, unpacked
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import print_json, reported
 from stretto.errors import UserError
-from stretto.simulator.tenancy import Figure, Scale
-from stretto.simulator.tenants import EXPERIMENTS
+from stretto.simulator.experiments.tenancy import Figure, Scale
+from stretto.simulator.experiments.tenants import EXPERIMENTS
 
 
 def tenants(

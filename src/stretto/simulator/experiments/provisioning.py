@@ -14,9 +14,9 @@ from typing import Any
 from stretto.scheduling.offloads import Anticipate
 from stretto.scheduling.policies import FIFO, LLF
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.clairvoyant import Task, in_time
-from stretto.simulator.tenancy import Figure, Outcome, Scale, percentiles, satisfaction, together
-from stretto.simulator.workloads import SECOND_NS, Kind, Query, Tenant, timetable, variation
+from stretto.simulator.experiments.clairvoyant import Task, in_time
+from stretto.simulator.experiments.tenancy import Figure, Outcome, Scale, percentiles, satisfaction, together
+from stretto.simulator.experiments.workloads import SECOND_NS, Kind, Query, Tenant, timetable, variation
 
 ALPHAS = (5.0, 3.3, 2.5)
 SHARES = (1.0, 0.7, 0.6)

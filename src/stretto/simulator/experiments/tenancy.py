@@ -14,9 +14,9 @@ from stretto.actors.channel import Message
 from stretto.actors.instance import Instance
 from stretto.errors import InvariantError
 from stretto.scheduling.policies import Policy
-from stretto.simulator.cluster import SimulatedCluster
-from stretto.simulator.send_modes import OTHER_COST_NS, TIMING
-from stretto.simulator.workloads import SECOND_NS, START_NS, Tenant
+from stretto.simulator.engine.cluster import SimulatedCluster
+from stretto.simulator.experiments.send_modes import OTHER_COST_NS, TIMING
+from stretto.simulator.experiments.workloads import SECOND_NS, START_NS, Tenant
 
 
 @dataclass(frozen=True)

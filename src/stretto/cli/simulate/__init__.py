@@ -1,0 +1,1 @@
+"""`stretto simulate ...`: one module per experiment, assembled in `commands.py`. The rest is `stretto.simulator`."""
