@@ -10,8 +10,8 @@ from pyarrow import RecordBatch
 
 from stretto.actors.address import Address
 from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, Message, OutChannel, Payload
-from stretto.actors.contexts import AT_ONCE, LAX_NS, YIELDS_NS, frontier, start_deadline_ns
 from stretto.actors.critical import SyncProgram, Watermark
+from stretto.actors.deadlines import AT_ONCE, LAX_NS, YIELDS_NS, frontier, start_deadline_ns
 from stretto.actors.instance import Instance, Outcome
 from stretto.actors.wiring import extra_input, join_local
 from stretto.machine import Send
@@ -182,7 +182,7 @@ class Channels:
         first = instance.mailbox.append_message(message, urgency)
         worker = self._worker
         if worker.tracks:
-            worker.offloading.track(message)
+            worker.desk.track(message)
         if instance.starved:
             worker.mark(instance)  # It does not run now, and its queue grows: that should be seen.
         elif not instance.queued:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stretto.actors.channel import CREDITS_PER_CHANNEL
 from stretto.actors.instance import Instance
+from stretto.desk import UNDECIDED_MAX
 from stretto.errors import InvariantError
-from stretto.offloading import UNDECIDED_MAX
 
 
 def check_instance(instance: Instance, has_work: bool, running: bool) -> None:

@@ -32,7 +32,7 @@ from stretto.actors.channel import InChannel, Message, OutChannel
 from stretto.actors.critical import Granularity, Last, SyncProgram, granularity
 from stretto.actors.gate import Lessee, LesseeGate, LessorGate
 from stretto.actors.instance import Adoption, Barrier, Errand, Instance, Outcome, Work
-from stretto.actors.mailbox import Mailbox, Trigger
+from stretto.actors.mailbox_states import MailboxState, Trigger
 from stretto.actors.metrics import LatencySketch
 from stretto.marks import Marks, is_void
 from stretto.protocol import (
@@ -77,7 +77,7 @@ class Leasing:
         if isinstance(gate, LesseeGate):
             return self._lessee_has_work(instance, gate)
         assert gate is not None
-        if gate.state is Mailbox.CRITICAL and not gate.ran:
+        if gate.state is MailboxState.CRITICAL and not gate.ran:
             return True
         if not self.may_run(gate):
             return False
@@ -88,7 +88,7 @@ class Leasing:
     def _lessee_has_work(self, instance: Instance, gate: LesseeGate) -> bool:
         if instance.opening or gate.surrendering or gate.adoption is not None:
             return True
-        if gate.state is not Mailbox.RUNNABLE:
+        if gate.state is not MailboxState.RUNNABLE:
             return False
         if gate.awaited is None:
             return bool(instance.mailbox)
@@ -100,7 +100,7 @@ class Leasing:
         if isinstance(gate, LesseeGate):
             return self._next_of_lessee(instance, gate)
         assert gate is not None
-        if gate.state is Mailbox.CRITICAL and not gate.ran:
+        if gate.state is MailboxState.CRITICAL and not gate.ran:
             gate.ran = True
             return Barrier(gate.messages, gate.parts)
         if not self.may_run(gate):
@@ -138,7 +138,7 @@ class Leasing:
 
     def may_run(self, gate: LessorGate | LesseeGate) -> bool:
         """Whether ordinary messages may run."""
-        return gate.state is Mailbox.RUNNABLE
+        return gate.state is MailboxState.RUNNABLE
 
     def _next_of_lessee(self, instance: Instance, gate: LesseeGate) -> Work | None:
         mailbox = instance.mailbox
@@ -147,7 +147,7 @@ class Leasing:
         if gate.adoption is not None:
             states, gate.adoption = gate.adoption, None
             return Adoption(states)
-        if gate.awaited is not None and gate.state is Mailbox.RUNNABLE:
+        if gate.awaited is not None and gate.state is MailboxState.RUNNABLE:
             dependency = self._dependency(instance, gate)
             if dependency is not None:
                 mailbox.remove(dependency)
@@ -174,7 +174,7 @@ class Leasing:
         """Block when some critical message has its dependency set done here; its run, if no lessee is concerned."""
         if gate.waiting and self.marks.crossed(instance, gate):
             self.marks.uncross(instance, gate)
-        messages = self._ready_messages(instance, gate) if gate.state is Mailbox.RUNNABLE else []
+        messages = self._ready_messages(instance, gate) if gate.state is MailboxState.RUNNABLE else []
         if not messages:
             return None
         gate.move(Trigger.DEPENDENCIES_DONE)
@@ -336,13 +336,13 @@ class Leasing:
         if gate.unacked:
             return
         under_way = instance is self._worker.running or instance.interrupted is not None
-        if gate.state is Mailbox.CRITICAL and gate.ran and not under_way:
+        if gate.state is MailboxState.CRITICAL and gate.ran and not under_way:
             self._complete(instance, gate)
-        elif gate.state is Mailbox.RUNNABLE:
+        elif gate.state is MailboxState.RUNNABLE:
             self._go_parallel(instance, gate)
 
     def _complete(self, instance: Instance, gate: LessorGate) -> None:
-        if gate.state is not Mailbox.CRITICAL:
+        if gate.state is not MailboxState.CRITICAL:
             return
         hosts = self._worker.hosts(instance) if gate.members else []
         for member in gate.members:
@@ -522,12 +522,12 @@ class Leasing:
                 gate.unexecuted[work.channel.sender] += 1
             if isinstance(work, Message) and self._is_forwarded(instance, gate, work):
                 instance.mailbox.remove(work)
-                self._worker.offloading.untrack(work)
+                self._worker.desk.untrack(work)
 
     def _may_forward(self, gate: LessorGate, channel: InChannel) -> bool:
         """A message that follows a critical one of its sender must wait for it, and what a lessee sends must not
         overtake a critical message that this actor has sent and that downstream has not yet come to."""
-        return gate.state is Mailbox.RUNNABLE and not gate.unexecuted[channel.sender] and not gate.unacked
+        return gate.state is MailboxState.RUNNABLE and not gate.unexecuted[channel.sender] and not gate.unacked
 
     def candidates(self, instance: Instance, gate: LessorGate) -> list[str]:
         """The workers that may hold a lease: those that do, and while there are too few, others."""
@@ -568,7 +568,7 @@ class Leasing:
     def ask_again(self, channel: OutChannel) -> None:
         """After a critical message, who sent directly before it wants to go on so."""
         gate, strategy = channel.instance.gate, channel.strategy
-        goes_on = gate is None or gate.state is Mailbox.RUNNABLE
+        goes_on = gate is None or gate.state is MailboxState.RUNNABLE
         if strategy is not None and channel.extras and goes_on and strategy.wants_direct(channel):
             self._ask(channel, strategy)
 
@@ -601,7 +601,7 @@ class Leasing:
     def _may_register(self, gate: LessorGate, executed: int, epoch: int) -> bool:
         """Held back while BLOCKED or CRITICAL, until the critical messages that the sender has passed have run, and
         until downstream has come to those that this actor has sent."""
-        return gate.state is Mailbox.RUNNABLE and executed == epoch and not gate.unacked
+        return gate.state is MailboxState.RUNNABLE and executed == epoch and not gate.unacked
 
     def _on_registered(self, sender: str, frame: Registered, now_ns: int) -> None:
         instance = self._instance(frame)
@@ -622,7 +622,7 @@ class Leasing:
 
     def _is_current(self, instance: Instance, frame: Registered) -> bool:
         gate = instance.gate
-        blocked = gate is not None and gate.state is not Mailbox.RUNNABLE
+        blocked = gate is not None and gate.state is not MailboxState.RUNNABLE
         return instance.epoch == frame.epoch and not blocked
 
     # What rides with a critical message.

@@ -19,7 +19,7 @@ from stretto.actors.channel import Message
 from stretto.actors.critical import Granularity, Mark, granularity
 from stretto.actors.gate import LessorGate
 from stretto.actors.instance import Instance
-from stretto.actors.mailbox import Mailbox
+from stretto.actors.mailbox_states import MailboxState
 
 if TYPE_CHECKING:
     from stretto.worker import Worker
@@ -68,7 +68,7 @@ class Marks:
     def release(self, instance: Instance, gate: LessorGate) -> None:
         """Let go what waits for marks that have become void. Those of a barrier that has begun will be passed."""
         void = [message for message in gate.waiting.values() if is_void(instance, message)]
-        if not void or gate.state is not Mailbox.RUNNABLE:
+        if not void or gate.state is not MailboxState.RUNNABLE:
             return
         for message in void:
             del gate.waiting[message.channel]

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from stretto.actors.contexts import NEVER_NS
 from stretto.actors.critical import Critical, Last, SyncProgram
+from stretto.actors.deadlines import NEVER_NS
 from stretto.actors.metrics import FunctionMetrics
 from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage
 

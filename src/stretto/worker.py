@@ -20,18 +20,18 @@ import pyarrow as pa
 
 from stretto.actors.address import Address, Attempt, attempt_of
 from stretto.actors.channel import Message
-from stretto.actors.contexts import COST_WEIGHT, LAX_NS, YIELDS_NS, start_deadline_ns
+from stretto.actors.deadlines import COST_WEIGHT, LAX_NS, YIELDS_NS, start_deadline_ns
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import LesseeGate, LessorGate, Observer
 from stretto.actors.instance import Barrier, Errand, Instance, NextRead, Outcome, Phase, Publishing, Work
 from stretto.actors.metrics import FunctionMetrics
 from stretto.actors.wiring import wire, wire_lessee
 from stretto.channels import Channels
+from stretto.desk import UNDECIDED_MAX, StrategyDesk
 from stretto.invariants import check_instance
 from stretto.leasing import Leasing
 from stretto.local_job import JobPhase, LocalJob
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
-from stretto.offloading import UNDECIDED_MAX, Offloading
 from stretto.protocol import (
     COORDINATOR,
     Broken,
@@ -184,7 +184,7 @@ class Worker:
         self.snapshots = snapshots(self)
         self.tracks = False
         """Whether a strategy wants to know who would be late, so that messages are followed while they wait."""
-        self.offloading = Offloading(self, strategy or RejectSend())
+        self.desk = StrategyDesk(self, strategy or RejectSend())
         self._local_frames: deque[Frame] = deque()
         self.epoch = 0
         self.now_ns = 0
@@ -192,7 +192,7 @@ class Worker:
         self.stale = 0
         self.jobs: dict[str, LocalJob] = {}
         self._members: dict[str, Member] = {}
-        own = self.offloading.own
+        own = self.desk.own
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_message = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_instance
@@ -216,7 +216,7 @@ class Worker:
         self._frame_handlers: dict[type, Callable[[str, Any, int], None]] = {
             **self.channels.frame_handlers,
             **self.leasing.frame_handlers,
-            **self.offloading.frame_handlers,
+            **self.desk.frame_handlers,
             **self.snapshots.frame_handlers,
             Members: self._on_members,
             Deploy: self._on_deploy,
@@ -263,7 +263,7 @@ class Worker:
             if work is not None:
                 self._running = instance
                 if self.tracks and isinstance(work, Message):
-                    self.offloading.untrack(work)
+                    self.desk.untrack(work)
                 if instance.pre_apply is not None:
                     instance.pre_apply(instance, work)
                 self.effects.append(Run(instance, work))
@@ -564,7 +564,7 @@ class Worker:
         job.phase = JobPhase.OPENING
         job.deployment = replace(event.deployment, job=job.job)
         wiring = wire(self.member, job.deployment, job.placement, self.channels.made)
-        job.strategies = self.offloading.strategies(job.deployment)
+        job.strategies = self.desk.strategies(job.deployment)
         job.instances = wiring.instances
         self.channels.add(wiring.outs)
         for instance in job.instances.values():
@@ -633,7 +633,7 @@ class Worker:
         instances = [*job.instances.values(), *job.lessees.values()]
         for instance in instances:
             instance.dropped = True
-            self.offloading.forget(instance)
+            self.desk.forget(instance)
             instance.mailbox.clear()
         self.channels.drop(instances)
         self.ready.forget(name)

@@ -12,7 +12,7 @@ import pytest
 
 from stretto.actors.address import Address
 from stretto.actors.critical import Watermark
-from stretto.actors.mailbox import Mailbox, Role, Trigger
+from stretto.actors.mailbox_states import MailboxState, Role, Trigger
 from stretto.api.changes import last_by_key
 from stretto.api.lowering import lowered
 from stretto.bench.nexmark.events import NexmarkConfig
@@ -86,9 +86,9 @@ MARK = Watermark(10)
 def history(*happenings: Any) -> History:
     """With a barrier in it, so that it is not empty."""
     lessor = [
-        Moved(0, "w", DOWN, Role.LESSOR, Mailbox.RUNNABLE, Trigger.DEPENDENCIES_DONE, Mailbox.BLOCKED),
-        Moved(0, "w", DOWN, Role.LESSOR, Mailbox.BLOCKED, Trigger.CONSOLIDATED, Mailbox.CRITICAL),
-        Moved(0, "w", DOWN, Role.LESSOR, Mailbox.CRITICAL, Trigger.COMPLETED, Mailbox.RUNNABLE),
+        Moved(0, "w", DOWN, Role.LESSOR, MailboxState.RUNNABLE, Trigger.DEPENDENCIES_DONE, MailboxState.BLOCKED),
+        Moved(0, "w", DOWN, Role.LESSOR, MailboxState.BLOCKED, Trigger.CONSOLIDATED, MailboxState.CRITICAL),
+        Moved(0, "w", DOWN, Role.LESSOR, MailboxState.CRITICAL, Trigger.COMPLETED, MailboxState.RUNNABLE),
     ]
     return History([*lessor, *happenings])
 
@@ -134,15 +134,15 @@ def test_what_was_only_noted_divides_nothing() -> None:
 
 
 def test_moves_outside_of_the_table_and_barriers_without_end_are_seen() -> None:
-    skipped = Moved(0, "w", DOWN, Role.LESSOR, Mailbox.RUNNABLE, Trigger.CONSOLIDATED, Mailbox.CRITICAL)
+    skipped = Moved(0, "w", DOWN, Role.LESSOR, MailboxState.RUNNABLE, Trigger.CONSOLIDATED, MailboxState.CRITICAL)
     assert "transition" in kinds(history(skipped))
-    began = Moved(0, "w", DOWN, Role.LESSOR, Mailbox.RUNNABLE, Trigger.DEPENDENCIES_DONE, Mailbox.BLOCKED)
+    began = Moved(0, "w", DOWN, Role.LESSOR, MailboxState.RUNNABLE, Trigger.DEPENDENCIES_DONE, MailboxState.BLOCKED)
     assert kinds(history(began)) == ["liveness"]
     late = BARRIER_NS_MAX + 1
     slow = [
         began,
-        Moved(late, "w", DOWN, Role.LESSOR, Mailbox.BLOCKED, Trigger.CONSOLIDATED, Mailbox.CRITICAL),
-        Moved(late, "w", DOWN, Role.LESSOR, Mailbox.CRITICAL, Trigger.COMPLETED, Mailbox.RUNNABLE),
+        Moved(late, "w", DOWN, Role.LESSOR, MailboxState.BLOCKED, Trigger.CONSOLIDATED, MailboxState.CRITICAL),
+        Moved(late, "w", DOWN, Role.LESSOR, MailboxState.CRITICAL, Trigger.COMPLETED, MailboxState.RUNNABLE),
     ]
     assert kinds(history(*slow)) == ["liveness"]
 

@@ -16,8 +16,8 @@ import pytest
 from stretto import worker as working
 from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, OutChannel, Payload
 from stretto.actors.context import Context
-from stretto.actors.contexts import AT_ONCE
 from stretto.actors.critical import EndOfInput, SyncProgram
+from stretto.actors.deadlines import AT_ONCE
 from stretto.actors.function import Function
 from stretto.actors.instance import Outcome
 from stretto.api.app import App

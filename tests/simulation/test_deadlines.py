@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from stretto.actors.context import Context
-from stretto.actors.contexts import LAX_NS
+from stretto.actors.deadlines import LAX_NS
 from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance

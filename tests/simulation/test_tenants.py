@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stretto.scheduling.offloads import Anticipate
+from stretto.scheduling.offloading import Anticipate
 from stretto.scheduling.policies import FIFO, LLF, Policy
 from stretto.simulator.experiments.provisioning import _tenants, bounds, figure_10
 from stretto.simulator.experiments.tenancy import Scale, percentiles, satisfaction, together

@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 
 from stretto.actors.address import Address
-from stretto.actors.contexts import AT_ONCE, LAX_NS, NEVER_NS
 from stretto.actors.critical import Critical, SyncProgram
+from stretto.actors.deadlines import AT_ONCE, LAX_NS, NEVER_NS
 from stretto.actors.function import EVENT_TIME_MIN_US
 
 if TYPE_CHECKING:

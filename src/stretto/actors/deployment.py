@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from stretto.actors.contexts import LAX_NS
+from stretto.actors.deadlines import LAX_NS
 from stretto.actors.function import Function
 
 if TYPE_CHECKING:

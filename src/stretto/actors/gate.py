@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from stretto.actors.address import Address
 from stretto.actors.critical import Last
-from stretto.actors.mailbox import BEGINNING, Mailbox, Role, Trigger, moved
+from stretto.actors.mailbox_states import BEGINNING, MailboxState, Role, Trigger, moved
 from stretto.actors.metrics import LatencySketch
 
 if TYPE_CHECKING:
     from stretto.actors.channel import InChannel, Message, OutChannel
-    from stretto.actors.inbox import Entry
+    from stretto.actors.mailbox import Entry
 
 
 class Observer(Protocol):
     """Whoever wants to know what gates do; the simulator's checkers."""
 
-    def moved(self, address: Address, role: Role, before: Mailbox, trigger: Trigger, after: Mailbox) -> None:
+    def moved(self, address: Address, role: Role, before: MailboxState, trigger: Trigger, after: MailboxState) -> None:
         """A mailbox has changed its state."""
 
     def noted(self, message: Message) -> None:

@@ -18,12 +18,12 @@ from stretto.actors import resuming
 from stretto.actors.address import Address, Attempt, job_of
 from stretto.actors.channel import InChannel, Message, OutChannel, Payload
 from stretto.actors.context import Clock, Context
-from stretto.actors.contexts import ProgressMap
 from stretto.actors.critical import END_OF_INPUT, EndOfInput, Mark, UserCritical, Watermark
+from stretto.actors.deadlines import ProgressMap
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.gate import LesseeGate, LessorGate
-from stretto.actors.inbox import Inbox
+from stretto.actors.mailbox import Mailbox
 from stretto.actors.metrics import FunctionMetrics, LatencySketch
 from stretto.actors.routing import BoundStage, Sends
 from stretto.actors.snapshot import Origin, Snapshot
@@ -152,7 +152,7 @@ class Instance:
         self.is_source = is_source
         self.is_sink = is_sink
         self.phase = Phase.OPENING
-        self.mailbox = Inbox()
+        self.mailbox = Mailbox()
         self.inputs: list[InChannel] = []
         self.outs: list[OutChannel] = []
         self.extra_outs: list[OutChannel] = []

@@ -1,72 +1,134 @@
-"""The states of a dual-mode actor's mailbox, and the one table of moves between them (dirigo.txt 4.1).
+"""The messages that wait at one instance, the most urgent first; those of one channel stay in their order.
 
-Outside of barriers an actor runs in parallel: its lessor and its lessees are RUNNABLE. At a barrier each instance is
-BLOCKED once it has done what came before, and the lessor alone turns CRITICAL, when it has the partial states of all.
+Most come in the order in which they are to run, and stand in a line. Those that are more urgent than the end of the
+line are in a heap beside it, so the usual case costs what a deque costs. What is ahead of an urgent message on its own
+channel must run before it, and so becomes as urgent.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+import heapq
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from stretto.errors import InvariantError
+from stretto.actors.channel import InChannel, Message
+from stretto.actors.deadlines import AT_ONCE
 
+if TYPE_CHECKING:
+    from stretto.actors.instance import Work
 
-class Role(Enum):
-    """Which instance of an actor it is: the one at the actor's home, or one elsewhere that holds a lease."""
-
-    LESSOR = "lessor"
-    LESSEE = "lessee"
-
-
-class Mailbox(Enum):
-    """What an instance may run: anything, nothing, or the critical messages alone."""
-
-    RUNNABLE = "runnable"
-    BLOCKED = "blocked"
-    CRITICAL = "critical"
+Entry = tuple[float, int, Any]
+"""How urgent, the how manyth to come, and what."""
 
 
-class Trigger(Enum):
-    """Why a mailbox changes its state."""
+class Mailbox:
+    """Work by urgency, the least number first, and of equal urgency in the order it came. `count` is its length, for
+    those who ask with every message."""
 
-    DEPENDENCIES_DONE = "the dependency set is done"
-    CONSOLIDATED = "all partial states are here"
-    COMPLETED = "critical messages ran, and all ACKs are here"
-    LEASED = "LEASE"
-    UNSYNC = "UNSYNC"
-    RELEASED = "UNSYNC that ends the lease"
+    __slots__ = ("_early", "_line", "_placed", "count")
+
+    def __init__(self) -> None:
+        self._line: deque[Entry] = deque()
+        self._early: list[Entry] = []
+        self._placed = 0
+        self.count = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def __iter__(self) -> Iterator[Work]:
+        """All that wait, in the order in which they would run."""
+        return (entry[2] for entry in sorted((*self._line, *self._early)))
+
+    @property
+    def first(self) -> Entry:
+        """What runs next, and how urgent it is."""
+        line, early = self._line, self._early
+        return early[0] if early and (not line or early[0] < line[0]) else line[0]
+
+    def append(self, work: Work, urgency: float = AT_ONCE) -> None:
+        """An errand: others wait for it."""
+        self._insert(work, urgency)
+
+    def append_message(self, message: Message, urgency: float) -> bool:
+        """A message; it is not to run before what came earlier on its channel. (One that comes a second time, because a
+        lessee refused it, may run whenever it likes: a barrier that waits for it knows.)
+
+        Whether what runs next may have changed is returned."""
+        channel = message.channel
+        if urgency >= channel.urgency:
+            channel.urgency = urgency
+        elif urgency != AT_ONCE and message.seq == channel.received:
+            self._hurry(channel, urgency)
+            channel.urgency = urgency
+        return self._insert(message, urgency)
+
+    def popleft(self) -> Work:
+        """Take out what runs next."""
+        if self._early:
+            return self.pop_entry()[2]  # type: ignore[no-any-return]
+        self.count -= 1
+        work: Work = self._line.popleft()[2]
+        return work
+
+    def pop_entry(self) -> Entry:
+        """Take out what runs next, and its place, so that it can be put back."""
+        line, early = self._line, self._early
+        self.count -= 1
+        return heapq.heappop(early) if early and (not line or early[0] < line[0]) else line.popleft()
+
+    def put_back(self, entries: Sequence[Entry]) -> None:
+        """Messages that were taken out too soon, in this order, get their places again. What has come after them on
+        their channels, here or among them, may be more urgent, and then they are too."""
+        least: dict[InChannel, float] = {}
+        for urgency, _, work in (*self._line, *self._early):
+            if isinstance(work, Message):
+                least[work.channel] = min(urgency, least.get(work.channel, urgency))
+        for urgency, place, message in reversed(entries):
+            urgency = least[message.channel] = min(urgency, least.get(message.channel, urgency))
+            heapq.heappush(self._early, (urgency, place, message))
+            self.count += 1
+
+    def holds(self, message: Message) -> bool:
+        """Whether a message waits here."""
+        return any(entry[2] is message for entry in (*self._line, *self._early))
+
+    def remove(self, work: Work) -> None:
+        """Take something out of turn."""
+        self._line = deque(entry for entry in self._line if entry[2] is not work)
+        self._early = [entry for entry in self._early if entry[2] is not work]
+        heapq.heapify(self._early)
+        self.count = len(self._line) + len(self._early)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._line.clear()
+        self._early.clear()
+        self.count = 0
+
+    def _insert(self, work: Work, urgency: float) -> bool:
+        self._placed = place = self._placed + 1
+        self.count = count = self.count + 1
+        line = self._line
+        if not line or urgency >= line[-1][0]:
+            line.append((urgency, place, work))
+            return count == 1
+        heapq.heappush(self._early, (urgency, place, work))
+        return True
+
+    def _hurry(self, channel: InChannel, urgency: float) -> None:
+        """What waits on a channel is now at least as urgent as this."""
+        entries = sorted(_hurried(entry, channel, urgency) for entry in (*self._line, *self._early))
+        self._line, self._early = deque(entries), []
 
 
-TRANSITIONS: dict[tuple[Role, Mailbox, Trigger], Mailbox] = {
-    (Role.LESSOR, Mailbox.RUNNABLE, Trigger.DEPENDENCIES_DONE): Mailbox.BLOCKED,
-    (Role.LESSOR, Mailbox.BLOCKED, Trigger.CONSOLIDATED): Mailbox.CRITICAL,
-    (Role.LESSOR, Mailbox.CRITICAL, Trigger.COMPLETED): Mailbox.RUNNABLE,
-    (Role.LESSEE, Mailbox.BLOCKED, Trigger.LEASED): Mailbox.RUNNABLE,
-    (Role.LESSEE, Mailbox.RUNNABLE, Trigger.DEPENDENCIES_DONE): Mailbox.BLOCKED,
-    (Role.LESSEE, Mailbox.BLOCKED, Trigger.UNSYNC): Mailbox.RUNNABLE,
-    (Role.LESSEE, Mailbox.BLOCKED, Trigger.RELEASED): Mailbox.BLOCKED,
-}
-"""Every move there is. A lessee begins BLOCKED: it runs nothing before its lease is there."""
-
-BEGINNING = {Role.LESSOR: Mailbox.RUNNABLE, Role.LESSEE: Mailbox.BLOCKED}
-
-
-def moved(role: Role, state: Mailbox, trigger: Trigger) -> Mailbox:
-    """The state after a trigger; a move that is not in the table is a fault of the protocol."""
-    try:
-        return TRANSITIONS[role, state, trigger]
-    except KeyError:
-        raise InvariantError(f"a {role.value} that is {state.value} met: {trigger.value}") from None
-
-
-def diagram() -> str:
-    """The table as a Mermaid state diagram; ARCHITECTURE.md has it, and a test holds the two together."""
-    lines = ["stateDiagram-v2"]
-    for role in Role:
-        lines.append(f"  state {role.value} {{")
-        lines.append(f"    [*] --> {role.value}_{BEGINNING[role].value}")
-        for (of, state, trigger), after in TRANSITIONS.items():
-            if of is role:
-                lines.append(f"    {role.value}_{state.value} --> {role.value}_{after.value}: {trigger.value}")
-        lines.append("  }")
-    return "\n".join(lines)
+def _hurried(entry: Entry, channel: InChannel, urgency: float) -> Entry:
+    message = entry[2]
+    if entry[0] <= urgency or not isinstance(message, Message) or message.channel is not channel:
+        return entry
+    message.deadline_ns = min(message.deadline_ns, int(urgency))
+    return urgency, entry[1], message

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stretto.actors.address import Address
 from stretto.actors.channel import GRANT_EXTRA_AT, InChannel, OutChannel
-from stretto.actors.contexts import POINTS_PER_WINDOW
+from stretto.actors.deadlines import POINTS_PER_WINDOW
 from stretto.actors.deployment import Deployment, Edge, Forward, Stage, edges_of
 from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.instance import Instance

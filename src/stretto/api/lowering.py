@@ -11,7 +11,7 @@ from math import gcd
 
 import pyarrow as pa
 
-from stretto.actors.contexts import LAX_NS
+from stretto.actors.deadlines import LAX_NS
 from stretto.actors.deployment import (
     ByKey,
     Deployment,

@@ -28,12 +28,12 @@ import pyarrow as pa
 
 from stretto.actors.channel import GRANT_AT, InChannel, Message, OutChannel, Payload
 from stretto.actors.context import Context
-from stretto.actors.contexts import COST_WEIGHT, FIT_EVERY, NEVER_NS, POINTS_PER_WINDOW
 from stretto.actors.critical import Watermark
+from stretto.actors.deadlines import COST_WEIGHT, FIT_EVERY, NEVER_NS, POINTS_PER_WINDOW
 from stretto.actors.deployment import Deployment
 from stretto.actors.function import Function
-from stretto.actors.inbox import Inbox
 from stretto.actors.instance import Instance, NextRead, Outcome, Work
+from stretto.actors.mailbox import Mailbox
 from stretto.api.app import App
 from stretto.api.lowering import lowered
 from stretto.bench.tenant_jobs import EPOCH_US, Stream, StreamSource
@@ -236,7 +236,7 @@ class Swallow(Function):
 # The worker without priorities.
 
 
-class BareInbox(Inbox):
+class BareMailbox(Mailbox):
     """Messages as they came."""
 
     def append_message(self, message: Message, urgency: float) -> bool:
@@ -324,7 +324,7 @@ class BareWorker(Worker):
 
     def _take_in(self, instance: Instance, job: LocalJob) -> None:
         super()._take_in(instance, job)
-        instance.mailbox = BareInbox()
+        instance.mailbox = BareMailbox()
 
 
 # Messages for them.

@@ -4,7 +4,7 @@ A policy says how urgent a message is, and a strategy which instance of an actor
 message means, the network or the clock beyond the times they are told.
 
 Read next: `policies.py`, how urgent; `ready.py`, the queue that asks; `strategy.py`, the scheduling API;
-`spreading.py`, `binding.py`, `offloads.py` and `tokens.py`, the strategies; `choosing.py`, which of them suits;
+`spreading.py`, `binding.py`, `offloading.py` and `tokens.py`, the strategies; `choosing.py`, which of them suits;
 `laxity_queue.py`, who would be late.
 """
 

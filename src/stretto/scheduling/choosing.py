@@ -17,7 +17,7 @@ from stretto.actors.address import Address
 from stretto.actors.channel import Message, OutChannel
 from stretto.actors.instance import Instance
 from stretto.scheduling.binding import LaxityBasedDirect
-from stretto.scheduling.offloads import RejectLate
+from stretto.scheduling.offloading import RejectLate
 from stretto.scheduling.strategy import Desk, Pending, Strategy
 
 LARGE_TASK_NS = 4_000_000

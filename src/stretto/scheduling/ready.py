@@ -11,10 +11,10 @@ import heapq
 from collections import OrderedDict
 
 from stretto.actors.channel import Message
-from stretto.actors.contexts import AT_ONCE
+from stretto.actors.deadlines import AT_ONCE
 from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.instance import Instance
-from stretto.actors.mailbox import Mailbox
+from stretto.actors.mailbox_states import MailboxState
 from stretto.scheduling.policies import LLF, Policy
 
 QUANTUM_NS = 1_000_000
@@ -141,5 +141,5 @@ class ReadyQueue:
 def _barrier(gate: LessorGate | LesseeGate) -> list[Message] | None:
     """The critical messages that a lessor is about to run; none of its own for a lessee, whose state is waited for."""
     if isinstance(gate, LessorGate):
-        return gate.messages if gate.state is Mailbox.CRITICAL else None
+        return gate.messages if gate.state is MailboxState.CRITICAL else None
     return [] if gate.surrendering else None

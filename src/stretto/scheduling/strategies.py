@@ -7,7 +7,7 @@ from collections.abc import Callable
 from stretto.scheduling.binding import LaxityBasedDirect, QueueBasedDirect
 from stretto.scheduling.choosing import Auto
 from stretto.scheduling.naming import named
-from stretto.scheduling.offloads import AcceptAndCheck, Anticipate, CheckFirst, Parallel, Pipelined, RejectLate
+from stretto.scheduling.offloading import AcceptAndCheck, Anticipate, CheckFirst, Parallel, Pipelined, RejectLate
 from stretto.scheduling.spreading import DirectSend, Dispatcher, Near, PriorityBased, RejectSend
 from stretto.scheduling.strategy import Strategy
 from stretto.scheduling.tokens import TokenRate

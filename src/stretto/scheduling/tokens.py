@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stretto.actors.channel import Message
-from stretto.actors.contexts import LAX_NS
+from stretto.actors.deadlines import LAX_NS
 from stretto.actors.instance import Instance
 from stretto.scheduling.strategy import Strategy
 

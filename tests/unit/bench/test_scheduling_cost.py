@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stretto.actors.contexts import NEVER_NS
+from stretto.actors.deadlines import NEVER_NS
 from stretto.bench import scheduling_cost
 from stretto.bench.scheduling_cost import BareWorker, BatchCost, SchedulingReport, _Feed
 from stretto.worker import Worker

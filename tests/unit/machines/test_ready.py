@@ -10,9 +10,9 @@ import pytest
 from stretto.actors.address import Address
 from stretto.actors.channel import Message
 from stretto.actors.gate import LessorGate
-from stretto.actors.inbox import Inbox
 from stretto.actors.instance import Errand, NextRead
 from stretto.actors.mailbox import Mailbox
+from stretto.actors.mailbox_states import MailboxState
 from stretto.errors import UserError
 from stretto.scheduling.policies import EDF, FIFO, LLF, SJF, FairShare, Policy, policy_named
 from stretto.scheduling.ready import QUANTUM_NS, STARVED_AFTER_NS, ReadyQueue
@@ -28,7 +28,7 @@ class Some(SimpleNamespace):
 
 def instance(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job") -> Any:
     """As much of an instance as the queue looks at: messages with these deadlines."""
-    messages = Inbox()
+    messages = Mailbox()
     for at in deadlines:
         messages.append(Message(None, 0, None, 0, None, None, at), at)  # type: ignore[arg-type]
     return Some(
@@ -72,7 +72,7 @@ def test_a_barrier_is_as_urgent_as_its_critical_message_whatever_waits_behind_it
     """Else what came for the next window, with its later deadline, would hold the last window's result back."""
     closing, other = instance("closing", 90), instance("other", 50)
     closing.gate = LessorGate(closing.address)
-    closing.gate.state = Mailbox.CRITICAL
+    closing.gate.state = MailboxState.CRITICAL
     closing.gate.messages = [Message(None, 0, None, 0, None, None, 10)]  # type: ignore[arg-type]
     assert run(ReadyQueue(LLF(), 0), other, closing) == ["closing", "other"]
 

@@ -21,12 +21,12 @@ from stretto.scheduling.choosing import (
     Profile,
     choose,
 )
-from stretto.scheduling.offloads import (
+from stretto.scheduling.offloading import (
     FORGOTTEN_AFTER_NS,
     AcceptAndCheck,
     Anticipate,
     CheckFirst,
-    Offloads,
+    Offloading,
     Parallel,
     Pipelined,
     RejectLate,
@@ -122,7 +122,7 @@ def test_the_lessee_is_drawn_by_lot_or_is_the_one_with_least_to_do() -> None:
 
 
 @pytest.mark.parametrize("make", [RejectLate, AcceptAndCheck])
-def test_a_lessee_refuses_what_it_cannot_start_in_time(make: type[Offloads]) -> None:
+def test_a_lessee_refuses_what_it_cannot_start_in_time(make: type[Offloading]) -> None:
     strategy = at(Desk(free_ns=50), make(force_migrate=False))  # type: ignore[call-arg]
     assert not strategy.force_migrate
     assert strategy.accept(lessor(), arriving(60))

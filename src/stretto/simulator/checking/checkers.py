@@ -13,7 +13,7 @@ from typing import Any
 
 from stretto.actors.channel import Payload
 from stretto.actors.critical import EndOfInput, Mark, UserCritical, Watermark
-from stretto.actors.mailbox import BEGINNING, TRANSITIONS, Mailbox, Role
+from stretto.actors.mailbox_states import BEGINNING, TRANSITIONS, MailboxState, Role
 from stretto.simulator.checking.history import Began, Edge, Ended, History, Moved, Noted, Sent
 
 BARRIER_NS_MAX = 20_000_000_000
@@ -100,7 +100,7 @@ def once(history: History) -> Iterator[Violation]:
 
 def moves(history: History) -> Iterator[Violation]:
     """No instance leaves the table, and every barrier comes to its end in time."""
-    states: dict[tuple[Any, Role, str], Mailbox] = {}
+    states: dict[tuple[Any, Role, str], MailboxState] = {}
     blocked_ns: dict[tuple[Any, Role, str], int] = {}
     for event in history.happenings:
         if not isinstance(event, Moved):
@@ -111,9 +111,9 @@ def moves(history: History) -> Iterator[Violation]:
         ):
             yield Violation("transition", f"not in the table: {event}")
         states[key] = event.after
-        if event.role is Role.LESSOR and event.after is Mailbox.BLOCKED:
+        if event.role is Role.LESSOR and event.after is MailboxState.BLOCKED:
             blocked_ns[key] = event.time_ns
-        elif event.role is Role.LESSOR and event.after is Mailbox.RUNNABLE and key in blocked_ns:
+        elif event.role is Role.LESSOR and event.after is MailboxState.RUNNABLE and key in blocked_ns:
             took_ns = event.time_ns - blocked_ns.pop(key)
             if took_ns > BARRIER_NS_MAX:
                 yield Violation("liveness", f"a barrier took {took_ns / 1e9:.3f} s: {event}")
@@ -131,7 +131,7 @@ def barriers_of(history: History) -> int:
     return sum(
         1
         for event in history.happenings
-        if isinstance(event, Moved) and event.role is Role.LESSOR and event.after is Mailbox.CRITICAL
+        if isinstance(event, Moved) and event.role is Role.LESSOR and event.after is MailboxState.CRITICAL
     )
 
 

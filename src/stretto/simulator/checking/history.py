@@ -11,7 +11,7 @@ from stretto.actors.address import Address
 from stretto.actors.channel import Message
 from stretto.actors.critical import EndOfInput, Granularity, Mark, UserCritical, Watermark, granularity
 from stretto.actors.instance import Barrier, Instance, Outcome, Work
-from stretto.actors.mailbox import Mailbox, Role, Trigger
+from stretto.actors.mailbox_states import MailboxState, Role, Trigger
 
 Edge = tuple[Address, Address, str]
 """From an actor to an input of another, whatever instances are at its two ends."""
@@ -56,9 +56,9 @@ class Moved:
     member: str
     address: Address
     role: Role
-    before: Mailbox
+    before: MailboxState
     trigger: Trigger
-    after: Mailbox
+    after: MailboxState
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,9 @@ class History:
         member: str,
         address: Address,
         role: Role,
-        before: Mailbox,
+        before: MailboxState,
         trigger: Trigger,
-        after: Mailbox,
+        after: MailboxState,
     ) -> None:
         self.happenings.append(Moved(time_ns, member, address, role, before, trigger, after))
 

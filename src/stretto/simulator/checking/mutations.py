@@ -8,7 +8,7 @@ from stretto.actors.channel import InChannel, Message, OutChannel
 from stretto.actors.critical import Last
 from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.instance import Instance, Outcome
-from stretto.actors.mailbox import Mailbox
+from stretto.actors.mailbox_states import MailboxState
 from stretto.leasing import Leasing
 from stretto.protocol import Ack, Registered, SyncReply, Told, Unsync
 
@@ -107,7 +107,7 @@ class ForwardPastCritical(Leasing):
     """The lessor forwards messages that follow a critical one, or overtake one downstream."""
 
     def _may_forward(self, gate: LessorGate, channel: InChannel) -> bool:
-        return gate.state is Mailbox.RUNNABLE
+        return gate.state is MailboxState.RUNNABLE
 
 
 class LeaseForgotten(Leasing):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from stretto.actors.address import Attempt
 from stretto.actors.context import Context
-from stretto.actors.contexts import LAX_NS
+from stretto.actors.deadlines import LAX_NS
 from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Routing, Stage
 from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.actors.source import Reading

@@ -18,7 +18,7 @@ from stretto.actors.channel import Message
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import Observer
 from stretto.actors.instance import Errand, Instance
-from stretto.actors.mailbox import Mailbox, Role, Trigger
+from stretto.actors.mailbox_states import MailboxState, Role, Trigger
 from stretto.coordinator import Coordinator
 from stretto.errors import InvariantError
 from stretto.jobs import JobStatus, shapes_of
@@ -384,7 +384,7 @@ class _Recorder:
         self._member = member
         self._history = history
 
-    def moved(self, address: Address, role: Role, before: Mailbox, trigger: Trigger, after: Mailbox) -> None:
+    def moved(self, address: Address, role: Role, before: MailboxState, trigger: Trigger, after: MailboxState) -> None:
         self._history.moved(self._cluster.now_ns, self._member, address, role, before, trigger, after)
 
     def noted(self, message: Message) -> None:

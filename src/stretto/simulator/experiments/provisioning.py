@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from stretto.scheduling.offloads import Anticipate
+from stretto.scheduling.offloading import Anticipate
 from stretto.scheduling.policies import FIFO, LLF
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.experiments.clairvoyant import Task, in_time

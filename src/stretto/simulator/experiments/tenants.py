@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from stretto.scheduling.offloads import Anticipate
+from stretto.scheduling.offloading import Anticipate
 from stretto.scheduling.policies import FIFO, LLF, Policy
 from stretto.simulator.experiments.provisioning import RUNS_10, figure_10
 from stretto.simulator.experiments.tenancy import (

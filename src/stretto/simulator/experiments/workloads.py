@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.actors.context import Context
-from stretto.actors.contexts import LAX_NS
+from stretto.actors.deadlines import LAX_NS
 from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.source import Reading

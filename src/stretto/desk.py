@@ -34,7 +34,7 @@ LATE_MAX = 64
 """Late messages that are looked at after a run: under overload all are late, and looking at them must not add to it."""
 
 
-class Offloading:
+class StrategyDesk:
     """What a worker lends its strategies."""
 
     def __init__(self, worker: Worker, own: Strategy) -> None:

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from stretto.actors.contexts import (
+from stretto.actors.deadlines import (
     FIT_EVERY,
     FIT_POINTS,
     FIT_POINTS_MIN,

@@ -19,7 +19,7 @@ ASKED_MAX = 32
 """How many messages one search is about, at most."""
 
 
-class Offloads(Strategy):
+class Offloading(Strategy):
     """What they have in common. `random_lessee`: to whom by lot, else to whom least is under way."""
 
     tracks = True
@@ -42,7 +42,7 @@ class Offloads(Strategy):
         return self.desk.admits(message.deadline_ns, lessee.cost_ns)
 
 
-class RejectLate(Offloads):
+class RejectLate(Offloading):
     """1RTT-RejectSend: what cannot start in time here, or would make others late, never enters the queue."""
 
     def __init__(self, force_migrate: bool = True, random_lessee: bool = True, seed: int = 0) -> None:
@@ -55,7 +55,7 @@ class RejectLate(Offloads):
         return self.lessee(lessor, candidates)
 
 
-class Anticipate(Offloads):
+class Anticipate(Offloading):
     """Like RejectLate, before it is too late: what would wait at home for more than a part of the time that it has.
 
     The rest of its time is for another worker's queue, and for those that come later in the same window: they have less
@@ -81,7 +81,7 @@ class Anticipate(Offloads):
         return min(self._random.sample(free, min(2, len(free))), key=self.desk.homes)
 
 
-class AcceptAndCheck(Offloads):
+class AcceptAndCheck(Offloading):
     """1RTT-AcceptAndCheck: everything enters the queue; after each run, what would be late goes elsewhere."""
 
     def __init__(self, force_migrate: bool = True, random_lessee: bool = True, seed: int = 0) -> None:
@@ -109,7 +109,7 @@ class Search:
         self.taken = False
 
 
-class CheckFirst(Offloads):
+class CheckFirst(Offloading):
     """2RTT-Sequential: after each run, ask `search_range` workers whether they can take what would be late; after
     `reply_required` replies, all of it goes to one that can. Meanwhile it stays, and runs here if its turn comes."""
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stretto.actors.channel import Message
-from stretto.actors.contexts import AT_ONCE
-from stretto.actors.inbox import Entry, Inbox
+from stretto.actors.deadlines import AT_ONCE
 from stretto.actors.instance import Errand
+from stretto.actors.mailbox import Entry, Mailbox
 
 CHANNELS = 3
 
@@ -35,7 +35,7 @@ takes = st.tuples(st.sampled_from(["pop", "remove", "hold", "put back"]), st.int
 
 @given(steps=st.lists(puts | takes, max_size=60))
 def test_it_behaves_as_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
-    inbox, channels = Inbox(), [Channel() for _ in range(CHANNELS)]
+    inbox, channels = Mailbox(), [Channel() for _ in range(CHANNELS)]
     model: list[tuple[float, int, Message]] = []
     held: list[tuple[float, int, Message]] = []
     entries: list[Entry] = []
@@ -79,7 +79,7 @@ def test_it_behaves_as_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
 
 
 def test_what_others_wait_for_goes_first_and_everything_can_be_forgotten() -> None:
-    inbox, channel = Inbox(), Channel()
+    inbox, channel = Mailbox(), Channel()
     usual, critical = message(channel), message(Channel())
     inbox.append_message(usual, 5.0)
     inbox.append_message(critical, AT_ONCE)
@@ -92,7 +92,7 @@ def test_what_others_wait_for_goes_first_and_everything_can_be_forgotten() -> No
 
 
 def test_what_comes_a_second_time_hurries_nobody() -> None:
-    inbox, channel = Inbox(), Channel()
+    inbox, channel = Mailbox(), Channel()
     first, second = message(channel), message(channel)
     inbox.append_message(second, 7.0)
     inbox.append_message(first, 3.0)
@@ -104,7 +104,7 @@ def test_what_comes_a_second_time_hurries_nobody() -> None:
 
 def test_what_is_put_back_keeps_the_order_of_its_channel() -> None:
     """A watermark was taken out, then a batch of the next window that is more urgent: the watermark stays ahead."""
-    inbox, channel = Inbox(), Channel()
+    inbox, channel = Mailbox(), Channel()
     watermark, batch = message(channel), message(channel)
     channel.received = 1
     inbox.append_message(watermark, 9.0)
