@@ -118,7 +118,7 @@ class Channels:
                 self._worker.undecided(sender)
             return
         if channel.index == 0:
-            channel.instance.epoch += 1
+            channel.instance.criticals += 1
         concerned = channel.instance.gate is not None or channel.extras is not None or channel.direct is not None
         sync = self._worker.leasing.program(channel) if concerned else None
         progress_us = payload.time_us if isinstance(payload, Watermark) else outcome.progress_us

@@ -38,13 +38,13 @@ class CheckpointRequested:
 @dataclass(frozen=True, slots=True)
 class ManifestWritten:
     job: str
-    epoch: int
+    checkpoint: int
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestFailed:
     job: str
-    epoch: int
+    checkpoint: int
     reason: str
 
 
@@ -69,7 +69,7 @@ class AnnounceCheckpoint:
     """Tell whoever wants to know: a checkpoint is complete, or why it is not."""
 
     job: str
-    epoch: int
+    checkpoint: int
     manifest: Manifest | None
     reason: str | None = None
     took_ns: int = 0
@@ -140,20 +140,20 @@ class Checkpointing:
     def _begin(self, job: Job, now_ns: int) -> None:
         durability = job.durability
         assert durability is not None
-        durability.epoch += 1
+        durability.checkpoint += 1
         durability.requested = False
         durability.began_ns = now_ns
         durability.due_ns = now_ns + (durability.interval_ns or RETRY_NS)
         durability.underway = Underway(
-            durability.epoch, {*job.unfinished, *job.sinks}, now_ns + OVERDUE_NS, durability.savepoint
+            durability.checkpoint, {*job.unfinished, *job.sinks}, now_ns + OVERDUE_NS, durability.savepoint
         )
         for member in sorted(job.homes):
-            self._tell(member, Checkpoint(job.run, durability.epoch))
+            self._tell(member, Checkpoint(job.run, durability.checkpoint))
 
     def _ask(self, job: Job, underway: Underway, now_ns: int) -> None:
         underway.overdue_ns = now_ns + OVERDUE_NS
         for member in sorted(job.homes):
-            self._tell(member, Overdue(job.run, underway.epoch))
+            self._tell(member, Overdue(job.run, underway.checkpoint))
 
     # When it is complete.
 
@@ -166,11 +166,11 @@ class Checkpointing:
         underway.awaited.discard(actor)
         self._complete_if_all(job, underway)
 
-    def finished(self, job: Job, actor: Actor, epoch: int) -> None:
+    def finished(self, job: Job, actor: Actor, checkpoint: int) -> None:
         """The input of an actor has ended. If it will not come to the mark, it needs no snapshot; sinks need one."""
         assert job.durability is not None
         underway = job.durability.underway
-        if underway is not None and epoch < underway.epoch and actor not in job.sinks:
+        if underway is not None and checkpoint < underway.checkpoint and actor not in job.sinks:
             underway.awaited.discard(actor)
             self._complete_if_all(job, underway)
         if not job.unfinished:
@@ -188,7 +188,7 @@ class Checkpointing:
             for shape in job.functions
         }
         traits = job.durability.traits
-        manifest = Manifest(job.name, underway.epoch, functions, underway.savepoint, traits=traits)
+        manifest = Manifest(job.name, underway.checkpoint, functions, underway.savepoint, traits=traits)
         job.durability.underway, job.durability.committing = None, manifest
         self._coordinator.effects.append(WriteManifest(job.name, manifest))
 
@@ -203,7 +203,7 @@ class Checkpointing:
         durability.manifests = [*durability.manifests, manifest][-durability.kept :]
         self._coordinator.effects.append(PruneCheckpoints(job.name, tuple(durability.manifests)))
         took_ns = now_ns - durability.began_ns
-        self._coordinator.effects.append(AnnounceCheckpoint(job.name, event.epoch, manifest, took_ns=took_ns))
+        self._coordinator.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, manifest, took_ns=took_ns))
         if job.status is JobStatus.RUNNING:
             self.publish(job)
         else:
@@ -217,7 +217,7 @@ class Checkpointing:
         job.durability.committing = None
         job.durability.requested = job.durability.savepoint is not None
         job.durability.retry_ns = now_ns + RETRY_NS
-        self._coordinator.effects.append(AnnounceCheckpoint(job.name, event.epoch, None, event.reason))
+        self._coordinator.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, None, event.reason))
         if job.status is not JobStatus.RUNNING:
             self._coordinator.recovery.go_on(job, now_ns)
 
@@ -225,7 +225,7 @@ class Checkpointing:
         job = self._coordinator.jobs.get(event.job)
         if job is None or job.status.ended or job.durability is None or job.durability.committing is None:
             return None
-        return job if job.durability.committing.epoch == event.epoch else None
+        return job if job.durability.committing.checkpoint == event.checkpoint else None
 
     # When it will not be.
 
@@ -242,8 +242,8 @@ class Checkpointing:
         durability.due_ns = max(durability.due_ns, now_ns + (durability.interval_ns or RETRY_NS))
         durability.retry_ns = now_ns + RETRY_NS
         for member in sorted(job.homes):
-            self._tell(member, Abandon(job.run, durability.epoch))
-        self._coordinator.effects.append(AnnounceCheckpoint(job.name, durability.epoch, None, reason))
+            self._tell(member, Abandon(job.run, durability.checkpoint))
+        self._coordinator.effects.append(AnnounceCheckpoint(job.name, durability.checkpoint, None, reason))
 
     # Publishing.
 
@@ -254,14 +254,14 @@ class Checkpointing:
             return
         job.durability.unpublished = set(job.sinks)
         for member in sorted({job.placement[function][partition] for function, partition in job.sinks}):
-            self._tell(member, Publish(job.run, job.durability.manifests[-1].epoch))
+            self._tell(member, Publish(job.run, job.durability.manifests[-1].checkpoint))
 
     def _on_published(self, sender: str, frame: Published, now_ns: int) -> None:
         job = self._coordinator.running(frame.job)
         if job is None or job.durability is None or not job.durability.manifests:
             return
         last = job.durability.manifests[-1]
-        if frame.epoch != last.epoch:
+        if frame.checkpoint != last.checkpoint:
             return
         job.durability.unpublished.discard((frame.function, frame.partition))
         if job.durability.unpublished:
@@ -277,7 +277,7 @@ class Checkpointing:
         """The checkpoint that a frame speaks of, if it is the one under way."""
         job = self._coordinator.running(frame.job)
         underway = job.durability.underway if job is not None and job.durability is not None else None
-        return (job, underway) if underway is not None and underway.epoch == frame.epoch else (None, None)
+        return (job, underway) if underway is not None and underway.checkpoint == frame.checkpoint else (None, None)
 
     def _tell(self, member: str, frame: Any) -> None:
         self._coordinator.effects.append(Send(member, frame))

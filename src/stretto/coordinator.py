@@ -1,4 +1,4 @@
-"""The coordinator machine: membership with epochs, and the life of every job. Events in, effects out.
+"""The coordinator machine: versioned membership, and the life of every job. Events in, effects out.
 
 It decides who is a member, which actor lives on which worker, and when a job has become ready, finished, failed or
 stopped. It must never know Spark, sockets or the clock; the driver's runtime tells it what happened and carries out
@@ -84,8 +84,8 @@ class CheckpointPlan:
     interval_ns: int | None
     kept: int
     manifests: tuple[Manifest, ...] = ()
-    epoch: int = 0
-    """The last epoch that was ever begun, as far as is known."""
+    checkpoint: int = 0
+    """The last checkpoint that was ever begun, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class AnnounceJob:
 class AnnounceMembers:
     """The membership has changed; the transport admits these and no others."""
 
-    epoch: int
+    version: int
     members: tuple[Member, ...]
 
 
@@ -204,7 +204,7 @@ class Coordinator:
         recovery: type[Recovery] = Recovery,
     ) -> None:
         self.lost_after_ns = lost_after_ns
-        self.epoch = 0
+        self.version = 0
         self.members: dict[str, Member] = {}
         self.jobs: dict[str, Job] = {}
         self._runs: dict[str, Job] = {}
@@ -274,7 +274,7 @@ class Coordinator:
         if event.sender in self._expected and isinstance(event.frame, Heartbeat):
             return  # Its pulse may overtake its request to join.
         if event.sender not in self.members:
-            self.effects.append(Refuse(f"a frame of {event.sender}, which is not a member in epoch {self.epoch}"))
+            self.effects.append(Refuse(f"a frame of {event.sender}, which is not a member in version {self.version}"))
             return
         handler = self._frame_handlers.get(type(event.frame))
         if handler is None:
@@ -300,11 +300,11 @@ class Coordinator:
         self.recovery.tick(now_ns)
 
     def _announce_members(self) -> None:
-        self.epoch += 1
+        self.version += 1
         members = list(self.members.values())
-        self.effects.append(AnnounceMembers(self.epoch, tuple(members)))
+        self.effects.append(AnnounceMembers(self.version, tuple(members)))
         for name in self.members:
-            self.effects.append(Send(name, Members(self.epoch, members)))
+            self.effects.append(Send(name, Members(self.version, members)))
 
     def _on_ticked(self, event: Ticked, now_ns: int) -> None:
         held_up_ns = now_ns - self._ticked_ns - min(HELD_UP_AFTER_NS, self.lost_after_ns // 4)
@@ -388,13 +388,13 @@ class Coordinator:
         self.jobs[event.job] = self._runs[event.job] = job
         if event.checkpoints is not None:
             plan = event.checkpoints
-            last = plan.manifests[-1].epoch if plan.manifests else 0
+            last = plan.manifests[-1].checkpoint if plan.manifests else 0
             job.durability = Durability(
                 plan.storage,
                 plan.interval_ns,
                 plan.kept,
                 list(plan.manifests),
-                max(plan.epoch, last),
+                max(plan.checkpoint, last),
                 workers=len(self.workers()) or 1,
                 waits_since_ns=now_ns,
             )
@@ -536,7 +536,7 @@ class Coordinator:
         actor = (frame.function, frame.partition)
         job.unfinished.discard(actor)
         if job.durability is not None:
-            self.checkpointing.finished(job, actor, frame.epoch)
+            self.checkpointing.finished(job, actor, frame.checkpoint)
             self.checkpointing.tick(now_ns)
         elif not job.unfinished:
             self.end(job, JobStatus.FINISHED)

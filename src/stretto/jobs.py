@@ -54,7 +54,7 @@ def shapes_of(deployment: Deployment) -> tuple[FunctionShape, ...]:
 class Underway:
     """A checkpoint that is being taken: whom it waits for, and where the snapshots of the others are."""
 
-    epoch: int
+    checkpoint: int
     awaited: set[Actor]
     overdue_ns: int
     """When to ask what keeps it from being complete."""
@@ -64,8 +64,8 @@ class Underway:
 
 @dataclass
 class Durability:
-    """A job's checkpoints. `manifests` are the complete ones that are kept, the latest last; `epoch` is the last that
-    was begun; `committing` is one whose manifest is being written, so that it is not known yet whether it counts.
+    """A job's checkpoints. `manifests` are the complete ones that are kept, the latest last; `checkpoint` is the last
+    that was begun; `committing` is one whose manifest is being written, so that it is not known yet whether it counts.
 
     `attempt` numbers the runs of the job: each recovery is another one. While it waits for workers, `waits_since_ns` is
     since when."""
@@ -74,7 +74,7 @@ class Durability:
     interval_ns: int | None
     kept: int
     manifests: list[Manifest] = field(default_factory=list)
-    epoch: int = 0
+    checkpoint: int = 0
     began_ns: int = 0
     due_ns: int = 0
     retry_ns: int = 0

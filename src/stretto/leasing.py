@@ -380,7 +380,12 @@ class Leasing:
 
     def _unsync(self, instance: Instance, gate: LessorGate, keep: bool) -> Unsync:
         return Unsync(
-            *instance.address, gate.barriers, instance.watermark_us, instance.epoch, keep, gate.shared if keep else None
+            *instance.address,
+            gate.barriers,
+            instance.watermark_us,
+            instance.criticals,
+            keep,
+            gate.shared if keep else None,
         )
 
     # The lessee's side.
@@ -392,7 +397,7 @@ class Leasing:
             return
         gate.move(Trigger.LEASED)
         instance.cost_ns = instance.cost_ns or frame.cost_ns
-        self._go_on(instance, gate, frame.watermark_us, frame.epoch, frame.states)
+        self._go_on(instance, gate, frame.watermark_us, frame.criticals, frame.states)
 
     def _on_sync_request(self, sender: str, frame: SyncRequest, now_ns: int) -> None:
         instance, gate = self._lessee(sender, frame)
@@ -435,12 +440,14 @@ class Leasing:
         if instance is None or gate is None or frame.barrier != gate.barrier or gate.awaited is None:
             return
         gate.move(Trigger.UNSYNC if frame.keep else Trigger.RELEASED)
-        self._go_on(instance, gate, frame.watermark_us, frame.epoch, frame.states)
+        self._go_on(instance, gate, frame.watermark_us, frame.criticals, frame.states)
 
-    def _go_on(self, instance: Instance, gate: LesseeGate, watermark_us: int, epoch: int, states: bytes | None) -> None:
+    def _go_on(
+        self, instance: Instance, gate: LesseeGate, watermark_us: int, criticals: int, states: bytes | None
+    ) -> None:
         gate.awaited = None
         gate.adoption = states
-        instance.epoch = epoch
+        instance.criticals = criticals
         instance.at_watermark(watermark_us)
         for out in instance.outs:
             out.direct = None
@@ -541,7 +548,7 @@ class Leasing:
     def _grant_lease(self, instance: Instance, gate: LessorGate, member: str) -> Lessee:
         lessee = gate.lessees[member] = gate.former.pop(member) if member in gate.former else Lessee(member)
         gate.candidates = None
-        lease = Lease(*instance.address, instance.watermark_us, instance.epoch, gate.shared, instance.cost_ns)
+        lease = Lease(*instance.address, instance.watermark_us, instance.criticals, gate.shared, instance.cost_ns)
         self._tell(member, lease)
         return lessee
 
@@ -561,7 +568,7 @@ class Leasing:
             sender.starved += 1
         address = sender.address
         frame = Register(
-            *channel.receiver, address.function, address.partition, channel.index, sender.epoch, strategy.near
+            *channel.receiver, address.function, address.partition, channel.index, sender.criticals, strategy.near
         )
         self._tell(self._worker.home(channel.receiver), frame)
 
@@ -581,11 +588,11 @@ class Leasing:
             self._worker.refuse(f"a registration of {upstream} with {instance.address}, which it does not feed")
             return
         executed = self._executed(instance, upstream)
-        if executed > frame.epoch:
+        if executed > frame.criticals:
             # Its actor has passed a barrier since: it may ask again when it knows of that.
-            self._tell(sender, Registered(*upstream, frame.index, frame.epoch, []))
+            self._tell(sender, Registered(*upstream, frame.index, frame.criticals, []))
             return
-        if not self._may_register(gate, executed, frame.epoch):
+        if not self._may_register(gate, executed, frame.criticals):
             gate.registrations.append((sender, frame))
             return
         if frame.near:
@@ -596,12 +603,12 @@ class Leasing:
             lessee = gate.lessees.get(member) or self._grant_lease(instance, gate, member)
             lessee.senders.add(upstream)
             lessee.used = True
-        self._tell(sender, Registered(*upstream, frame.index, frame.epoch, lessees))
+        self._tell(sender, Registered(*upstream, frame.index, frame.criticals, lessees))
 
-    def _may_register(self, gate: LessorGate, executed: int, epoch: int) -> bool:
+    def _may_register(self, gate: LessorGate, executed: int, criticals: int) -> bool:
         """Held back while BLOCKED or CRITICAL, until the critical messages that the sender has passed have run, and
         until downstream has come to those that this actor has sent."""
-        return gate.state is MailboxState.RUNNABLE and executed == epoch and not gate.unacked
+        return gate.state is MailboxState.RUNNABLE and executed == criticals and not gate.unacked
 
     def _on_registered(self, sender: str, frame: Registered, now_ns: int) -> None:
         instance = self._instance(frame)
@@ -623,7 +630,7 @@ class Leasing:
     def _is_current(self, instance: Instance, frame: Registered) -> bool:
         gate = instance.gate
         blocked = gate is not None and gate.state is not MailboxState.RUNNABLE
-        return instance.epoch == frame.epoch and not blocked
+        return instance.criticals == frame.criticals and not blocked
 
     # What rides with a critical message.
 

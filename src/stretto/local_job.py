@@ -38,7 +38,7 @@ class LocalJob:
         self.placement = placement
         self.storage = storage
         self.origin = origin
-        self.epoch = 0
+        self.checkpoint = 0
         """The last checkpoint that the coordinator has begun."""
         self.phase = JobPhase.LOADING
         self.deployment: Deployment | None = None

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 def is_void(instance: Instance, message: Message) -> bool:
-    """Whether it is the mark of an epoch that the actor has passed or that was called off."""
-    return isinstance(message.payload, Mark) and message.payload.epoch <= instance.marked
+    """Whether it is the mark of a checkpoint that the actor has passed or that was called off."""
+    return isinstance(message.payload, Mark) and message.payload.checkpoint <= instance.marked
 
 
 class Marks:
@@ -38,32 +38,32 @@ class Marks:
 
     def crossed(self, instance: Instance, gate: LessorGate) -> bool:
         """Whether joint critical messages have come in different orders on the channels of an actor, so that none of
-        their barriers could ever begin: a mark here and a user's own there, or the marks of two epochs."""
+        their barriers could ever begin: a mark here and a user's own there, or the marks of two checkpoints."""
         together = [m for m in gate.waiting.values() if granularity(m.payload) is Granularity.ONE]
-        epochs = {m.payload.epoch for m in together if isinstance(m.payload, Mark)}
-        if len(epochs) > 1:
+        checkpoints = {m.payload.checkpoint for m in together if isinstance(m.payload, Mark)}
+        if len(checkpoints) > 1:
             return True
-        return bool(epochs) and any(not isinstance(m.payload, Mark) for m in together)
+        return bool(checkpoints) and any(not isinstance(m.payload, Mark) for m in together)
 
     def uncross(self, instance: Instance, gate: LessorGate) -> None:
-        """Of two epochs the earlier one was called off, or the later one would not have begun."""
-        epochs = {m.payload.epoch for m in gate.waiting.values() if isinstance(m.payload, Mark)}
-        last = max(epochs)
-        if len(epochs) > 1:
+        """Of two checkpoints the earlier one was called off, or the later one would not have begun."""
+        checkpoints = {m.payload.checkpoint for m in gate.waiting.values() if isinstance(m.payload, Mark)}
+        last = max(checkpoints)
+        if len(checkpoints) > 1:
             instance.marked = max(instance.marked, last - 1)
         else:
             instance.marked = last
             self._worker.snapshots.decline(instance, last, "a joint barrier of the app's own came across it")
         self.release(instance, gate)
 
-    def overdue(self, instance: Instance, gate: LessorGate, epoch: int) -> None:
+    def overdue(self, instance: Instance, gate: LessorGate, checkpoint: int) -> None:
         """A checkpoint takes long. If since the last time this was said an actor waits for the same joint messages of
         the app's own, and not for its mark, the mark may be what keeps these from coming."""
         own = [m for m in gate.waiting.values() if granularity(m.payload) is Granularity.ONE]
         waits = {m.seq for m in own if not isinstance(m.payload, Mark)}
-        if waits and gate.overdue == (epoch, waits):
-            self._worker.snapshots.decline(instance, epoch, "a joint barrier of the app's own waits for too long")
-        gate.overdue = (epoch, waits)
+        if waits and gate.overdue == (checkpoint, waits):
+            self._worker.snapshots.decline(instance, checkpoint, "a joint barrier of the app's own waits for too long")
+        gate.overdue = (checkpoint, waits)
 
     def release(self, instance: Instance, gate: LessorGate) -> None:
         """Let go what waits for marks that have become void. Those of a barrier that has begun will be passed."""

@@ -54,7 +54,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="beat"):
 
 
 class Members(msgspec.Struct, frozen=True, tag="members"):
-    epoch: int
+    version: int
     members: list[Member]
 
 
@@ -114,33 +114,33 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """An actor has come to the end of its input; `epoch` is the last one whose mark it has passed."""
+    """An actor has come to the end of its input; `checkpoint` is the last one whose mark it has passed."""
 
     job: str
     function: str
     partition: int
-    epoch: int = 0
+    checkpoint: int = 0
 
 
 class Checkpoint(msgspec.Struct, frozen=True, tag="checkpoint"):
-    """Sources send the mark of this epoch."""
+    """Sources send the mark of this checkpoint."""
 
     job: str
-    epoch: int
+    checkpoint: int
 
 
 class Abandon(msgspec.Struct, frozen=True, tag="abandon"):
-    """The checkpoints up to this epoch will not be: nobody waits for their marks any more."""
+    """The checkpoints up to this one will not be: nobody waits for their marks any more."""
 
     job: str
-    epoch: int
+    checkpoint: int
 
 
 class Overdue(msgspec.Struct, frozen=True, tag="overdue"):
-    """The checkpoint of this epoch is not complete for a while: if anything here keeps it from that, say so."""
+    """This checkpoint is not complete for a while: if anything here keeps it from that, say so."""
 
     job: str
-    epoch: int
+    checkpoint: int
 
 
 class Stored(msgspec.Struct, frozen=True, tag="stored"):
@@ -149,25 +149,25 @@ class Stored(msgspec.Struct, frozen=True, tag="stored"):
     job: str
     function: str
     partition: int
-    epoch: int
+    checkpoint: int
     record: ActorRecord
 
 
 class Unstored(msgspec.Struct, frozen=True, tag="unstored"):
-    """An actor has no part in the checkpoint of an epoch, and why."""
+    """An actor has no part in a checkpoint, and why."""
 
     job: str
     function: str
     partition: int
-    epoch: int
+    checkpoint: int
     reason: str
 
 
 class Unfetched(msgspec.Struct, frozen=True, tag="unfetched"):
-    """The checkpoint of an epoch cannot be read, and why; `damaged` if it will never be."""
+    """A checkpoint cannot be read, and why; `damaged` if it will never be."""
 
     job: str
-    epoch: int
+    checkpoint: int
     reason: str
     damaged: bool
 
@@ -181,17 +181,17 @@ class Broken(msgspec.Struct, frozen=True, tag="broken"):
 
 
 class Publish(msgspec.Struct, frozen=True, tag="publish"):
-    """The checkpoint of this epoch is complete: sinks let go what they got before its mark."""
+    """This checkpoint is complete: sinks let go what they got before its mark."""
 
     job: str
-    epoch: int
+    checkpoint: int
 
 
 class Published(msgspec.Struct, frozen=True, tag="published"):
     job: str
     function: str
     partition: int
-    epoch: int
+    checkpoint: int
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
@@ -259,13 +259,14 @@ class Grant(msgspec.Struct, frozen=True, tag="grant", array_like=True):
 
 
 class Lease(msgspec.Struct, frozen=True, tag="lease"):
-    """From a lessor: the worker may run messages of the actor. The lessee starts from this event time and epoch."""
+    """From a lessor: the worker may run messages of the actor. The lessee starts from this event time and count of
+    critical messages."""
 
     job: str
     function: str
     partition: int
     watermark_us: int
-    epoch: int
+    criticals: int
     states: bytes | None = None
     cost_ns: float = 0.0
     """What a message has cost the lessor of late."""
@@ -324,7 +325,7 @@ class Unsync(msgspec.Struct, frozen=True, tag="unsync"):
     partition: int
     barrier: int
     watermark_us: int
-    epoch: int
+    criticals: int
     keep: bool
     states: bytes | None = None
 
@@ -332,8 +333,8 @@ class Unsync(msgspec.Struct, frozen=True, tag="unsync"):
 class Register(msgspec.Struct, frozen=True, tag="register"):
     """LESSEE_REGISTRATION: an upstream instance asks the lessor for lessees that it may send to directly.
 
-    `epoch` counts the critical messages of the upstream actor; `index` is its place for the channel. With `near`, it
-    wants a lessee on its own worker and no other."""
+    `criticals` counts the critical messages of the upstream actor; `index` is its place for the channel. With `near`,
+    it wants a lessee on its own worker and no other."""
 
     job: str
     function: str
@@ -341,7 +342,7 @@ class Register(msgspec.Struct, frozen=True, tag="register"):
     from_function: str
     from_partition: int
     index: int
-    epoch: int
+    criticals: int
     near: bool = False
 
 
@@ -352,7 +353,7 @@ class Registered(msgspec.Struct, frozen=True, tag="registered"):
     function: str
     partition: int
     index: int
-    epoch: int
+    criticals: int
     lessees: list[str]
 
 

@@ -113,10 +113,12 @@ class Recovery:
         if job is None or job.durability is None:
             return
         durability = job.durability
-        self._coordinator.effects.append(AnnounceCheckpoint(job.name, frame.epoch, None, frame.reason))
+        self._coordinator.effects.append(AnnounceCheckpoint(job.name, frame.checkpoint, None, frame.reason))
         durability.unread += 1
         if frame.damaged:
-            durability.manifests = [manifest for manifest in durability.manifests if manifest.epoch < frame.epoch]
+            durability.manifests = [
+                manifest for manifest in durability.manifests if manifest.checkpoint < frame.checkpoint
+            ]
         if not durability.manifests or durability.unread > UNREAD_MAX:
             # From the beginning would be wrong too: what the damaged ones had is published.
             fact = f"no checkpoint of job '{job.name}' can be read"

@@ -46,7 +46,7 @@ class SnapshotStored:
     """A snapshot is durable."""
 
     address: Address
-    epoch: int
+    checkpoint: int
     record: ActorRecord
 
 
@@ -55,7 +55,7 @@ class SnapshotFailed:
     """A snapshot could not be stored."""
 
     address: Address
-    epoch: int
+    checkpoint: int
     reason: str
 
 
@@ -140,13 +140,13 @@ class Snapshots:
 
     def _on_checkpoint(self, sender: str, frame: Checkpoint, now_ns: int) -> None:
         job = self._worker.jobs.get(frame.job)
-        if job is None or frame.epoch <= job.epoch:
+        if job is None or frame.checkpoint <= job.checkpoint:
             self._worker.stale += 1
             return
-        job.epoch = frame.epoch
+        job.checkpoint = frame.checkpoint
         for instance in job.instances.values():
             if instance.is_source and instance.phase is Phase.OPEN:
-                self._mark(instance, frame.epoch)
+                self._mark(instance, frame.checkpoint)
             else:
                 self.finished(instance, job)
 
@@ -154,17 +154,17 @@ class Snapshots:
         """A sink whose input has ended gets no more marks, and has a part in checkpoints until all is published. Others
         have none any more."""
         if instance.is_source:
-            self._unmark(instance, job.epoch)
-        if instance.phase is Phase.FINISHED and instance.lingers and instance.marked < job.epoch:
-            self._mark(instance, job.epoch)
+            self._unmark(instance, job.checkpoint)
+        if instance.phase is Phase.FINISHED and instance.lingers and instance.marked < job.checkpoint:
+            self._mark(instance, job.checkpoint)
 
-    def _mark(self, instance: Instance, epoch: int) -> None:
-        instance.mailbox.append(Marking(epoch))
+    def _mark(self, instance: Instance, checkpoint: int) -> None:
+        instance.mailbox.append(Marking(checkpoint))
         self._worker.offer(instance)
 
-    def _unmark(self, instance: Instance, epoch: int) -> None:
+    def _unmark(self, instance: Instance, checkpoint: int) -> None:
         """It will not come to marks that wait for it."""
-        for work in [work for work in instance.mailbox if isinstance(work, Marking) and work.epoch <= epoch]:
+        for work in [work for work in instance.mailbox if isinstance(work, Marking) and work.checkpoint <= checkpoint]:
             instance.mailbox.remove(work)
 
     def taken(self, instance: Instance, snapshot: Snapshot) -> None:
@@ -175,28 +175,28 @@ class Snapshots:
 
     def _on_stored(self, event: SnapshotStored, now_ns: int) -> None:
         if event.address.job in self._worker.jobs:
-            self._tell(Stored(*event.address, event.epoch, event.record))
+            self._tell(Stored(*event.address, event.checkpoint, event.record))
 
     def _on_store_failed(self, event: SnapshotFailed, now_ns: int) -> None:
         job = self._worker.jobs.get(event.address.job)
         if job is not None:
             for state in job.instances[event.address].function.states().values():
-                state.forget_segments()
-            self._tell(Unstored(*event.address, event.epoch, event.reason))
+                state.forget_fragments()
+            self._tell(Unstored(*event.address, event.checkpoint, event.reason))
 
-    def decline(self, instance: Instance, epoch: int, reason: str) -> None:
+    def decline(self, instance: Instance, checkpoint: int, reason: str) -> None:
         """An actor cannot come to a mark; the coordinator will call the checkpoint off."""
-        self._tell(Unstored(*instance.address, epoch, reason))
+        self._tell(Unstored(*instance.address, checkpoint, reason))
 
     def _on_abandon(self, sender: str, frame: Abandon, now_ns: int) -> None:
         job = self._worker.jobs.get(frame.job)
         if job is None:
             self._worker.stale += 1
             return
-        job.epoch = max(job.epoch, frame.epoch)
+        job.checkpoint = max(job.checkpoint, frame.checkpoint)
         for instance in job.instances.values():
-            instance.marked = max(instance.marked, frame.epoch)
-            self._unmark(instance, frame.epoch)
+            instance.marked = max(instance.marked, frame.checkpoint)
+            self._unmark(instance, frame.checkpoint)
             if isinstance(instance.gate, LessorGate):
                 self._worker.leasing.marks.release(instance, instance.gate)
                 self._worker.offer(instance)
@@ -204,8 +204,8 @@ class Snapshots:
     def _on_overdue(self, sender: str, frame: Overdue, now_ns: int) -> None:
         job = self._worker.jobs.get(frame.job)
         for instance in job.instances.values() if job is not None else ():
-            if instance.marked < frame.epoch and isinstance(instance.gate, LessorGate):
-                self._worker.leasing.marks.overdue(instance, instance.gate, frame.epoch)
+            if instance.marked < frame.checkpoint and isinstance(instance.gate, LessorGate):
+                self._worker.leasing.marks.overdue(instance, instance.gate, frame.checkpoint)
 
     # Publishing.
 
@@ -216,12 +216,12 @@ class Snapshots:
             return
         for instance in job.instances.values():
             if instance.is_sink:
-                instance.mailbox.append(Publishing(frame.epoch))
+                instance.mailbox.append(Publishing(frame.checkpoint))
                 self._worker.offer(instance)
 
-    def published(self, instance: Instance, epoch: int) -> None:
-        """A sink has let go what it had sealed up to an epoch."""
-        self._tell(Published(*instance.address, epoch))
+    def published(self, instance: Instance, checkpoint: int) -> None:
+        """A sink has let go what it had sealed up to a checkpoint."""
+        self._tell(Published(*instance.address, checkpoint))
 
     # Going on from one.
 
@@ -231,27 +231,27 @@ class Snapshots:
         assert job.origin is not None
         assert job.deployment is not None
         assert job.storage is not None
-        job.epoch = job.origin.epoch
+        job.checkpoint = job.origin.checkpoint
         resumption = Resumption(job.origin, shapes_of(job.deployment))
         wanted = {}
         for address, instance in job.instances.items():
-            instance.marked = job.epoch
+            instance.marked = job.checkpoint
             if resumption.finished(*address[1:]) and not instance.is_sink:
                 instance.phase = Phase.FINISHED
                 continue
             if instance.is_source:
                 instance.read_splits(resumption.splits(address.function))
-            wanted[address] = self._wanted(instance, resumption, job.epoch)
+            wanted[address] = self._wanted(instance, resumption, job.checkpoint)
         self._worker.effects.append(FetchSnapshots(job.storage, job.job, wanted))
 
-    def _wanted(self, instance: Instance, resumption: Resumption, epoch: int) -> Wanted:
+    def _wanted(self, instance: Instance, resumption: Resumption, checkpoint: int) -> Wanted:
         actor = instance.address[1:]
         function = instance.address.function
         followed = resumption.follows(*actor)
         records = {former: record for former, record in followed.items() if record.plain is not None}
         whole = resumption.is_whole(function) and bool(records)
         instance.origin = Origin(
-            epoch,
+            checkpoint,
             {},
             whole,
             resumption.finished(*actor),
@@ -283,7 +283,7 @@ class Snapshots:
         job = self._worker.jobs.get(event.job)
         if job is not None:
             assert job.origin is not None
-            self._tell(Unfetched(event.job, job.origin.epoch, event.reason, event.damaged))
+            self._tell(Unfetched(event.job, job.origin.checkpoint, event.reason, event.damaged))
 
     def _tell(self, frame: Any) -> None:
         self._worker.effects.append(Send(COORDINATOR, frame))

@@ -186,7 +186,7 @@ class Worker:
         """Whether a strategy wants to know who would be late, so that messages are followed while they wait."""
         self.desk = StrategyDesk(self, strategy or RejectSend())
         self._local_frames: deque[Frame] = deque()
-        self.epoch = 0
+        self.version = 0
         self.now_ns = 0
         self.refused = 0
         self.stale = 0
@@ -346,7 +346,7 @@ class Worker:
         if outcome.snapshot is not None:
             self.snapshots.taken(instance, outcome.snapshot)
         elif isinstance(work, Publishing):
-            self.snapshots.published(instance, work.epoch)
+            self.snapshots.published(instance, work.checkpoint)
         self._send_from(0, event)
 
     def _send_from(self, first: int, event: Ran) -> None:
@@ -522,7 +522,7 @@ class Worker:
 
     def _on_frame(self, event: FrameArrived, now_ns: int) -> None:
         if event.sender != COORDINATOR and event.sender not in self._members:
-            self.refuse(f"a frame of {event.sender}, which is not a member in epoch {self.epoch}")
+            self.refuse(f"a frame of {event.sender}, which is not a member in version {self.version}")
             return
         handler = self._frame_handlers.get(type(event.frame))
         if handler is None:
@@ -539,10 +539,10 @@ class Worker:
         self.effects.extend(Send(COORDINATOR, broken) for broken in told)
 
     def _on_members(self, sender: str, frame: Members, now_ns: int) -> None:
-        if frame.epoch <= self.epoch:
-            self.refuse(f"membership of epoch {frame.epoch} after epoch {self.epoch}")
+        if frame.version <= self.version:
+            self.refuse(f"membership version {frame.version} after version {self.version}")
             return
-        self.epoch = frame.epoch
+        self.version = frame.version
         self._members = {member.name: member for member in frame.members}
         if self.member not in self._members:
             self._exit("this incarnation was superseded")

@@ -20,7 +20,7 @@ from stretto.operators.described import rows_of
 from stretto.operators.running import RunningAggregate
 from stretto.operators.running_spill import SLOT_BYTES, RowBytes
 from stretto.runtime.cold_store import RocksCold
-from stretto.state import Segment, rolling
+from stretto.state import Fragment, rolling
 
 SCHEMAS = [
     pa.schema([("k", pa.int64()), ("x", pa.int64()), ("y", pa.float64())]),
@@ -67,17 +67,17 @@ class Twin:
         return sorted((row for _, batch in ctx.sent for row in batch.to_pylist()), key=repr)
 
     def checkpoint(self) -> None:
-        segments = self.function.totals.segments()
-        for segment in segments:
-            assert segment.number in self.contents or segment.content is not None
-            self.contents.setdefault(segment.number, segment.content)
-        self.numbers = [segment.number for segment in segments]
+        fragments = self.function.totals.fragments()
+        for fragment in fragments:
+            assert fragment.number in self.contents or fragment.content is not None
+            self.contents.setdefault(fragment.number, fragment.content)
+        self.numbers = [fragment.number for fragment in fragments]
 
-    def segments(self) -> list[Segment]:
-        return [Segment(number, self.contents[number]) for number in self.numbers]
+    def fragments(self) -> list[Fragment]:
+        return [Fragment(number, self.contents[number]) for number in self.numbers]
 
     def everything(self) -> list[Any]:
-        return sorted(rows_of(self.function.totals.describe(), self.segments()).to_pylist(), key=repr)
+        return sorted(rows_of(self.function.totals.describe(), self.fragments()).to_pylist(), key=repr)
 
 
 @settings(max_examples=100, deadline=None)
@@ -119,13 +119,13 @@ def _check(case: tuple[int, list[Any]], wide: bool, stretch: int, round_length: 
                 assert repr(one) == repr(other)
             elif step == "recover" and twins[0].numbers:
                 for twin in twins:
-                    segments = twin.segments()
+                    fragments = twin.fragments()
                     twin.open()
-                    twin.function.totals.rebuild(segments)
+                    twin.function.totals.rebuild(fragments)
             elif step == "fail to store":
                 for twin in twins:
-                    twin.function.totals.segments()
-                    twin.function.totals.forget_segments()
+                    twin.function.totals.fragments()
+                    twin.function.totals.forget_fragments()
             elif step == "checkpoint":
                 for twin in twins:
                     twin.checkpoint()

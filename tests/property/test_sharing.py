@@ -105,10 +105,10 @@ class Partitions:
     def shared_out(self, parallelism: int) -> Partitions:
         """As after a checkpoint, from what the states gave for it."""
         others = Partitions(self._make, parallelism)
-        segments = [{name: state.segments() for name, state in f.states().items()} for f in self.functions]
+        fragments = [{name: state.fragments() for name, state in f.states().items()} for f in self.functions]
         for now, function in enumerate(others.functions):
             others.contexts[now].watermark_us = self.contexts[0].watermark_us
-            for former, states in enumerate(segments):
+            for former, states in enumerate(fragments):
                 for name, state in function.states().items():
                     part = state.fresh()
                     part.rebuild(states[name])

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stretto.runtime.cold_store import RocksCold
-from stretto.state import MapState, Segment, rolling, spilling
+from stretto.state import Fragment, MapState, rolling, spilling
 from stretto.state.cold import key_bytes
 from stretto.state.spilling import ENTRY_BYTES, Spilling, size_of
 
@@ -162,23 +162,23 @@ class Twins:
             assert dict(self.spilling.items()) == dict(self.plain.items()) == self.right
             assert [key_bytes(key) for key in self.spilling] == sorted(key_bytes(key) for key in self.right)
         elif step in ("checkpoint", "fail to store"):
-            given = [state.segments() for state in self.all[:2]]
+            given = [state.fragments() for state in self.all[:2]]
             if step == "fail to store":
                 for state in self.all[:2]:
-                    state.forget_segments()
+                    state.forget_fragments()
                 return
-            for written, segments in zip(self.written, given, strict=True):
-                for segment in segments:
-                    assert segment.number in written or segment.content is not None
-                    written.setdefault(segment.number, segment.content)
-            self.checkpoint = [[segment.number for segment in segments] for segments in given]
+            for written, fragments in zip(self.written, given, strict=True):
+                for fragment in fragments:
+                    assert fragment.number in written or fragment.content is not None
+                    written.setdefault(fragment.number, fragment.content)
+            self.checkpoint = [[fragment.number for fragment in fragments] for fragments in given]
             self.as_of = {key: list(value) if isinstance(value, list) else value for key, value in self.right.items()}
         elif step == "recover" and self.checkpoint is not None:
             crossed = bool(torn)  # A job may spill after it did not, and the other way round.
             self.spilling, self.plain = self.fresh(True), self.fresh(False)
             for place, state in enumerate(self.all[:2]):
                 source = place ^ crossed
-                state.rebuild([Segment(n, self.written[source][n]) for n in self.checkpoint[source]])
+                state.rebuild([Fragment(n, self.written[source][n]) for n in self.checkpoint[source]])
             if crossed:
                 self.written.reverse()
                 self.checkpoint.reverse()
@@ -292,17 +292,17 @@ def test_a_checkpoint_of_a_small_change_reads_little() -> None:
     for key in range(50_000):
         state[key] = key
     state.settle()
-    state.segments()
+    state.fragments()
     Counting.scanned = 0
     state[7] = 8
     state.settle()
-    state.segments()
+    state.fragments()
     assert Counting.scanned <= rolling.STRETCH_MIN + 1
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 3])
 def test_what_never_changes_is_in_every_checkpoint(stretch: int) -> None:
-    """Old segments go after a round, and by then a stretch must have come past each entry."""
+    """Old fragments go after a round, and by then a stretch must have come past each entry."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rolling, "STRETCH_MIN", stretch)
         patch.setattr(rolling, "ROUND", 4)
@@ -315,7 +315,7 @@ def test_what_never_changes_is_in_every_checkpoint(stretch: int) -> None:
             assert twins.checkpoint is not None
             assert len(twins.checkpoint[0]) <= 13
             again: MapState[int, int] = MapState()
-            again.rebuild([Segment(number, twins.written[0][number]) for number in twins.checkpoint[0]])
+            again.rebuild([Fragment(number, twins.written[0][number]) for number in twins.checkpoint[0]])
             assert dict(again.items()) == twins.right
 
 

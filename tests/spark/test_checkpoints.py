@@ -108,8 +108,8 @@ def test_what_a_callback_got_it_does_not_get_again(
 def test_a_checkpoint_on_demand(cluster: Cluster, tmp_path: Path) -> None:
     app = totals(App("asked"), paced(tmp_path / "in", 3.0), sinks.collect())
     job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "checkpoints", every=None)
-    epoch = job.checkpoint()
-    assert list(job.checkpoints.complete) == [epoch]
+    checkpoint = job.checkpoint()
+    assert list(job.checkpoints.complete) == [checkpoint]
     job.wait(60)
     assert found(job.results()) == right()
 
@@ -199,14 +199,14 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(
     eventually(lambda: len(first.checkpoints.complete) >= 4, what="four checkpoints")
     first.stop()
     last = max((tmp_path / "c" / "manifests").iterdir())
-    epoch = int(last.name[:9])
-    victim = next(path for path in (tmp_path / "c" / "data").rglob(f"{epoch:06d}/*.arrow"))
+    checkpoint = int(last.name[:9])
+    victim = next(path for path in (tmp_path / "c" / "data").rglob(f"{checkpoint:06d}/*.arrow"))
     content = bytearray(victim.read_bytes())
     content[len(content) // 2] ^= 1
     victim.write_bytes(content)
     second = cluster.submit(totals(App("flip"), source, sinks.parquet(tmp_path / "out")), engine="actors", **where)
     second.wait(90)
-    assert "damaged" in second.checkpoints.failed[epoch]
+    assert "damaged" in second.checkpoints.failed[checkpoint]
     assert found(pq.read_table(tmp_path / "out")) == right()
 
 

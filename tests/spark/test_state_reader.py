@@ -105,7 +105,7 @@ def test_what_is_not_there_is_told(spark: SparkSession, checkpoints: Path, tmp_p
     for message, function, options in [
         ("has no function 'other'", "other", {}),
         ("has no state 'other'", "remembering", {"state": "other"}),
-        ("no checkpoint of epoch 99", "totals", {"epoch": 99}),
+        ("no checkpoint 99", "totals", {"checkpoint": 99}),
         ("no savepoint 'other'", "totals", {"savepoint": "other"}),
     ]:
         with pytest.raises(StorageError, match=message):

@@ -40,10 +40,10 @@ class UserCritical(msgspec.Struct, frozen=True, tag="u", array_like=True):
 
 
 class Mark(msgspec.Struct, frozen=True, tag="m", array_like=True):
-    """What came before it is in the checkpoint of this epoch, what follows it is not. It goes from the sources to the
+    """What came before it is in this checkpoint, what follows it is not. It goes from the sources to the
     sinks, and each actor waits for those of all its upstream actors."""
 
-    epoch: int
+    checkpoint: int
 
 
 Critical = Watermark | EndOfInput | UserCritical | Mark

@@ -82,8 +82,8 @@ class Function:
     def recall(self, remembered: Any) -> None:
         """Go on from what `remember` gave; called after `open`, when the states are as they were."""
 
-    def regroup(self, remembered: dict[int, Any], epoch: int) -> Any:
-        """What this partition is to `recall` where the function had other partitions in the checkpoint of an epoch:
+    def regroup(self, remembered: dict[int, Any], checkpoint: int) -> Any:
+        """What this partition is to `recall` where the function had other partitions in a checkpoint:
         made of what those that it follows gave, by their numbers. None is not recalled."""
         if any(part is not None for part in remembered.values()):
             raise StorageError("what it remembers cannot be shared out", None, "Define regroup() beside remember().")
@@ -97,11 +97,11 @@ class Function:
         """The input whose keys a state is kept by, where inputs are dealt by different columns."""
         return None
 
-    def seal(self, epoch: int) -> None:
-        """For sinks of jobs with checkpoints: what came so far belongs to this epoch. It is not to be seen yet."""
+    def seal(self, checkpoint: int) -> None:
+        """For sinks of jobs with checkpoints: what came so far belongs to this checkpoint. It is not to be seen yet."""
 
-    def publish(self, epoch: int) -> None:
-        """For sinks: the checkpoint of this epoch is complete, so what was sealed up to it may be seen. After a failure
+    def publish(self, checkpoint: int) -> None:
+        """For sinks: This checkpoint is complete, so what was sealed up to it may be seen. After a failure
         it may be asked for again."""
 
     @property

@@ -74,7 +74,7 @@ class LessorGate(Gate):
     sends. `owed` is the DEPENDENCY_PAYLOAD of critical messages that needed no barrier; the next one waits for it.
     `unacked` counts the critical messages that were sent and whose ACKs are awaited. `offered` are messages that were
     forwarded to a lessee that may refuse them, by the channel's number and their own there: no barrier begins before it
-    is known who runs them. `overdue` is what waited when a checkpoint was last said to be so, by its epoch."""
+    is known who runs them. `overdue` is what waited when a checkpoint was last said to be so, by its checkpoint."""
 
     role = Role.LESSOR
     __slots__ = (

@@ -77,21 +77,21 @@ class Adoption:
 
 
 class Marking:
-    """A source comes to the mark of an epoch, or a sink that has finished has its part in it."""
+    """A source comes to the mark of a checkpoint, or a sink that has finished has its part in it."""
 
-    __slots__ = ("epoch",)
+    __slots__ = ("checkpoint",)
 
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
+    def __init__(self, checkpoint: int) -> None:
+        self.checkpoint = checkpoint
 
 
 class Publishing:
-    """A sink lets go what it has sealed up to an epoch."""
+    """A sink lets go what it has sealed up to a checkpoint."""
 
-    __slots__ = ("epoch",)
+    __slots__ = ("checkpoint",)
 
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
+    def __init__(self, checkpoint: int) -> None:
+        self.checkpoint = checkpoint
 
 
 Work = Message | Errand | Barrier | Adoption | Marking | Publishing
@@ -158,7 +158,8 @@ class Instance:
         self.extra_outs: list[OutChannel] = []
         self.outputs: dict[str, BoundStage] = {}
         self.gate: LessorGate | LesseeGate | None = None
-        self.epoch = 0
+        self.criticals = 0
+        """How many critical messages its actor has sent: registrations from before the last one are old."""
         self.strategy: Strategy | None = None
         self.pre_apply: Callable[[Instance, Work], None] | None = None
         self.post_apply: Callable[[Instance, Work, int], None] | None = None
@@ -179,7 +180,7 @@ class Instance:
         self.draining = False
         self.dropped = False
         self.marked = 0
-        """The last epoch whose mark it has passed, or that was called off: its mark and those before are void."""
+        """The last checkpoint whose mark it has passed, or that was called off: its mark and those before are void."""
         self.shared: bytes | None = None
         """The state as of the last barrier, where the function reads it."""
         self.had_finished = False
@@ -229,10 +230,10 @@ class Instance:
             self._adopt(work.states)
         elif isinstance(work, Marking):
             outcome = Outcome(now_ns)
-            self._pass_mark(work.epoch, outcome)
+            self._pass_mark(work.checkpoint, outcome)
         elif isinstance(work, Publishing):
             outcome = Outcome(now_ns)
-            self.function.publish(work.epoch)
+            self.function.publish(work.checkpoint)
         elif work is Errand.OPEN:
             outcome = Outcome(now_ns)
             self.function.open(ctx)
@@ -324,7 +325,7 @@ class Instance:
         first = barrier.messages[0]
         if isinstance(first.payload, Mark):
             # Answers must not depend on when checkpoints are taken, so the state is not shared anew.
-            self._pass_mark(first.payload.epoch, outcome)
+            self._pass_mark(first.payload.checkpoint, outcome)
             return outcome
         if isinstance(first.payload, UserCritical) and first.payload.one:
             self._apply_together(barrier.messages, outcome)
@@ -362,16 +363,16 @@ class Instance:
         """For a source: its input is in so many parts."""
         self._ctx.splits = splits
 
-    def _pass_mark(self, epoch: int, outcome: Outcome) -> None:
+    def _pass_mark(self, checkpoint: int, outcome: Outcome) -> None:
         """All that came before the mark is done and nothing after it: this is what the checkpoint has of the actor."""
-        self.marked = epoch
+        self.marked = checkpoint
         if self.is_sink:
-            self.function.seal(epoch)
-        outcome.snapshot = self._snapshot(epoch)
+            self.function.seal(checkpoint)
+        outcome.snapshot = self._snapshot(checkpoint)
         if self.phase is not Phase.FINISHED:
-            self._broadcast(Mark(epoch), outcome)
+            self._broadcast(Mark(checkpoint), outcome)
 
-    def _snapshot(self, epoch: int) -> Snapshot:
+    def _snapshot(self, checkpoint: int) -> Snapshot:
         timers = {clock.value: [(due, tag) for due, _, tag in sorted(self._timers[clock])] for clock in Clock}
         plain = {
             "watermark_us": self.watermark_us,
@@ -383,8 +384,8 @@ class Instance:
         }
         states = self.function.states()
         plain["described"] = {name: state.describe() for name, state in states.items()}
-        segments = {name: state.segments() for name, state in states.items()}
-        return Snapshot(epoch, packed(plain), segments, self.phase is Phase.FINISHED, self.watermark_us)
+        fragments = {name: state.fragments() for name, state in states.items()}
+        return Snapshot(checkpoint, packed(plain), fragments, self.phase is Phase.FINISHED, self.watermark_us)
 
     def _resume(self, origin: Origin) -> None:
         contents = list(origin.contents.values())

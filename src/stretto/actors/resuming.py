@@ -30,17 +30,17 @@ MISFITS = (pa.ArrowException, KeyError, ValueError, TypeError, IndexError, Asser
 def rebuild(instance: Instance, content: Content) -> None:
     """The partition is the one that it was; states that are new to it stay empty."""
     for name, state in instance.function.states().items():
-        if name in content.segments:
-            with_reason(instance, name, state.rebuild, content.segments[name])
+        if name in content.fragments:
+            with_reason(instance, name, state.rebuild, content.fragments[name])
 
 
 def share_out(instance: Instance, origin: Origin) -> None:
     """Put the states together from what is this partition's of others' states."""
     for former, content in sorted(origin.contents.items()):
         for name, state in instance.function.states().items():
-            if name in content.segments:
+            if name in content.fragments:
                 part = state.fresh()
-                with_reason(instance, name, part.rebuild, content.segments[name])
+                with_reason(instance, name, part.rebuild, content.fragments[name])
                 _take(instance, origin, former, name, state, part)
 
 
@@ -102,7 +102,7 @@ def regrouped(instance: Instance, origin: Origin) -> Any:
         return None
     remembered = {former: content.plain["remembered"] for former, content in sorted(origin.contents.items())}
     try:
-        return instance.function.regroup(remembered, origin.epoch)
+        return instance.function.regroup(remembered, origin.checkpoint)
     except StorageError as error:
         raise StorageError(
             f"function '{instance.address.function}' cannot go on with {instance.spec.parallelism} partitions",

@@ -23,7 +23,7 @@ class SinkWriter:
         """Release files and the like; called also after a failure."""
 
 
-class EpochWriter(SinkWriter):
+class CheckpointedWriter(SinkWriter):
     """Writes one partition's rows in a job with checkpoints: rows may be seen only when a complete checkpoint has them.
 
     What is sealed and not yet published is a part of every checkpoint, so `publish` can be called after a failure, by
@@ -32,18 +32,18 @@ class EpochWriter(SinkWriter):
     past: State | None = None
     """What it has published so far, where a checkpoint must have that too because nobody else keeps it."""
 
-    def seal(self, epoch: int) -> Any:
-        """The rows since the last call belong to this epoch. Hold them back, and give as plain data or a table what
-        `publish` will need; None when there is nothing."""
+    def seal(self, checkpoint: int) -> Any:
+        """The rows since the last call belong to this checkpoint. Hold them back, and give as plain data or a table
+        what `publish` will need; None when there is nothing."""
         raise NotImplementedError
 
-    def publish(self, epoch: int, part: Any) -> None:
-        """Let what `seal` gave of an epoch be seen. There may be several parts of one epoch, where a writer follows
-        several others because the sink has fewer partitions than it had."""
+    def publish(self, checkpoint: int, part: Any) -> None:
+        """Let what `seal` gave of a checkpoint be seen. There may be several parts of one checkpoint, where a writer
+        follows several others because the sink has fewer partitions than it had."""
         raise NotImplementedError
 
-    def withdraw(self, epoch: int) -> None:
-        """The job goes on from the checkpoint of this epoch: nothing of later ones may be seen, now or later, be it of
+    def withdraw(self, checkpoint: int) -> None:
+        """The job goes on from this checkpoint: nothing of later ones may be seen, now or later, be it of
         this partition or of one that is not there any more (partition p of n answers for p + n, p + 2n, and so on).
         What a later attempt of the job has written stays: this one was replaced then, and does not know it yet."""
 
@@ -64,7 +64,9 @@ class Sink:
         """Raise a UserError where the results of an earlier job are in the way of one that begins anew; those that a
         checkpoint knows of are in nobody's way."""
 
-    def epoch_writer(self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt) -> EpochWriter | None:
+    def checkpointed_writer(
+        self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt
+    ) -> CheckpointedWriter | None:
         """A writer for a job with checkpoints, in one run of it. Without one, rows wait in memory and are written by a
         plain writer when a complete checkpoint has them: once, but for a driver that dies in the middle of it."""
         return None

@@ -1,4 +1,4 @@
-"""What an actor was at a mark: all that it needs to go on from there, as plain data, Arrow tables and segments."""
+"""What an actor was at a mark: all that it needs to go on from there, as plain data, Arrow tables and fragments."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stretto.actors.function import EVENT_TIME_MIN_US
-from stretto.state import Segment
+from stretto.state import Fragment
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Taken in the run that comes to the mark of an epoch, and written while the actor goes on.
+    """Taken in the run that comes to the mark of a checkpoint, and written while the actor goes on.
 
-    `plain` is packed already, because what it was made of may change; segments never do. A sink that has `finished`
+    `plain` is packed already, because what it was made of may change; fragments never do. A sink that has `finished`
     still has a part in each checkpoint, until its last output is published."""
 
-    epoch: int
+    checkpoint: int
     plain: bytes
-    segments: dict[str, list[Segment]] = field(default_factory=dict)
+    fragments: dict[str, list[Fragment]] = field(default_factory=dict)
     finished: bool = False
     watermark_us: int = EVENT_TIME_MIN_US
     """What it has told those below."""
@@ -29,7 +29,7 @@ class Content:
     """What is read back of a snapshot."""
 
     plain: Any
-    segments: dict[str, list[Segment]] = field(default_factory=dict)
+    fragments: dict[str, list[Fragment]] = field(default_factory=dict)
     finished: bool = False
 
 
@@ -37,12 +37,12 @@ class Content:
 class Origin:
     """What an instance goes on from: snapshots by the partition that they were of, and how it is wired now.
 
-    `whole` says that it is the partition that it was, so that its segments are stored already. Else it gets what is its
-    share of all `contents`, where the function had `parallelism` partitions (none: it is new) and rows were dealt
+    `whole` says that it is the partition that it was, so that its fragments are stored already. Else it gets what is
+    its share of all `contents`, where the function had `parallelism` partitions (none: it is new) and rows were dealt
     `as_before`; of what cannot be divided by key, such as counts, it gets that of the partitions that it `leads`.
     `channels` has how far each actor is that feeds it; None where that is in the snapshot."""
 
-    epoch: int
+    checkpoint: int
     contents: dict[int, Content]
     whole: bool = True
     finished: bool = False

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.actors.address import Attempt
-from stretto.actors.sink import EpochWriter, Sink, SinkWriter
+from stretto.actors.sink import CheckpointedWriter, Sink, SinkWriter
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.errors import SourceError
 from stretto.expressions.ddl import parse_schema
 from stretto.expressions.types import canonical
-from stretto.state import Segment, State
+from stretto.state import Fragment, State
 
 BATCH_ROWS = 1024
 """Rows per batch where rows or a table are given and no size is."""
@@ -167,8 +167,10 @@ class CollectSink(Sink):
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> CollectWriter:
         return CollectWriter(schema)
 
-    def epoch_writer(self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt) -> CollectEpochs:
-        return CollectEpochs(schema)
+    def checkpointed_writer(
+        self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt
+    ) -> CollectCheckpointed:
+        return CollectCheckpointed(schema)
 
     def describe(self) -> str:
         return "collect"
@@ -188,8 +190,8 @@ class CollectWriter(SinkWriter):
         return pa.Table.from_batches(self.batches, self.schema)
 
 
-class CollectEpochs(EpochWriter):
-    """The same in a job with checkpoints: what complete checkpoints have, by epoch."""
+class CollectCheckpointed(CheckpointedWriter):
+    """The same in a job with checkpoints: what complete checkpoints have, by checkpoint."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -199,38 +201,40 @@ class CollectEpochs(EpochWriter):
     def write(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
 
-    def seal(self, epoch: int) -> pa.Table | None:
+    def seal(self, checkpoint: int) -> pa.Table | None:
         held, self._held = self._held, []
         return pa.Table.from_batches(held, self.schema) if held else None
 
-    def publish(self, epoch: int, part: pa.Table) -> None:
-        self.past.epochs[epoch] = part
+    def publish(self, checkpoint: int, part: pa.Table) -> None:
+        self.past.checkpoints[checkpoint] = part
 
     def table(self) -> pa.Table:
-        epochs = dict(self.past.epochs)
-        return pa.concat_tables([self.schema.empty_table(), *(epochs[epoch] for epoch in sorted(epochs))])
+        checkpoints = dict(self.past.checkpoints)
+        return pa.concat_tables(
+            [self.schema.empty_table(), *(checkpoints[checkpoint] for checkpoint in sorted(checkpoints))]
+        )
 
 
 class Collected(State):
-    """The rows that a collecting sink has published, by epoch; a checkpoint writes each epoch once."""
+    """The rows that a collecting sink has published, by checkpoint; a checkpoint writes each checkpoint once."""
 
     def __init__(self) -> None:
-        self.epochs: dict[int, pa.Table] = {}
+        self.checkpoints: dict[int, pa.Table] = {}
 
     def fresh(self) -> Collected:
         return Collected()
 
     def export(self) -> list[tuple[int, pa.Table]]:
-        return list(self.epochs.items())
+        return list(self.checkpoints.items())
 
     def restore(self, content: list[tuple[int, pa.Table]]) -> None:
-        self.epochs = dict(content)
+        self.checkpoints = dict(content)
 
-    def segments(self) -> list[Segment]:
-        return [Segment(epoch, rows) for epoch, rows in self.epochs.items()]
+    def fragments(self) -> list[Fragment]:
+        return [Fragment(checkpoint, rows) for checkpoint, rows in self.checkpoints.items()]
 
-    def rebuild(self, segments: list[Segment]) -> None:
-        self.epochs = {segment.number: segment.content for segment in segments}
+    def rebuild(self, fragments: list[Fragment]) -> None:
+        self.checkpoints = {fragment.number: fragment.content for fragment in fragments}
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "rows", "keys": []}
@@ -242,21 +246,21 @@ class NullSink(Sink):
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> NullWriter:
         return NullWriter()
 
-    def epoch_writer(self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt) -> NullWriter:
+    def checkpointed_writer(self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt) -> NullWriter:
         return NullWriter()
 
     def describe(self) -> str:
         return "null"
 
 
-class NullWriter(EpochWriter):
+class NullWriter(CheckpointedWriter):
     def __init__(self) -> None:
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         self.rows += batch.num_rows
 
-    def seal(self, epoch: int) -> None:
+    def seal(self, checkpoint: int) -> None:
         """There is nothing to hold back."""
 
 

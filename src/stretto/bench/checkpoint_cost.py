@@ -260,7 +260,7 @@ def _run(cluster: Cluster, keys: int, paced: bool, durable: bool, setup: Setup) 
                 "the run was disturbed",
                 f"{job.checkpoints.recoveries} recoveries, failed checkpoints: {job.checkpoints.failed or 'none'}",
             )
-        new = [taken for epoch, taken in job.checkpoints.complete.items() if epoch not in known]
+        new = [taken for checkpoint, taken in job.checkpoints.complete.items() if checkpoint not in known]
     return Figures(
         (_totalled(after) - _totalled(before)) / (ended - began),
         after.since(before).latency_ms,

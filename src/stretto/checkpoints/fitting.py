@@ -46,7 +46,5 @@ def _role(traits: Traits) -> str:
 
 
 def _misfit(app: str, manifest: Manifest, detail: str, fix: str) -> StorageError:
-    name = (
-        f"the savepoint '{manifest.savepoint}'" if manifest.savepoint else f"the checkpoint of epoch {manifest.epoch}"
-    )
+    name = f"the savepoint '{manifest.savepoint}'" if manifest.savepoint else f"checkpoint {manifest.checkpoint}"
     return StorageError(f"{name} does not fit app '{app}'", detail, fix)

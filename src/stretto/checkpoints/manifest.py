@@ -11,7 +11,7 @@ import msgspec
 from stretto.actors.function import EVENT_TIME_MIN_US
 from stretto.errors import DamagedError
 
-VERSION = 1
+VERSION = 2
 _DIGEST_BYTES = 16
 
 
@@ -34,8 +34,8 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     checksum: str
 
 
-class SegmentRecord(msgspec.Struct, frozen=True, array_like=True):
-    """Where a segment of a state is."""
+class FragmentRecord(msgspec.Struct, frozen=True, array_like=True):
+    """Where a fragment of a state is."""
 
     number: int
     piece: Piece
@@ -46,14 +46,14 @@ class ActorRecord(msgspec.Struct, frozen=True):
     publish."""
 
     plain: Piece | None = None
-    states: dict[str, list[SegmentRecord]] = {}
+    states: dict[str, list[FragmentRecord]] = {}
     finished: bool = False
     watermark_us: int = EVENT_TIME_MIN_US
     """What it has told those below."""
 
     def pieces(self) -> list[Piece]:
         own = [self.plain] if self.plain is not None else []
-        return own + [segment.piece for segments in self.states.values() for segment in segments]
+        return own + [fragment.piece for fragments in self.states.values() for fragment in fragments]
 
 
 class Feed(msgspec.Struct, frozen=True, array_like=True):
@@ -80,7 +80,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """A complete checkpoint of an app: its actors by function and partition, and what the functions were."""
 
     app: str
-    epoch: int
+    checkpoint: int
     functions: dict[str, list[ActorRecord]]
     savepoint: str | None = None
     version: int = VERSION
@@ -106,7 +106,7 @@ class Manifest(msgspec.Struct, frozen=True):
     @property
     def bytes_written(self) -> int:
         """What of it was not in an earlier one."""
-        return sum(piece.bytes for piece in self.pieces() if f"/{self.epoch:06d}/" in piece.path)
+        return sum(piece.bytes for piece in self.pieces() if f"/{self.checkpoint:06d}/" in piece.path)
 
 
 class _Sealed(msgspec.Struct, frozen=True):

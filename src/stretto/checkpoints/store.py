@@ -2,7 +2,7 @@
 
     lineage/5f0c9a1e                          a name for this directory, wherever it is moved
     owners/000002                             who may commit: the greatest number
-    data/000002/q5~3/000014/windows-0.arrow   written by the second owner in the third run of q5, for epoch 14
+    data/000002/q5~3/000014/windows-0.arrow   written by the second owner in the third run of q5, for checkpoint 14
     manifests/000000014-000002.json           written last
     savepoints/before-upgrade.json            a manifest that was asked for by name, and is kept until it is removed
 
@@ -21,9 +21,9 @@ from stretto.actors.address import Address
 from stretto.actors.snapshot import Content, Snapshot
 from stretto.checkpoints import manifest as manifests
 from stretto.checkpoints import pieces
-from stretto.checkpoints.manifest import ActorRecord, Manifest, Piece, SegmentRecord, checksum_of, digest_of
+from stretto.checkpoints.manifest import ActorRecord, FragmentRecord, Manifest, Piece, checksum_of, digest_of
 from stretto.errors import DamagedError, StorageError
-from stretto.state import Segment
+from stretto.state import Fragment
 from stretto.state.packing import unpacked
 
 KEPT = 3
@@ -56,7 +56,7 @@ class CheckpointStore:
         self._files = files
         self.owner = owner
         self._written: dict[Address, dict[tuple[str, int], Piece]] = {}
-        """What is stored already of each actor here, by state and segment."""
+        """What is stored already of each actor here, by state and fragment."""
 
     # Owning.
 
@@ -85,7 +85,7 @@ class CheckpointStore:
         """Write what is new of an actor into one file."""
         known = self._written.get(address, {})
         name = f"{_safe(address.function)}-{address.partition}.arrow"
-        where = f"data/{self.owner:06d}/{_safe(address.job)}/{snapshot.epoch:06d}/{name}"
+        where = f"data/{self.owner:06d}/{_safe(address.job)}/{snapshot.checkpoint:06d}/{name}"
         parts: list[Any] = []
         offset = 0
 
@@ -101,16 +101,16 @@ class CheckpointStore:
 
         plain = added(snapshot.plain)
         states = {}
-        for state, segments in snapshot.segments.items():
+        for state, fragments in snapshot.fragments.items():
             states[state] = [
-                SegmentRecord(segment.number, known.get((state, segment.number)) or added(segment.content))
-                for segment in segments
+                FragmentRecord(fragment.number, known.get((state, fragment.number)) or added(fragment.content))
+                for fragment in fragments
             ]
         self._files.write(where, parts)
         self._remember(address, states)
         return ActorRecord(plain, states, snapshot.finished, snapshot.watermark_us)
 
-    def _remember(self, address: Address, states: dict[str, list[SegmentRecord]]) -> None:
+    def _remember(self, address: Address, states: dict[str, list[FragmentRecord]]) -> None:
         self._written[address] = {
             (name, record.number): record.piece for name, records in states.items() for record in records
         }
@@ -122,7 +122,7 @@ class CheckpointStore:
         self._files.write(self._name_of(manifest), [manifests.encoded(manifest)])
 
     def _name_of(self, manifest: Manifest) -> str:
-        return f"manifests/{manifest.epoch:09d}-{self.owner:06d}.json"
+        return f"manifests/{manifest.checkpoint:09d}-{self.owner:06d}.json"
 
     # Reading.
 
@@ -136,10 +136,10 @@ class CheckpointStore:
             path = f"manifests/{name}"
             try:
                 manifest = manifests.decoded(self._files.read(path), path)
-                found[manifest.epoch] = manifest  # Of one epoch, that of the later owner.
+                found[manifest.checkpoint] = manifest  # Of one checkpoint, that of the later owner.
             except DamagedError as error:
                 wrong.append(str(error))
-        return [found[epoch] for epoch in sorted(found)], wrong
+        return [found[checkpoint] for checkpoint in sorted(found)], wrong
 
     def savepoint(self, name: str) -> Manifest:
         """The savepoint of this name."""
@@ -167,13 +167,13 @@ class CheckpointStore:
         `same` actor as it was of, all that it will have is new."""
         assert record.plain is not None
         plain = unpacked(self._content(record.plain))
-        segments = {
-            name: [Segment(found.number, self._content(found.piece)) for found in records]
+        fragments = {
+            name: [Fragment(found.number, self._content(found.piece)) for found in records]
             for name, records in record.states.items()
         }
         if same:
             self._remember(address, record.states)
-        return Content(plain, segments, record.finished)
+        return Content(plain, fragments, record.finished)
 
     def _content(self, piece: Piece) -> Any:
         data = self._files.read(piece.path, piece.offset, piece.bytes)
@@ -195,7 +195,7 @@ class CheckpointStore:
         """Remove the manifests that are older than those to be kept, then the files that only they needed."""
         if not kept:
             return
-        oldest = kept[0].epoch
+        oldest = kept[0].checkpoint
         gone: set[str] = set()
         names = []
         for name in self._files.names("manifests"):

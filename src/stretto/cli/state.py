@@ -38,13 +38,13 @@ def state(
         print_json({"checkpoints": [_told(manifest) for manifest in manifests], "damaged": wrong})
         return
     console = Console()
-    table = Table("epoch", "app", "bytes", "written anew", title="checkpoints", title_justify="left")
+    table = Table("checkpoint", "app", "bytes", "written anew", title="checkpoints", title_justify="left")
     for manifest in manifests:
-        table.add_row(str(manifest.epoch), manifest.app, f"{manifest.bytes:,}", f"{manifest.bytes_written:,}")
+        table.add_row(str(manifest.checkpoint), manifest.app, f"{manifest.bytes:,}", f"{manifest.bytes_written:,}")
     console.print(table)
     if manifests:
         last = manifests[-1]
-        table = Table("function", "partition", "state", "segments", "bytes", title=f"epoch {last.epoch}")
+        table = Table("function", "partition", "state", "fragments", "bytes", title=f"checkpoint {last.checkpoint}")
         for function, records in last.functions.items():
             for partition, record in enumerate(records):
                 for row in _states(record):
@@ -73,14 +73,14 @@ def _states(record: ActorRecord) -> list[tuple[str, str, str]]:
     if record.plain is None:
         return [("had finished", "", "")]
     rows = [("", "", f"{record.plain.bytes:,}")]
-    for name, segments in record.states.items():
-        rows.append((name, str(len(segments)), f"{sum(each.piece.bytes for each in segments):,}"))
+    for name, fragments in record.states.items():
+        rows.append((name, str(len(fragments)), f"{sum(each.piece.bytes for each in fragments):,}"))
     return rows
 
 
 def _told(manifest: Manifest) -> dict[str, Any]:
     return {
-        "epoch": manifest.epoch,
+        "checkpoint": manifest.checkpoint,
         "app": manifest.app,
         "bytes": manifest.bytes,
         "bytes_written": manifest.bytes_written,
@@ -90,7 +90,7 @@ def _told(manifest: Manifest) -> dict[str, Any]:
                 {
                     "finished": record.finished,
                     "bytes": sum(piece.bytes for piece in record.pieces()),
-                    "states": {name: len(segments) for name, segments in record.states.items()},
+                    "states": {name: len(fragments) for name, fragments in record.states.items()},
                 }
                 for record in records
             ]

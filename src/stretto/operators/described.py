@@ -1,6 +1,6 @@
-"""The rows of a state in a checkpoint, for who has never seen the app: its segments and what `State.describe` said.
+"""The rows of a state in a checkpoint, for who has never seen the app: its fragments and what `State.describe` said.
 
-Later segments replace what earlier ones say, and partials of one group may be in several. So the state is made anew
+Later fragments replace what earlier ones say, and partials of one group may be in several. So the state is made anew
 from its description and rebuilt by the same code that goes on from a checkpoint; only then is it turned into rows. A
 user's own aggregate is the exception: its functions are not in the checkpoint, and its partials are shown as text.
 
@@ -27,7 +27,7 @@ from stretto.operators.shown import column_of, spark_column
 from stretto.operators.top import Best
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windowed import Grouped
-from stretto.state import MapState, Segment
+from stretto.state import Fragment, MapState
 from stretto.state.packing import unpacked
 
 Named = list[tuple[str, pa.Array]]
@@ -35,24 +35,24 @@ Named = list[tuple[str, pa.Array]]
 _INT64 = np.dtype(np.int64)
 
 
-def rows_of(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
+def rows_of(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
     """The rows of a state, resolved."""
     match description["kind"]:
         case "whole":
-            return _whole(segments)
+            return _whole(fragments)
         case "list":
-            values = unpacked(_bytes(segments[0]))
+            values = unpacked(_bytes(fragments[0]))
             return _table([("position", pa.array(range(len(values)), pa.int64()))], [("value", column_of(values))])
         case "map":
-            return _map(segments)
+            return _map(fragments)
         case "rows":
-            return _rows(description, segments)
+            return _rows(description, fragments)
         case "running":
-            return _running(description, segments)
+            return _running(description, fragments)
         case "panes":
-            return _panes(description, segments)
+            return _panes(description, fragments)
         case "sessions":
-            return _sessions(description, segments)
+            return _sessions(description, fragments)
     raise StorageError(
         f"a state of kind '{description['kind']}' is not known here", None, "Use the stretto that wrote it."
     )
@@ -70,20 +70,20 @@ def _struct(columns: Named, rows: int) -> pa.Array:
     return pa.StructArray.from_arrays([spark_column(column) for _, column in columns], [name for name, _ in columns])
 
 
-def _bytes(segment: Segment) -> bytes:
-    assert isinstance(segment.content, bytes)
-    return segment.content
+def _bytes(fragment: Fragment) -> bytes:
+    assert isinstance(fragment.content, bytes)
+    return fragment.content
 
 
-def _whole(segments: list[Segment]) -> pa.Table:
-    """A value, or a state of a user's own kind: a row for each segment."""
-    contents = [unpacked(each.content) if isinstance(each.content, bytes) else each.content for each in segments]
+def _whole(fragments: list[Fragment]) -> pa.Table:
+    """A value, or a state of a user's own kind: a row for each fragment."""
+    contents = [unpacked(each.content) if isinstance(each.content, bytes) else each.content for each in fragments]
     return _table([], [("value", column_of(contents))])
 
 
-def _map(segments: list[Segment]) -> pa.Table:
+def _map(fragments: list[Fragment]) -> pa.Table:
     state: MapState[Any, Any] = MapState()
-    state.rebuild(segments)
+    state.rebuild(fragments)
     keys = column_of(list(state.entries))
     value = [("value", column_of(list(state.entries.values())))]
     if pa.types.is_struct(keys.type):
@@ -91,8 +91,8 @@ def _map(segments: list[Segment]) -> pa.Table:
     return _table([("key", keys)], value)
 
 
-def _rows(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
-    tables = [segment.content for segment in segments]
+def _rows(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
+    tables = [fragment.content for fragment in fragments]
     if "types" in description:
         tables.insert(0, _schema(description["types"]).empty_table())
     table = pa.concat_tables(tables) if tables else pa.table({"value": pa.nulls(0)})
@@ -104,20 +104,20 @@ def _rows(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
     )
 
 
-def _running(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
+def _running(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
     aggregation = _aggregation(description)
     state = RunningState(aggregation)
-    state.rebuild(segments)
+    state.rebuild(fragments)
     content = state.export()
     return _finished(aggregation, [], columns_of(content) if content is not None else None)
 
 
-def _panes(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
+def _panes(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
     grid = description["grid"]
     aggregation = _aggregation(description["grouped"]) if "grouped" in description else None
     kernel: Kernel = Grouped(aggregation, grid) if aggregation is not None else _best(description)
     state = PaneState(kernel)
-    state.rebuild(segments)
+    state.rebuild(fragments)
     run = state.select(INT64_MIN, INT64_MAX)
     buckets = np.empty(0, np.int64) if run is None else run.buckets
     name = "window" if grid is None or grid["whole"] else "pane"
@@ -140,10 +140,10 @@ def _panes(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
     )
 
 
-def _sessions(description: dict[str, Any], segments: list[Segment]) -> pa.Table:
+def _sessions(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
     aggregation = _aggregation(description)
     state = SessionState(aggregation, description["gap_us"])
-    state.rebuild(segments)
+    state.rebuild(fragments)
     sessions = state.whole()
     none = np.empty(0, np.int64)
     window = [("window", _bounds(none, none) if sessions is None else _bounds(sessions.starts, sessions.ends))]

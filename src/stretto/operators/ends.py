@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from stretto.actors.context import Context
 from stretto.actors.function import EVENT_TIME_MIN_US, Function
-from stretto.actors.sink import EpochWriter, Sink, SinkWriter
+from stretto.actors.sink import CheckpointedWriter, Sink, SinkWriter
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.operators.windows import EventTime
 from stretto.state import State
@@ -166,7 +166,7 @@ class SourceFunction(Function):
         for split in self._alive:
             split.recall(known[split.number])
 
-    def regroup(self, remembered: dict[int, Any], epoch: int) -> Any:
+    def regroup(self, remembered: dict[int, Any], checkpoint: int) -> Any:
         return [None, [position for _, positions in remembered.values() for position in positions]]
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ class Outlet:
 
     def __init__(self) -> None:
         self.delivered: dict[int, tuple[int, int]] = {}
-        """By partition: the last epoch that was written, and the batches of it."""
+        """By partition: the last checkpoint that was written, and the batches of it."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"delivered": {}}
@@ -207,10 +207,10 @@ class SinkFunction(Function):
         self.writer: SinkWriter | None = None
         self._outlet = outlet or Outlet()
         self._partition = 0
-        self._epoch = 0
+        self._checkpoint = 0
         self._held: list[pa.RecordBatch] = []
         self._sealed: list[tuple[int, Any]] = []
-        """What is not published yet, with its epoch; several parts of one where it follows several partitions."""
+        """What is not published yet, with its checkpoint; several parts of one where it follows several partitions."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SinkFunction:
         # A callback's closure is the user's; it must stay the same object.
@@ -222,18 +222,18 @@ class SinkFunction(Function):
         return self.changes
 
     def states(self) -> dict[str, State]:
-        past = self.writer.past if isinstance(self.writer, EpochWriter) else None
+        past = self.writer.past if isinstance(self.writer, CheckpointedWriter) else None
         return {} if past is None else {"past": past}
 
     def open(self, ctx: Context) -> None:
         self._partition = ctx.partition
         place = (self.schema, ctx.partition, ctx.parallelism)
-        durable = self.sink.epoch_writer(*place, ctx.attempt) if ctx.attempt is not None else None
+        durable = self.sink.checkpointed_writer(*place, ctx.attempt) if ctx.attempt is not None else None
         self.writer = durable or self.sink.writer(*place)
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         assert self.writer is not None
-        if ctx.durable and not isinstance(self.writer, EpochWriter):
+        if ctx.durable and not isinstance(self.writer, CheckpointedWriter):
             self._held.append(batch)
         else:
             self.writer.write(batch)
@@ -243,53 +243,53 @@ class SinkFunction(Function):
         if not ctx.durable:
             self.writer.finish()
 
-    def seal(self, epoch: int) -> None:
-        self._epoch = epoch
-        if isinstance(self.writer, EpochWriter):
-            part = self.writer.seal(epoch)
+    def seal(self, checkpoint: int) -> None:
+        self._checkpoint = checkpoint
+        if isinstance(self.writer, CheckpointedWriter):
+            part = self.writer.seal(checkpoint)
         else:
             part = pa.Table.from_batches(self._held, self.schema) if self._held else None
             self._held = []
         if part is not None:
-            self._sealed.append((epoch, part))
+            self._sealed.append((checkpoint, part))
 
-    def publish(self, epoch: int) -> None:
-        due = [each for each in self._sealed if each[0] <= epoch]
-        self._sealed = [each for each in self._sealed if each[0] > epoch]
+    def publish(self, checkpoint: int) -> None:
+        due = [each for each in self._sealed if each[0] <= checkpoint]
+        self._sealed = [each for each in self._sealed if each[0] > checkpoint]
         for sealed, part in due:
-            if isinstance(self.writer, EpochWriter):
+            if isinstance(self.writer, CheckpointedWriter):
                 self.writer.publish(sealed, part)
             else:
                 self._write(sealed, part)
 
-    def _write(self, epoch: int, rows: pa.Table) -> None:
+    def _write(self, checkpoint: int, rows: pa.Table) -> None:
         """Write what was held back, but for what this process has written already."""
         assert self.writer is not None
         delivered = self._outlet.delivered
         for number, batch in enumerate(rows.to_batches(), 1):
-            if (epoch, number) > delivered.get(self._partition, (0, 0)):
+            if (checkpoint, number) > delivered.get(self._partition, (0, 0)):
                 self.writer.write(batch)
-                delivered[self._partition] = (epoch, number)
+                delivered[self._partition] = (checkpoint, number)
 
     def remember(self) -> Any:
-        return [self._epoch, list(self._sealed)]
+        return [self._checkpoint, list(self._sealed)]
 
     def recall(self, remembered: Any) -> None:
-        self._epoch, sealed = remembered
-        self._sealed = [(epoch, part) for epoch, part in sealed]
-        if isinstance(self.writer, EpochWriter):
-            self.writer.withdraw(self._epoch)
+        self._checkpoint, sealed = remembered
+        self._sealed = [(checkpoint, part) for checkpoint, part in sealed]
+        if isinstance(self.writer, CheckpointedWriter):
+            self.writer.withdraw(self._checkpoint)
 
-    def regroup(self, remembered: dict[int, Any], epoch: int) -> Any:
+    def regroup(self, remembered: dict[int, Any], checkpoint: int) -> Any:
         """What the partitions that this one follows had not published yet."""
         sealed = sorted((each for _, parts in remembered.values() for each in parts), key=lambda each: each[0])
-        if isinstance(self.writer, EpochWriter):
-            return [epoch, sealed]
-        # Batches are counted within an epoch, so what is of one epoch is one part.
+        if isinstance(self.writer, CheckpointedWriter):
+            return [checkpoint, sealed]
+        # Batches are counted within a checkpoint, so what is of one checkpoint is one part.
         tables: dict[int, list[pa.Table]] = {}
         for each, part in sealed:
             tables.setdefault(each, []).append(part)
-        return [epoch, [(each, pa.concat_tables(parts)) for each, parts in tables.items()]]
+        return [checkpoint, [(each, pa.concat_tables(parts)) for each, parts in tables.items()]]
 
     def layouts(self) -> dict[str, str]:
         return {"output": f"{type(self.sink).__name__} of {_columns(self.schema)}"}

@@ -35,7 +35,7 @@ from stretto.operators.grouping import (
     take_columns,
 )
 from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
-from stretto.state import Segment, Share, State
+from stretto.state import Fragment, Share, State
 from stretto.state.packing import packed, unpacked
 
 WINDOW_TYPE = pa.timestamp("us", tz="UTC")
@@ -395,10 +395,10 @@ class PaneState(State):
             buckets, *columns = columns_of(content["columns"])
             self._absorb(Run(fixed_values(buckets, _INT64), columns))
 
-    def segments(self) -> list[Segment]:
+    def fragments(self) -> list[Fragment]:
         """Runs never change, so each is written once; beside them is how far windows were emitted and dropped."""
         if self._kernel.objects:
-            return super().segments()
+            return super().fragments()
         self.flush()
         numbers = {}
         for run in (*self._runs, *self._small):
@@ -407,8 +407,8 @@ class PaneState(State):
                 number = self._next_number()
             numbers[id(run)] = (run, number)
         self._numbers = numbers
-        head = Segment(self._next_number(), packed([self.emitted_us, self.low]))
-        return [head, *(Segment(number, _table(run)) for run, number in numbers.values())]
+        head = Fragment(self._next_number(), packed([self.emitted_us, self.low]))
+        return [head, *(Fragment(number, _table(run)) for run, number in numbers.values())]
 
     @property
     def layout(self) -> str:
@@ -425,25 +425,25 @@ class PaneState(State):
         self.low = low
 
     def _next_number(self) -> int:
-        self._segments_given += 1
-        return self._segments_given
+        self._fragments_given += 1
+        return self._fragments_given
 
-    def rebuild(self, segments: list[Segment]) -> None:
+    def rebuild(self, fragments: list[Fragment]) -> None:
         if self._kernel.objects:
-            super().rebuild(segments)
+            super().rebuild(fragments)
             return
-        head, *runs = segments
+        head, *runs = fragments
         self.__dict__.update(self.fresh().__dict__)
-        self._segments_given = max(segment.number for segment in segments)
+        self._fragments_given = max(fragment.number for fragment in fragments)
         assert isinstance(head.content, bytes)
         self.emitted_us, low = unpacked(head.content)
-        for segment in runs:
-            buckets, *columns = columns_of({"table": segment.content, "objects": {}})
+        for fragment in runs:
+            buckets, *columns = columns_of({"table": fragment.content, "objects": {}})
             run = Run(fixed_values(buckets, _INT64), columns)
             run = run if low is None else run.slice(low, INT64_MAX)
             if len(run.buckets) >= SMALL_RUN_ROWS_MAX:
                 self._runs.append(run)
-                self._numbers[id(run)] = (run, segment.number)
+                self._numbers[id(run)] = (run, fragment.number)
                 self.low = min(int(run.buckets[0]), INT64_MAX if self.low is None else self.low)
             elif len(run.buckets):
                 self._absorb(run)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.partitioning import Hashes
-from stretto.state import Segment, Share, State
+from stretto.state import Fragment, Share, State
 
 Integers = npt.NDArray[np.int64]
 
@@ -204,26 +204,26 @@ class RowBuffer(State):
             indexed = self._indexer.index(rows, EVENT_TIME_MIN_US)
             self.add(indexed.rows, indexed.entries)
 
-    def segments(self) -> list[Segment]:
+    def fragments(self) -> list[Fragment]:
         """Each run is one; it never changes, so it is written once."""
         for run in self._runs:
             if run.number is None:
                 self._numbered += 1
                 run.number = self._numbered
         schema = self._indexer.schema
-        return [Segment(run.number or 0, pa.Table.from_batches([run.rows], schema)) for run in self._runs]
+        return [Fragment(run.number or 0, pa.Table.from_batches([run.rows], schema)) for run in self._runs]
 
-    def rebuild(self, segments: list[Segment]) -> None:
+    def rebuild(self, fragments: list[Fragment]) -> None:
         self.clear()
-        for segment in segments:
-            assert isinstance(segment.content, pa.Table)
-            (rows,) = segment.content.combine_chunks().to_batches()
+        for fragment in fragments:
+            assert isinstance(fragment.content, pa.Table)
+            (rows,) = fragment.content.combine_chunks().to_batches()
             indexed = self._indexer.index(rows, EVENT_TIME_MIN_US)
             if len(indexed.entries):
                 run = Run(indexed.rows, indexed.entries)
-                run.number = segment.number
+                run.number = fragment.number
                 self._runs.append(run)
-        self._numbered = max((segment.number for segment in segments), default=0)
+        self._numbered = max((fragment.number for fragment in fragments), default=0)
 
     def describe(self) -> dict[str, Any]:
         schema = self._indexer.schema

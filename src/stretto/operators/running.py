@@ -41,7 +41,7 @@ from stretto.operators.grouping import (
 )
 from stretto.operators.running_spill import RunningSpill
 from stretto.operators.user_aggregate import UserAggregate
-from stretto.state import Deferred, Segment, Share, State
+from stretto.state import Deferred, Fragment, Share, State
 from stretto.state.cold import Cold
 from stretto.state.rolling import Rolling
 
@@ -378,11 +378,11 @@ class RunningState(State):
         """Whether slots can be read and written one by one."""
         return not self._aggregation.objects and all(isinstance(each, _Partials) for each in self._partials)
 
-    def segments(self) -> list[Segment]:
+    def fragments(self) -> list[Fragment]:
         if not self._is_columnar:
-            return super().segments()
+            return super().fragments()
         if self._spill is not None:
-            return self._spilling_segments(self._spill)
+            return self._spilling_fragments(self._spill)
         if self._all_due:
             self._rolling = Rolling(given=self._rolling.given)
             self._all_due = False
@@ -406,23 +406,23 @@ class RunningState(State):
         empty: list[Column] = [pa.array([], kind) for kind in kinds]
         return FrozenSlots(self._generation, self._changed, stretch, [empty, *self._keys], columns)
 
-    def forget_segments(self) -> None:
+    def forget_fragments(self) -> None:
         self._all_due, self._hot_changed = True, None
 
-    def rebuild(self, segments: list[Segment]) -> None:
+    def rebuild(self, fragments: list[Fragment]) -> None:
         if not self._is_columnar:
-            super().rebuild(segments)
+            super().rebuild(fragments)
             return
         if self._spill is not None:
-            self._spill.rebuild(segments)
+            self._spill.rebuild(fragments)
             self.begin_anew(None, np.zeros(0, np.bool_))
-            self._rolling = Rolling(segments, start=b"")
+            self._rolling = Rolling(fragments, start=b"")
             return
         self.__dict__.update(self.fresh().__dict__)
-        for segment in segments:
-            content = segment.content.table() if isinstance(segment.content, Deferred) else segment.content
+        for fragment in fragments:
+            content = fragment.content.table() if isinstance(fragment.content, Deferred) else fragment.content
             self._replace(columns_of({"table": content, "objects": {}}))
-        self._rolling = Rolling(segments)
+        self._rolling = Rolling(fragments)
         self._written, self._generation, self._all_due = np.zeros(len(self), np.int32), 1, False
 
     def _replace(self, table: Sequence[Column]) -> None:
@@ -460,7 +460,7 @@ class RunningState(State):
         if self._spill is not None:
             self._spill.settle()
 
-    def _spilling_segments(self, spill: RunningSpill) -> list[Segment]:
+    def _spilling_fragments(self, spill: RunningSpill) -> list[Fragment]:
         if self._hot_changed is None:
             self._rolling = Rolling(given=self._rolling.given, start=b"")
             spill.forget_changes()

@@ -6,7 +6,7 @@ out in one write, and the columns are made anew from the rest. A row of bytes ho
 in memory, and the others packed.
 
 A checkpoint lets the cold store have everything, and then writes from it what has changed and the next stretch in the
-order of keys, in the same segments as a state that does not spill.
+order of keys, in the same fragments as a state that does not spill.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stretto.operators.grouping import (
     take_columns,
     valid_rows,
 )
-from stretto.state import Segment
+from stretto.state import Fragment
 from stretto.state.cold import Cold, key_bytes
 from stretto.state.packing import packed, unpacked
 from stretto.state.rolling import Rolling
@@ -227,15 +227,15 @@ class RunningSpill:
         table: pa.Table = table_of(self._bytes.table(records), ())["table"]
         return table
 
-    def rebuild(self, segments: Iterable[Segment]) -> None:
-        """Have what the segments say, later ones instead of earlier ones; all of it is cold."""
+    def rebuild(self, fragments: Iterable[Fragment]) -> None:
+        """Have what the fragments say, later ones instead of earlier ones; all of it is cold."""
         self._cold.clear()
         self._used, self._count, self._changed = True, 0, set()
         self._touched, self._fresh, self._known = self._touched[:0], self._fresh[:0], self._known[:0]
-        for segment in segments:
-            assert isinstance(segment.content, pa.Table)
-            for start in range(0, segment.content.num_rows, ROWS_AT_ONCE):
-                part = segment.content.slice(start, ROWS_AT_ONCE)
+        for fragment in fragments:
+            assert isinstance(fragment.content, pa.Table)
+            for start in range(0, fragment.content.num_rows, ROWS_AT_ONCE):
+                part = fragment.content.slice(start, ROWS_AT_ONCE)
                 table = columns_of({"table": part, "objects": {}})
                 codes = _codes(table[: self._keys])
                 self._count += sum(record is None for record in self._cold.get_many(codes))

@@ -49,7 +49,7 @@ def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[Ch
     manifests, wrong = store.manifests()
     for reason in wrong:
         log.warning("%s; the checkpoint before it is used", reason)
-    epoch = max((manifest.epoch for manifest in manifests), default=0)
+    checkpoint = max((manifest.checkpoint for manifest in manifests), default=0)
     if wish.start is not None:
         manifests = [store.savepoint(wish.start)]
     elif wrong and not manifests:
@@ -74,7 +74,7 @@ def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[Ch
         interval_ns,
         keep,
         tuple(manifests[-keep:]),
-        epoch,
+        checkpoint,
     )
 
 

@@ -56,7 +56,7 @@ class CompleteCheckpoint:
 
 @dataclass
 class Checkpoints:
-    """`complete` has each complete checkpoint by its epoch, `failed` why others are not."""
+    """`complete` has each complete checkpoint by its checkpoint, `failed` why others are not."""
 
     complete: dict[int, CompleteCheckpoint] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Job:
         return self._execution.checkpoints
 
     def checkpoint(self, timeout: float = 60.0) -> int:
-        """Take a checkpoint now and wait until it is complete; its epoch is returned."""
+        """Take a checkpoint now and wait until it is complete; its checkpoint is returned."""
         return self._execution.checkpoint(timeout)
 
     def updates(self, sink: str | None = None) -> pa.Table:
@@ -172,10 +172,10 @@ class ActorExecution:
         with self._heard:
             if told.manifest is not None:
                 size, written = told.manifest.bytes, told.manifest.bytes_written
-                self.checkpoints.complete[told.epoch] = CompleteCheckpoint(size, written, told.took_ns / 1e9)
+                self.checkpoints.complete[told.checkpoint] = CompleteCheckpoint(size, written, told.took_ns / 1e9)
             else:
-                self.checkpoints.failed[told.epoch] = told.reason or ""
-                log.warning("checkpoint %d of %s: %s", told.epoch, self._job, told.reason)
+                self.checkpoints.failed[told.checkpoint] = told.reason or ""
+                log.warning("checkpoint %d of %s: %s", told.checkpoint, self._job, told.reason)
             self._heard.notify_all()
 
     def checkpoint(self, timeout_s: float) -> int:
@@ -183,15 +183,15 @@ class ActorExecution:
             before = max([*self.checkpoints.complete, *self.checkpoints.failed], default=0)
             self._cluster.request_checkpoint(self._job)
             self._heard.wait_for(lambda: self._after(before) is not None or self._status.ended, timeout_s)
-            epoch = self._after(before)
-        if epoch is None:
+            checkpoint = self._after(before)
+        if checkpoint is None:
             raise ClusterError(
                 f"no checkpoint of job '{self._job}' was complete within {timeout_s:g} s", f"it is {self._status.value}"
             )
-        return epoch
+        return checkpoint
 
-    def _after(self, epoch: int) -> int | None:
-        return min((each for each in self.checkpoints.complete if each > epoch), default=None)
+    def _after(self, checkpoint: int) -> int | None:
+        return min((each for each in self.checkpoints.complete if each > checkpoint), default=None)
 
     @property
     def status(self) -> JobStatus:

@@ -37,15 +37,15 @@ class ManifestIO:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _write(self, store: CheckpointStore, effect: WriteManifest) -> None:
-        epoch = effect.manifest.epoch
+        checkpoint = effect.manifest.checkpoint
         try:
             store.commit(effect.manifest)
             owned = store.is_owner()
         except Exception as error:
-            self._tell(ManifestFailed(effect.job, epoch, str(error)))
+            self._tell(ManifestFailed(effect.job, checkpoint, str(error)))
             return
         if owned:
-            self._tell(ManifestWritten(effect.job, epoch))
+            self._tell(ManifestWritten(effect.job, checkpoint))
             return
         # Whatever this driver has done since is the other one's to do: nothing of it is published.
         fact = f"another driver has taken over the checkpoints of job '{effect.job}'"

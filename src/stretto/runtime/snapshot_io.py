@@ -62,12 +62,12 @@ class SnapshotIO:
                 os.write(self._wake, b"!")
 
     def _store(self, effect: StoreSnapshot) -> Event:
-        epoch = effect.snapshot.epoch
+        checkpoint = effect.snapshot.checkpoint
         try:
             record = self._store_of(effect.storage).store(effect.address, effect.snapshot)
         except Exception as error:
-            return SnapshotFailed(effect.address, epoch, _told(error))
-        return SnapshotStored(effect.address, epoch, record)
+            return SnapshotFailed(effect.address, checkpoint, _told(error))
+        return SnapshotStored(effect.address, checkpoint, record)
 
     def _fetch(self, effect: FetchSnapshots) -> Event:
         try:

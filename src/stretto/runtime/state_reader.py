@@ -51,7 +51,7 @@ def read_state(
     directory: str | os.PathLike[str],
     function: str,
     *,
-    epoch: int | None = None,
+    checkpoint: int | None = None,
     savepoint: str | None = None,
     state: str | None = None,
 ) -> DataFrame:
@@ -60,7 +60,7 @@ def read_state(
     uri = uri if "://" in uri else os.path.abspath(uri)
     store = store_at(uri)
     use_own_python(spark)
-    manifest = _manifest(store, uri, epoch, savepoint)
+    manifest = _manifest(store, uri, checkpoint, savepoint)
     while True:
         wanted = _wanted(uri, manifest, function, state)
         try:
@@ -68,24 +68,26 @@ def read_state(
             break
         except DamagedError:
             # An app that runs removes its old checkpoints, and may have done so since.
-            found, manifest = manifest, _manifest(store, uri, epoch, savepoint)
-            if manifest.epoch == found.epoch:
+            found, manifest = manifest, _manifest(store, uri, checkpoint, savepoint)
+            if manifest.checkpoint == found.checkpoint:
                 raise
     return _on_partitions(spark, wanted).mapInArrow(partial(_read, wanted, schema), from_arrow_schema(schema))
 
 
-def _manifest(store: CheckpointStore, uri: str, epoch: int | None, savepoint: str | None) -> Manifest:
+def _manifest(store: CheckpointStore, uri: str, checkpoint: int | None, savepoint: str | None) -> Manifest:
     if savepoint is not None:
-        if epoch is not None:
-            raise UserError("a state is of an epoch or of a savepoint", f"epoch={epoch}, savepoint='{savepoint}'")
+        if checkpoint is not None:
+            raise UserError(
+                "a state is of a checkpoint or of a savepoint", f"checkpoint={checkpoint}, savepoint='{savepoint}'"
+            )
         return store.savepoint(savepoint)
     manifests, wrong = store.manifests()
-    if epoch is not None:
+    if checkpoint is not None:
         for manifest in manifests:
-            if manifest.epoch == epoch:
+            if manifest.checkpoint == checkpoint:
                 return manifest
-        known = ", ".join(str(manifest.epoch) for manifest in manifests) or "none"
-        raise StorageError(f"there is no checkpoint of epoch {epoch} in {uri}", f"there are {known}")
+        known = ", ".join(str(manifest.checkpoint) for manifest in manifests) or "none"
+        raise StorageError(f"there is no checkpoint {checkpoint} in {uri}", f"there are {known}")
     if not manifests:
         if wrong:
             raise DamagedError(f"no checkpoint in {uri} can be read", wrong[-1])
@@ -102,7 +104,9 @@ def _wanted(uri: str, manifest: Manifest, function: str, state: str | None) -> _
     found = {p: record for p, record in enumerate(manifest.functions[function]) if record.plain is not None}
     if not found:
         raise StorageError(
-            f"function '{function}' had finished at epoch {manifest.epoch}", "it has no state any more", "Read another."
+            f"function '{function}' had finished at checkpoint {manifest.checkpoint}",
+            "it has no state any more",
+            "Read another.",
         )
     states = tuple(dict.fromkeys(name for record in found.values() for name in record.states))
     if not states:
@@ -124,7 +128,7 @@ def _schema(spark: SparkSession, wanted: _Wanted) -> pa.Schema:
     looked = _on_partitions(spark, wanted).mapInArrow(partial(_look, wanted), from_arrow_schema(_LOOKED)).collect()
     for row in looked:
         if row.fact is not None and row.damaged:
-            raise DamagedError(row.fact, row.detail, "Read another epoch, or a savepoint.")
+            raise DamagedError(row.fact, row.detail, "Read another checkpoint, or a savepoint.")
         if row.fact is not None:
             raise StorageError(row.fact, row.detail)
     schemas = [pa.ipc.read_schema(pa.py_buffer(bytes(row.types))) for row in looked]
@@ -145,8 +149,8 @@ def _tables(wanted: _Wanted, numbers: Iterable[int]) -> Iterator[tuple[int, str,
         record, partition = wanted.records[number], wanted.partitions[number]
         content = store.fetch(Address("", wanted.function, partition), record)
         for name in wanted.states:
-            if name in content.segments:
-                yield partition, name, rows_of(content.plain["described"][name], content.segments[name])
+            if name in content.fragments:
+                yield partition, name, rows_of(content.plain["described"][name], content.fragments[name])
 
 
 def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:

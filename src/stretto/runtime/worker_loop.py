@@ -121,7 +121,7 @@ class WorkerLoop:
         """Sockets refuse what the machine never sees, also while there is no job to report of."""
         self._refusals_due_ns = now_ns + REFUSALS_EVERY_NS
         count = self._transport.refusals.count
-        if count != self._refusals_told and self._machine.epoch:  # A member: before that nobody listens.
+        if count != self._refusals_told and self._machine.version:  # A member: before that nobody listens.
             self._refusals_told = self._machine.refused = count
             self._transport.send(COORDINATOR, Report("", {}, count))
 

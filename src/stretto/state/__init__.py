@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stretto.state.fragments import Deferred, Fragment
 from stretto.state.kinds import ListState, MapState, State, ValueState, states_of
-from stretto.state.segments import Deferred, Segment
 from stretto.state.sharing import Share
 
-__all__ = ["Deferred", "ListState", "MapState", "Segment", "Share", "State", "ValueState", "read", "states_of"]
+__all__ = ["Deferred", "Fragment", "ListState", "MapState", "Share", "State", "ValueState", "read", "states_of"]
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -29,11 +29,11 @@ def read(
     directory: str | PathLike[str],
     function: str,
     *,
-    epoch: int | None = None,
+    checkpoint: int | None = None,
     savepoint: str | None = None,
     state: str | None = None,
 ) -> DataFrame:
-    """The state of a function in the last complete checkpoint of a directory (or in that of an epoch, or in a
+    """The state of a function in the last complete checkpoint of a directory (or in that of a checkpoint, or in a
     savepoint) as a DataFrame, with the columns of Spark's own state reader: the structs `key` and `value`, and
     `partition_id`. Where a function has several states, `state` names the one to read, and without it a further column
     `state` tells which a row is of.
@@ -42,4 +42,4 @@ def read(
     that runs, read a savepoint, since other checkpoints are removed when newer ones are there."""
     from stretto.runtime.state_reader import read_state  # A user's way in; this room itself knows no storage.
 
-    return read_state(spark, directory, function, epoch=epoch, savepoint=savepoint, state=state)
+    return read_state(spark, directory, function, checkpoint=checkpoint, savepoint=savepoint, state=state)

@@ -17,9 +17,9 @@ import pyarrow as pa
 from stretto.errors import InvariantError, StorageError
 from stretto.state.cold import Cold
 from stretto.state.columns import field_and_column, values_of
+from stretto.state.fragments import Fragment
 from stretto.state.packing import packed, unpacked
 from stretto.state.rolling import Rolling
-from stretto.state.segments import Segment
 from stretto.state.sharing import Share
 from stretto.state.spilling import UNCHANGING, Spilling
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 REBUILT_ROWS = 8_192
-"""So many rows of a segment are turned into values at a time."""
+"""So many rows of a fragment are turned into values at a time."""
 
 _GONE: Any = object()
 
@@ -56,26 +56,26 @@ class State:
         """Replace the content by what `export` gave."""
         raise NotImplementedError
 
-    _segments_given = 0
+    _fragments_given = 0
 
-    def segments(self) -> list[Segment]:
+    def fragments(self) -> list[Fragment]:
         """The content for a checkpoint, in parts; those that were given before are the same objects again. A state
         that is not small should override this, so that what has not changed is not written again."""
-        self._segments_given += 1
-        return [Segment(self._segments_given, packed(self.export()))]
+        self._fragments_given += 1
+        return [Fragment(self._fragments_given, packed(self.export()))]
 
-    def rebuild(self, segments: list[Segment]) -> None:
-        """Replace the content by what `segments` gave, here or before a failure."""
-        (segment,) = segments
-        assert isinstance(segment.content, bytes)
-        self._segments_given = segment.number
-        self.restore(unpacked(segment.content))
+    def rebuild(self, fragments: list[Fragment]) -> None:
+        """Replace the content by what `fragments` gave, here or before a failure."""
+        (fragment,) = fragments
+        assert isinstance(fragment.content, bytes)
+        self._fragments_given = fragment.number
+        self.restore(unpacked(fragment.content))
 
-    def forget_segments(self) -> None:
+    def forget_fragments(self) -> None:
         """What was given could not be stored: give everything again."""
 
     def describe(self) -> dict[str, Any]:
-        """What its segments hold, as plain data, so that who never saw the app can read them from a checkpoint
+        """What its fragments hold, as plain data, so that who never saw the app can read them from a checkpoint
         (`operators/described.py`)."""
         return {"kind": "whole"}
 
@@ -306,7 +306,7 @@ class MapState(State, Generic[K, T]):
         """The place before all others: entries in memory are found by number, those that spill by key."""
         return b"" if isinstance(self.entries, Spilling) else 0
 
-    def segments(self) -> list[Segment]:
+    def fragments(self) -> list[Fragment]:
         if self._changed is None:
             self._rolling = Rolling(given=self._rolling.given, start=self._start)
         elif not self._changed:
@@ -325,20 +325,20 @@ class MapState(State, Generic[K, T]):
         self._changed, self._removed = set(), 0
         return self._rolling.give()
 
-    def forget_segments(self) -> None:
+    def forget_fragments(self) -> None:
         self._changed = None
 
-    def rebuild(self, segments: list[Segment]) -> None:
+    def rebuild(self, fragments: list[Fragment]) -> None:
         self.entries.clear()
-        for segment in segments:
-            table = segment.content
+        for fragment in fragments:
+            table = fragment.content
             assert isinstance(table, pa.Table)
             for rows in table.to_batches(max_chunksize=REBUILT_ROWS):
                 keys = values_of(table.schema.field("key"), rows.column(0))
                 here = len(keys) - sum(rows.column(2).to_pylist())
                 values = values_of(table.schema.field("value"), rows.column(1).slice(0, here))
                 self._replace(keys[:here], values, keys[here:])
-        self._rolling, self._changed, self._removed = Rolling(segments, start=self._start), set(), 0
+        self._rolling, self._changed, self._removed = Rolling(fragments, start=self._start), set(), 0
 
     def _replace(self, keys: list[K], values: list[T], gone: list[K]) -> None:
         if isinstance(self.entries, Spilling):

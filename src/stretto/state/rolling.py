@@ -2,7 +2,8 @@
 
 The stretches go round: after so many checkpoints everything was written again, and what is older than a round is not
 needed any more. So a checkpoint costs what has changed and a small share of the whole, always; a state is in at most a
-round of segments, of which later ones replace what earlier ones say; and no checkpoint has to write everything at once.
+round of fragments, of which later ones replace what earlier ones say; and no checkpoint has to write everything at
+once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stretto.state.segments import Deferred, Segment
+from stretto.state.fragments import Deferred, Fragment
 
 ROUND = 64
 """After so many checkpoints everything was written again."""
@@ -23,33 +24,33 @@ STRETCH_MIN = 1024
 
 @dataclass(slots=True)
 class _Kept:
-    """A segment that is still needed, with the round and the place that had been reached when it was written."""
+    """A fragment that is still needed, with the round and the place that had been reached when it was written."""
 
-    segment: Segment
+    fragment: Fragment
     round: int
     place: Any
 
 
 class Rolling:
-    """The segments of one state. Entries have places; new ones get the last place, and an entry that is removed moves
+    """The fragments of one state. Entries have places; new ones get the last place, and an entry that is removed moves
     those behind it up by one. Or, where entries are found in the order of their keys, the key is the place: who writes
     a stretch then says how far it has come (`reach`, `end_round`)."""
 
-    def __init__(self, read: Sequence[Segment] = (), given: int = 0, start: int | bytes = 0) -> None:
-        """`read` are the segments that the state was read from; `given` is the greatest number ever given; `start` is
+    def __init__(self, read: Sequence[Fragment] = (), given: int = 0, start: int | bytes = 0) -> None:
+        """`read` are the fragments that the state was read from; `given` is the greatest number ever given; `start` is
         a place before all others."""
         # Where entries are after a restart is not where they were before, so what was read waits for a whole round.
-        self._kept = [_Kept(Segment(segment.number, None), 0, start) for segment in read]
-        self.given = max([given, *(segment.number for segment in read)])
+        self._kept = [_Kept(Fragment(fragment.number, None), 0, start) for fragment in read]
+        self.given = max([given, *(fragment.number for fragment in read)])
         self._round = 0
         self._start = start
         self.place: Any = start
 
-    def give(self) -> list[Segment]:
+    def give(self) -> list[Fragment]:
         """Those that make up the state, the oldest first. A content is given once, and not kept after that."""
-        given = [kept.segment for kept in self._kept]
+        given = [kept.fragment for kept in self._kept]
         for kept in self._kept:
-            kept.segment = Segment(kept.segment.number, None)
+            kept.fragment = Fragment(kept.fragment.number, None)
         return given
 
     def stretch(self, size: int, removed: int = 0) -> range:
@@ -78,6 +79,6 @@ class Rolling:
     def add(self, content: pa.Table | Deferred) -> None:
         """What has changed and the stretch together; forget what is older than a round."""
         self.given += 1
-        self._kept.append(_Kept(Segment(self.given, content), self._round, self.place))
+        self._kept.append(_Kept(Fragment(self.given, content), self._round, self.place))
         reached = (self._round, self.place)
         self._kept = [kept for kept in self._kept if reached < (kept.round + 1, kept.place)]

@@ -15,7 +15,7 @@ from stretto.actors.function import Function
 from stretto.actors.instance import Errand, Instance
 from stretto.actors.snapshot import Content, Origin
 from stretto.errors import StorageError
-from stretto.state import ListState, MapState, Segment, State, ValueState
+from stretto.state import Fragment, ListState, MapState, State, ValueState
 from stretto.state.packing import unpacked
 
 
@@ -54,7 +54,7 @@ def snapshots(function: Function, parallelism: int) -> dict[int, Content]:
         one.function.process(pa.record_batch([[partition]], ["n"]), one._ctx)
         one._keep_timers()
         snapshot = one._snapshot(1)
-        found[partition] = Content(unpacked(snapshot.plain), snapshot.segments)
+        found[partition] = Content(unpacked(snapshot.plain), snapshot.fragments)
     return found
 
 
@@ -102,7 +102,7 @@ def test_a_state_that_cannot_read_what_there_is_is_named() -> None:
     class Changed(Function):
         odd = Strange()
 
-    content = Content(unpacked(instance(Changed(), 0, 1)._snapshot(1).plain), {"odd": Strange().segments()})
+    content = Content(unpacked(instance(Changed(), 0, 1)._snapshot(1).plain), {"odd": Strange().fragments()})
     with pytest.raises(
         StorageError, match="state 'odd' of function 'f' does not fit what the checkpoint has of it: KeyError"
     ):
@@ -111,8 +111,8 @@ def test_a_state_that_cannot_read_what_there_is_is_named() -> None:
 
 def test_a_state_that_is_new_begins_empty_and_one_that_is_gone_is_passed_over() -> None:
     (content,) = snapshots(Partial(), 1).values()
-    content.segments["gone"] = [Segment(1, b"")]
-    del content.segments["kept"]
+    content.fragments["gone"] = [Fragment(1, b"")]
+    del content.fragments["kept"]
     one = instance(Partial(), 0, 1, Origin(1, {0: content}))
     assert one.function.kept.values == []
     assert one.function.sums.entries == {"all": 0}

@@ -69,14 +69,14 @@ def running(coordinator: Coordinator, job: str = "job") -> list[Effect]:
     return effects
 
 
-def test_each_join_is_an_epoch_that_all_members_learn() -> None:
+def test_each_join_is_a_version_that_all_members_learn() -> None:
     coordinator = joined("w0~1", "w1~1")
     coordinator.handle(WorkerExpected("w2~1", "key of w2~1"), 0)
     effects = coordinator.handle(FrameArrived("w2~1", Join(member("w2~1"))), 0)
-    assert coordinator.epoch == 3
+    assert coordinator.version == 3
     told = frames(Members, effects)
     assert sorted(told) == ["w0~1", "w1~1", "w2~1"]
-    assert {frame.epoch for frame in told.values()} == {3}
+    assert {frame.version for frame in told.values()} == {3}
     assert len(of(AnnounceMembers, effects)) == 1
 
 

@@ -105,7 +105,7 @@ def test_a_job_that_waits_for_workers_can_be_stopped() -> None:
 
 def test_a_checkpoint_that_takes_long_is_asked_after_and_yields() -> None:
     coordinator = running()
-    assert [frame.epoch for frame in frames(Checkpoint, coordinator.handle(Ticked(), 2_000_000))] == [1]
+    assert [frame.checkpoint for frame in frames(Checkpoint, coordinator.handle(Ticked(), 2_000_000))] == [1]
     assert not frames(Overdue, coordinator.handle(Ticked(), 3_000_000))
     due_ns = 2_000_000 + OVERDUE_NS
     assert frames(Overdue, coordinator.handle(Ticked(), due_ns)) == [Overdue("job", 1)]

@@ -131,7 +131,7 @@ def test_what_a_function_knew_that_is_gone_is_not_dropped_silently(gone: str, wh
     now = {name: shape for name, shape in before.items() if name != gone}
     with pytest.raises(StorageError) as refused:
         check_fit("app", now, checkpoint(before))
-    assert str(refused.value).startswith("the checkpoint of epoch 7 does not fit app 'app': ")
+    assert str(refused.value).startswith("checkpoint 7 does not fit app 'app': ")
     assert f"function '{gone}' is not in the app, and what it knew would be dropped: {what}" in str(refused.value)
     assert "drop_state=True" in str(refused.value)
     assert check_fit("app", now, checkpoint(before), drop_state=True) == []

@@ -277,7 +277,7 @@ def test_an_unknown_output_is_named() -> None:
         context.send(rows(1), "nowhere")
 
 
-def test_strangers_old_epochs_and_unknown_frames_are_refused() -> None:
+def test_strangers_old_memberships_and_unknown_frames_are_refused() -> None:
     bench = Bench()
     before = bench.worker.refused
     for event in (

@@ -1,4 +1,4 @@
-"""The rows of every kind of state, from its segments and its description alone, on cases that are checked by hand."""
+"""The rows of every kind of state, from its fragments and its description alone, on cases that are checked by hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stretto.operators.top import WindowTop
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windowed import WindowAggregate
 from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
-from stretto.state import ListState, MapState, Segment, State, ValueState
+from stretto.state import Fragment, ListState, MapState, State, ValueState
 from stretto.state.packing import packed, unpacked
 
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
@@ -47,16 +47,16 @@ def batch(rows: list[tuple[Any, ...]], schema: pa.Schema = SCHEMA) -> pa.RecordB
 
 
 class Store:
-    """Keeps the contents of segments by number, as a checkpoint does."""
+    """Keeps the contents of fragments by number, as a checkpoint does."""
 
     def __init__(self) -> None:
         self.contents: dict[int, Any] = {}
 
-    def through(self, state: State) -> tuple[dict[str, Any], list[Segment]]:
-        segments = state.segments()
-        for segment in segments:
-            self.contents.setdefault(segment.number, segment.content)
-        read = [Segment(segment.number, self.contents[segment.number]) for segment in segments]
+    def through(self, state: State) -> tuple[dict[str, Any], list[Fragment]]:
+        fragments = state.fragments()
+        for fragment in fragments:
+            self.contents.setdefault(fragment.number, fragment.content)
+        read = [Fragment(fragment.number, self.contents[fragment.number]) for fragment in fragments]
         return unpacked(packed(state.describe())), read
 
 

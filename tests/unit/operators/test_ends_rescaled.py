@@ -87,7 +87,7 @@ def test_a_part_that_waits_does_not_keep_the_others_from_being_read() -> None:
 
 
 class Written(Sink):
-    """A sink that knows nothing of epochs."""
+    """A sink that knows nothing of checkpoints."""
 
     def __init__(self, rows: list[int]) -> None:
         self.rows = rows
@@ -109,11 +109,11 @@ def opened(sink: Sink, parallelism: int) -> list[SinkFunction]:
     return made
 
 
-def go_on(functions: list[SinkFunction], others: list[SinkFunction], remembered: list[Any], epoch: int) -> None:
+def go_on(functions: list[SinkFunction], others: list[SinkFunction], remembered: list[Any], checkpoint: int) -> None:
     for partition, function in enumerate(others):
         mine = {q: remembered[q] for q in range(partition, len(functions), len(others))}
-        function.recall(function.regroup(mine, epoch))
-        function.publish(epoch)
+        function.recall(function.regroup(mine, checkpoint))
+        function.publish(checkpoint)
 
 
 @pytest.mark.parametrize("kind", ["plain", "parquet"])
@@ -123,25 +123,25 @@ def test_a_sink_publishes_each_row_once(kind: str, seed: int, tmp_path: Path) ->
     rows: list[int] = []
     sink = Written(rows) if kind == "plain" else ParquetSink(tmp_path / "out")
     sink.check(SCHEMA)
-    functions, given, epoch = opened(sink, 3), 0, 0
+    functions, given, checkpoint = opened(sink, 3), 0, 0
     for _ in range(12):
         for function in functions:
             ctx = context(0, len(functions), 1)
             function.process(table(given, 4).combine_chunks().to_batches()[0], ctx)
             given += 4
-        epoch += 1
+        checkpoint += 1
         for function in functions:
-            function.seal(epoch)
+            function.seal(checkpoint)
         remembered = [function.remember() for function in functions]
         if chance.random() < 0.5:
             for function in functions:
-                function.publish(epoch)
+                function.publish(checkpoint)
         else:  # The manifest is there, and nothing is published yet.
             others = opened(sink, chance.randint(1, 5))
-            go_on(functions, others, remembered, epoch)
+            go_on(functions, others, remembered, checkpoint)
             functions = others
     for function in functions:
-        function.publish(epoch)
+        function.publish(checkpoint)
         function.close()
     found = rows if kind == "plain" else pq.read_table(tmp_path / "out").column(0).to_pylist()
     assert Counter(found) == Counter(range(given))

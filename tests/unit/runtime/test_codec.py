@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import stretto
 from stretto.actors.critical import EndOfInput, Last, Mark, SyncProgram, UserCritical, Watermark
 from stretto.actors.metrics import FunctionMetrics, SketchBins
-from stretto.checkpoints.manifest import ActorRecord, Manifest, Piece, SegmentRecord, Storage
+from stretto.checkpoints.manifest import ActorRecord, FragmentRecord, Manifest, Piece, Storage
 from stretto.errors import ProtocolError
 from stretto.protocol import (
     Abandon,
@@ -105,8 +105,8 @@ critical = (
     | st.builds(Mark, counts)
 )
 pieces = st.builds(Piece, texts, counts, counts, texts)
-segments = st.lists(st.builds(SegmentRecord, counts, pieces), max_size=2)
-records = st.builds(ActorRecord, st.none() | pieces, st.dictionaries(texts, segments, max_size=2), st.booleans())
+fragments = st.lists(st.builds(FragmentRecord, counts, pieces), max_size=2)
+records = st.builds(ActorRecord, st.none() | pieces, st.dictionaries(texts, fragments, max_size=2), st.booleans())
 manifests = st.builds(Manifest, texts, counts, st.dictionaries(texts, st.lists(records, max_size=2), max_size=2))
 storages = st.none() | st.builds(Storage, texts, counts)
 lasts = st.builds(Last, texts, texts, counts, counts)

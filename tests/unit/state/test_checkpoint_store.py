@@ -12,7 +12,7 @@ from stretto.checkpoints.store import CheckpointStore, Files
 from stretto.errors import DamagedError, StorageError
 from stretto.runtime.storage import LocalFiles
 from stretto.simulator.engine.storage import SimulatedFiles
-from stretto.state import Segment
+from stretto.state import Fragment
 from stretto.state.packing import packed
 
 ADDRESS = Address("app", "count", 0)
@@ -24,34 +24,34 @@ def files(request: pytest.FixtureRequest, tmp_path: object) -> Files:
     return SimulatedFiles() if request.param == "simulated" else LocalFiles(str(tmp_path))
 
 
-def snapshot(epoch: int, **segments: list[Segment]) -> Snapshot:
-    return Snapshot(epoch, PLAIN, segments)
+def snapshot(checkpoint: int, **fragments: list[Fragment]) -> Snapshot:
+    return Snapshot(checkpoint, PLAIN, fragments)
 
 
-def manifest(epoch: int, record: ActorRecord) -> Manifest:
-    return Manifest("app", epoch, {"count": [record]})
+def manifest(checkpoint: int, record: ActorRecord) -> Manifest:
+    return Manifest("app", checkpoint, {"count": [record]})
 
 
 def test_what_is_stored_is_read_back(files: Files) -> None:
     table = pa.table({"k": [1, 2], "v": ["x", None]})
     store = CheckpointStore(files, 1)
-    record = store.store(ADDRESS, snapshot(1, state=[Segment(1, table), Segment(2, packed([1, 2]))]))
+    record = store.store(ADDRESS, snapshot(1, state=[Fragment(1, table), Fragment(2, packed([1, 2]))]))
     content = CheckpointStore(files, 2).fetch(ADDRESS, record)
     assert content.plain == {"kept": [1, ("a", 2)]}
-    assert content.segments["state"] == [Segment(1, table), Segment(2, packed([1, 2]))]
+    assert content.fragments["state"] == [Fragment(1, table), Fragment(2, packed([1, 2]))]
 
 
-def test_a_segment_is_written_once(files: Files) -> None:
+def test_a_fragment_is_written_once(files: Files) -> None:
     store = CheckpointStore(files, 1)
-    large = Segment(1, pa.table({"k": list(range(10_000))}))
+    large = Fragment(1, pa.table({"k": list(range(10_000))}))
     first = store.store(ADDRESS, snapshot(1, state=[large]))
-    second = store.store(ADDRESS, snapshot(2, state=[large, Segment(2, packed(1))]))
+    second = store.store(ADDRESS, snapshot(2, state=[large, Fragment(2, packed(1))]))
     assert second.states["state"][0] == first.states["state"][0]
     assert len(files.read(second.plain.path)) < 5_000  # type: ignore[union-attr]
     # Nor is it after a failure, by whoever has read it.
     other = CheckpointStore(files, 2)
     other.fetch(ADDRESS, second)
-    third = other.store(ADDRESS, snapshot(3, state=[large, Segment(2, packed(1))]))
+    third = other.store(ADDRESS, snapshot(3, state=[large, Fragment(2, packed(1))]))
     assert third.states == second.states
 
 
@@ -67,12 +67,12 @@ def test_of_two_owners_the_later_one_counts(files: Files) -> None:
 def test_the_last_manifest_comes_last_and_old_ones_go(files: Files) -> None:
     store = CheckpointStore(files, 1)
     kept = []
-    for epoch in range(1, 6):
-        kept.append(manifest(epoch, store.store(ADDRESS, snapshot(epoch))))
+    for checkpoint in range(1, 6):
+        kept.append(manifest(checkpoint, store.store(ADDRESS, snapshot(checkpoint))))
         store.commit(kept[-1])
     store.prune(kept[-2:])
     found, wrong = CheckpointStore(files, 2).manifests()
-    assert [each.epoch for each in found] == [4, 5]
+    assert [each.checkpoint for each in found] == [4, 5]
     assert not wrong
     assert {f"data/{name}" for name in files.names("data")} == found[0].files() | found[1].files()
 
@@ -92,7 +92,7 @@ def test_what_earlier_owners_left_is_swept(files: Files) -> None:
 def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
     files = SimulatedFiles()
     store = CheckpointStore(files, 1)
-    record = store.store(ADDRESS, snapshot(1, state=[Segment(1, pa.table({"k": [1]}))]))
+    record = store.store(ADDRESS, snapshot(1, state=[Fragment(1, pa.table({"k": [1]}))]))
     assert record.plain is not None
     path = record.plain.path
     whole = files.contents[path]
@@ -108,14 +108,14 @@ def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
 def test_a_damaged_manifest_is_told_and_passed_over() -> None:
     files = SimulatedFiles()
     store = CheckpointStore(files, 1)
-    for epoch in (1, 2):
-        store.commit(manifest(epoch, store.store(ADDRESS, snapshot(epoch))))
+    for checkpoint in (1, 2):
+        store.commit(manifest(checkpoint, store.store(ADDRESS, snapshot(checkpoint))))
     last = max(name for name in files.contents if name.startswith("manifests/"))
     whole = files.contents[last]
     for place in range(0, len(whole), 7):
         files.contents[last] = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
         found, wrong = store.manifests()
-        assert [each.epoch for each in found] == [1]
+        assert [each.checkpoint for each in found] == [1]
         assert len(wrong) == 1
 
 

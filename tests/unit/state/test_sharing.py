@@ -33,18 +33,18 @@ def test_a_map_in_parts_has_each_entry_where_its_rows_go(schema: pa.Schema, seed
     states[0].restore(list(right.items()))
     for parallelism in [chance.randint(1, 7) for _ in range(4)] + [1]:
         others: list[MapState[Any, int]] = [MapState() for _ in range(parallelism)]
-        stored = [state.segments() for state in states]
+        stored = [state.fragments() for state in states]
         for now, state in enumerate(others):
-            for former, segments in enumerate(stored):
+            for former, fragments in enumerate(stored):
                 part = state.fresh()
-                part.rebuild(segments)
+                part.rebuild(fragments)
                 part.keep(KeyShare(schema, Place(now, parallelism), Place(former, len(states))))
                 state.take_in(part)
             for key in state:
                 assert partition_of_key(schema, key if schema is BOTH else (key,), parallelism) == now
         states = others
     assert states[0].entries == right
-    (whole,) = states[0].segments()  # Nothing of it is stored yet.
+    (whole,) = states[0].fragments()  # Nothing of it is stored yet.
     assert isinstance(whole.content, pa.Table)
     assert whole.content.num_rows == len(right)
 

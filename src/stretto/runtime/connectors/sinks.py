@@ -20,7 +20,7 @@ from rich.table import Table
 from stretto.actors.address import Attempt
 from stretto.actors.sink import Sink, SinkWriter
 from stretto.errors import InvariantError, UserError
-from stretto.runtime.connectors.parquet_epochs import EpochPlace, ParquetEpochs, is_of_epoch
+from stretto.runtime.connectors.parquet_checkpointed import CheckpointedPlace, ParquetCheckpointed, is_of_checkpoint
 from stretto.runtime.connectors.parquet_files import HiddenFile, PartFiles, writing_in
 
 ROWS_PER_FILE = 1_000_000
@@ -54,8 +54,8 @@ class ParquetSink(Sink):
         self._check_directory()
         found = _visible(self.directory)
         if self.mode == "error":
-            # Those of epochs may be what a checkpoint knows of; that is asked once it is known.
-            self._refuse([name for name in found if not is_of_epoch(name)])
+            # Those of checkpoints may be what a checkpoint knows of; that is asked once it is known.
+            self._refuse([name for name in found if not is_of_checkpoint(name)])
         foreign = [name for name in found if not name.endswith(".parquet")]
         if foreign and self.mode == "overwrite":
             raise UserError(
@@ -97,9 +97,11 @@ class ParquetSink(Sink):
             raise InvariantError("a Parquet sink that overwrites was opened before it was checked", str(self.directory))
         return ParquetWriter(self.directory, schema, partition, partitions, self.rows_per_file, self._stale or ())
 
-    def epoch_writer(self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt) -> ParquetEpochs:
-        place = EpochPlace(self.directory, partition, partitions, attempt)
-        return ParquetEpochs(place, schema, self.rows_per_file, self._stale or ())
+    def checkpointed_writer(
+        self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt
+    ) -> ParquetCheckpointed:
+        place = CheckpointedPlace(self.directory, partition, partitions, attempt)
+        return ParquetCheckpointed(place, schema, self.rows_per_file, self._stale or ())
 
     def describe(self) -> str:
         return f"Parquet files in {self.directory} ({self.mode})"

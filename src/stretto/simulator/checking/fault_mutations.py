@@ -56,7 +56,7 @@ class SinksNotAwaited(Checkpointing):
 class FinishedForgotten(Checkpointing):
     """An actor that ends while a checkpoint is under way is waited for in vain."""
 
-    def finished(self, job: Job, actor: Actor, epoch: int) -> None:
+    def finished(self, job: Job, actor: Actor, checkpoint: int) -> None:
         assert job.durability is not None
         if not job.unfinished:
             job.durability.due_ns = 0
@@ -121,7 +121,7 @@ class SealedForgotten(Snapshots):
 
     def taken(self, instance: Instance, snapshot: Snapshot) -> None:
         if instance.is_sink:
-            snapshot = _without(snapshot, remembered=[snapshot.epoch, []])
+            snapshot = _without(snapshot, remembered=[snapshot.checkpoint, []])
         super().taken(instance, snapshot)
 
 
@@ -142,7 +142,7 @@ class StatesForgotten(Snapshots):
             assert job is not None
             for name, state in job.instances[address].function.states().items():
                 for content in contents.values():
-                    content.segments[name] = state.fresh().segments()
+                    content.fragments[name] = state.fresh().fragments()
         super()._on_fetched(event, now_ns)
 
 
@@ -162,14 +162,14 @@ class PublishAtOnce(Snapshots):
     def taken(self, instance: Instance, snapshot: Snapshot) -> None:
         super().taken(instance, snapshot)
         if instance.is_sink:
-            instance.mailbox.append(Publishing(snapshot.epoch))
+            instance.mailbox.append(Publishing(snapshot.checkpoint))
 
 
 class FailureIgnored(Snapshots):
     """A snapshot that could not be stored counts as stored."""
 
     def _on_store_failed(self, event: SnapshotFailed, now_ns: int) -> None:
-        self._tell(Stored(*event.address, event.epoch, ActorRecord(finished=True)))
+        self._tell(Stored(*event.address, event.checkpoint, ActorRecord(finished=True)))
 
 
 def _without(snapshot: Snapshot, **changed: Any) -> Snapshot:

@@ -156,8 +156,8 @@ def _text(payload: Any) -> str:
             return f"WATERMARK {time_us}"
         case EndOfInput():
             return "END"
-        case Mark(epoch=epoch):
-            return f"MARK {epoch}"
+        case Mark(checkpoint=checkpoint):
+            return f"MARK {checkpoint}"
         case UserCritical(name=name, payload=content, one=one):
             return f"{'SYNC_ONE ' if one else ''}CRITICAL {name} {content}"
         case pa.RecordBatch():

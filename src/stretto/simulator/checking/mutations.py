@@ -51,7 +51,7 @@ class AckNever(Leasing):
 class RegisterWhileBlocked(Leasing):
     """New direct channels are allowed in the middle of a barrier."""
 
-    def _may_register(self, gate: LessorGate, executed: int, epoch: int) -> bool:
+    def _may_register(self, gate: LessorGate, executed: int, criticals: int) -> bool:
         return True
 
 

@@ -106,7 +106,7 @@ class Ticks(SimulatedSource):
             part.told = (marked + 1) * STEP if marked else 0
         self._told = min((part.told for part in self._parts), default=0)
 
-    def regroup(self, remembered: dict[int, list[tuple[int, int]]], epoch: int) -> list[tuple[int, int]]:
+    def regroup(self, remembered: dict[int, list[tuple[int, int]]], checkpoint: int) -> list[tuple[int, int]]:
         return [part for parts in remembered.values() for part in parts]
 
 
@@ -240,16 +240,16 @@ class Outside:
         self._attempts[self._made] = attempt
         return self._made
 
-    def publish(self, epoch: int, file: int) -> None:
+    def publish(self, checkpoint: int, file: int) -> None:
         if file in self._hidden:
-            self._published[file] = (epoch, self._hidden.pop(file))
+            self._published[file] = (checkpoint, self._hidden.pop(file))
 
-    def withdraw(self, epoch: int, sealed: Collection[int], attempt: Attempt) -> None:
-        """Nothing of later epochs is to be seen, and what is hidden and not sealed never will be, but for what a later
-        attempt has made."""
+    def withdraw(self, checkpoint: int, sealed: Collection[int], attempt: Attempt) -> None:
+        """Nothing of later checkpoints is to be seen, and what is hidden and not sealed never will be, but for what a
+        later attempt has made."""
         later = {file for file, made_by in self._attempts.items() if made_by > attempt}
         seen = self._published
-        self._published = {file: known for file, known in seen.items() if known[0] <= epoch or file in later}
+        self._published = {file: known for file, known in seen.items() if known[0] <= checkpoint or file in later}
         self.withdrawn += len(seen) - len(self._published)
         self._hidden = {file: rows for file, rows in self._hidden.items() if file in sealed or file in later}
 
@@ -260,7 +260,7 @@ class Collect(Function):
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
         self._attempt = Attempt("", 0, 0)
-        self._epoch = 0
+        self._checkpoint = 0
         self._held: list[tuple[int, int, int]] = []
         self._sealed: dict[int, int] = {}
 
@@ -273,23 +273,23 @@ class Collect(Function):
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         (self._held if ctx.durable else self._outside.seen).extend(rows_of(batch))
 
-    def seal(self, epoch: int) -> None:
-        self._epoch = epoch
+    def seal(self, checkpoint: int) -> None:
+        self._checkpoint = checkpoint
         if self._held:
-            self._sealed[epoch] = self._outside.hide(self._held, self._attempt)
+            self._sealed[checkpoint] = self._outside.hide(self._held, self._attempt)
         self._held = []
 
-    def publish(self, epoch: int) -> None:
-        for sealed in sorted(each for each in self._sealed if each <= epoch):
+    def publish(self, checkpoint: int) -> None:
+        for sealed in sorted(each for each in self._sealed if each <= checkpoint):
             self._outside.publish(sealed, self._sealed.pop(sealed))
 
     def remember(self) -> Any:
-        return [self._epoch, list(self._sealed.items())]
+        return [self._checkpoint, list(self._sealed.items())]
 
     def recall(self, remembered: Any) -> None:
-        self._epoch, sealed = remembered
+        self._checkpoint, sealed = remembered
         self._sealed = dict(sealed)
-        self._outside.withdraw(self._epoch, self._sealed.values(), self._attempt)
+        self._outside.withdraw(self._checkpoint, self._sealed.values(), self._attempt)
 
 
 class Scenario:

@@ -342,18 +342,18 @@ class DurableCluster(SimulatedCluster):
         event: coordination.Event
         try:
             self._store.commit(effect.manifest)
-            event = ManifestWritten(effect.job, effect.manifest.epoch)
+            event = ManifestWritten(effect.job, effect.manifest.checkpoint)
         except StorageError as error:
-            event = ManifestFailed(effect.job, effect.manifest.epoch, str(error))
+            event = ManifestFailed(effect.job, effect.manifest.checkpoint, str(error))
         self._coordinate(event)
 
 
 def _stored(store: CheckpointStore, effect: StoreSnapshot) -> working.Event:
-    epoch = effect.snapshot.epoch
+    checkpoint = effect.snapshot.checkpoint
     try:
-        return SnapshotStored(effect.address, epoch, store.store(effect.address, effect.snapshot))
+        return SnapshotStored(effect.address, checkpoint, store.store(effect.address, effect.snapshot))
     except StorageError as error:
-        return SnapshotFailed(effect.address, epoch, str(error))
+        return SnapshotFailed(effect.address, checkpoint, str(error))
 
 
 def _fetched(store: CheckpointStore, effect: FetchSnapshots) -> working.Event:

@@ -1,7 +1,8 @@
-"""Parquet files of a job with checkpoints: those of an epoch are whole and hidden, until a rename lets them be seen.
+"""Parquet files of a job with checkpoints: those of a checkpoint are whole and hidden, until a rename lets them be
+seen.
 
 _open-00000-1c291ca3-000001-000002-4f1c...                        being written
-_part-00000-1c291ca3-000001-000002-e000007-00000-9ab2....parquet  sealed for epoch 7
+_part-00000-1c291ca3-000001-000002-e000007-00000-9ab2....parquet  sealed for checkpoint 7
 part-00000-1c291ca3-000001-000002-e000007-00000.parquet           published
 
 Names say who wrote a file: the partition, the lineage of the checkpoints, and the attempt (here the second of the first
@@ -19,21 +20,21 @@ from pathlib import Path
 import pyarrow as pa
 
 from stretto.actors.address import Attempt
-from stretto.actors.sink import EpochWriter
+from stretto.actors.sink import CheckpointedWriter
 from stretto.runtime.connectors.parquet_files import HiddenFile, PartFiles, writing_in
 
 _WRITTEN_BY = r"(?P<partition>\d{5,})-(?P<lineage>[0-9a-f]{8})-(?P<owner>\d{6,})-(?P<attempt>\d{6,})-"
 _OPEN = re.compile(rf"_open-{_WRITTEN_BY}.*")
-_OF_EPOCH = re.compile(rf"_?part-{_WRITTEN_BY}e(?P<epoch>\d{{6,}})-.*\.parquet")
+_OF_CHECKPOINT = re.compile(rf"_?part-{_WRITTEN_BY}e(?P<checkpoint>\d{{6,}})-.*\.parquet")
 
 
-def is_of_epoch(name: str) -> bool:
+def is_of_checkpoint(name: str) -> bool:
     """Whether a file is of a job with checkpoints, hidden or not."""
-    return _OF_EPOCH.fullmatch(name) is not None
+    return _OF_CHECKPOINT.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
-class EpochPlace:
+class CheckpointedPlace:
     """Where files go, and who writes them."""
 
     directory: Path
@@ -46,23 +47,23 @@ class EpochPlace:
         lineage, owner, number = self.attempt
         return f"{self.partition:05d}-{lineage}-{owner:06d}-{number:06d}"
 
-    def withdraws(self, name: str, epoch: int) -> bool:
-        """Whether a file is of a later epoch than this, or was never finished, and of this partition and not of a later
-        attempt. Partitions that there are no more fall to the others in turn."""
-        found = _OPEN.fullmatch(name) or _OF_EPOCH.fullmatch(name)
+    def withdraws(self, name: str, checkpoint: int) -> bool:
+        """Whether a file is of a later checkpoint than this, or was never finished, and of this partition and not of a
+        later attempt. Partitions that there are no more fall to the others in turn."""
+        found = _OPEN.fullmatch(name) or _OF_CHECKPOINT.fullmatch(name)
         if found is None or found["lineage"] != self.attempt.lineage:
             return False
         if int(found["partition"]) % self.partitions != self.partition:
             return False
         ours = (int(found["owner"]), int(found["attempt"])) <= self.attempt[1:]
-        return ours and int(found.groupdict().get("epoch", epoch + 1)) > epoch
+        return ours and int(found.groupdict().get("checkpoint", checkpoint + 1)) > checkpoint
 
 
-class ParquetEpochs(EpochWriter):
-    """Writes one partition's files. Those of later epochs than the one that the job goes on from are removed, so that
-    even a process that was replaced and does not know it cannot publish them."""
+class ParquetCheckpointed(CheckpointedWriter):
+    """Writes one partition's files. Those of later checkpoints than the one that the job goes on from are removed, so
+    that even a process that was replaced and does not know it cannot publish them."""
 
-    def __init__(self, place: EpochPlace, schema: pa.Schema, rows_per_file: int, stale: tuple[str, ...]) -> None:
+    def __init__(self, place: CheckpointedPlace, schema: pa.Schema, rows_per_file: int, stale: tuple[str, ...]) -> None:
         self._place = place
         self._directory = place.directory
         self._stale = stale
@@ -74,21 +75,21 @@ class ParquetEpochs(EpochWriter):
     def write(self, batch: pa.RecordBatch) -> None:
         self._whole.extend(self._parts.write(batch))
 
-    def seal(self, epoch: int) -> list[tuple[str, str]] | None:
+    def seal(self, checkpoint: int) -> list[tuple[str, str]] | None:
         """The hidden and the visible name of each file since the last call."""
         rest = self._parts.rest(even_empty=self._leaves_empty and not self._whole)
         self._leaves_empty = False
         sealed = []
         with writing_in(self._directory):
             for number, file in enumerate([*self._whole, *([rest] if rest else [])]):
-                name = f"part-{self._place.part}-e{epoch:06d}-{number:05d}"
+                name = f"part-{self._place.part}-e{checkpoint:06d}-{number:05d}"
                 hidden = self._directory / f"_{name}-{uuid.uuid4().hex}.parquet"
                 file.rename(hidden)
                 sealed.append((hidden.name, f"{name}.parquet"))
         self._whole = []
         return sealed or None
 
-    def publish(self, epoch: int, part: list[tuple[str, str]]) -> None:
+    def publish(self, checkpoint: int, part: list[tuple[str, str]]) -> None:
         with writing_in(self._directory):
             for name in self._stale:
                 (self._directory / name).unlink(missing_ok=True)
@@ -100,11 +101,11 @@ class ParquetEpochs(EpochWriter):
                     if not (self._directory / name).exists():
                         raise  # Else it was published before the failure.
 
-    def withdraw(self, epoch: int) -> None:
+    def withdraw(self, checkpoint: int) -> None:
         self._stale, self._leaves_empty = (), False
         with writing_in(self._directory):
             for name in os.listdir(self._directory):
-                if self._place.withdraws(name, epoch):
+                if self._place.withdraws(name, checkpoint):
                     (self._directory / name).unlink(missing_ok=True)
 
     def close(self) -> None:

@@ -8,20 +8,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stretto.actors.address import Attempt
-from stretto.runtime.connectors.parquet_epochs import EpochPlace, ParquetEpochs
+from stretto.runtime.connectors.parquet_checkpointed import CheckpointedPlace, ParquetCheckpointed
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
 
 def writer(
     directory: Path, attempt: int, owner: int = 1, lineage: str = "0123abcd", place: tuple[int, int] = (0, 1)
-) -> ParquetEpochs:
-    return ParquetEpochs(EpochPlace(directory, *place, Attempt(lineage, owner, attempt)), SCHEMA, 1_000, ())
+) -> ParquetCheckpointed:
+    return ParquetCheckpointed(
+        CheckpointedPlace(directory, *place, Attempt(lineage, owner, attempt)), SCHEMA, 1_000, ()
+    )
 
 
-def published(epochs: ParquetEpochs, epoch: int, number: int) -> None:
-    epochs.write(pa.record_batch([[number]], SCHEMA))
-    epochs.publish(epoch, epochs.seal(epoch) or [])
+def published(checkpoints: ParquetCheckpointed, checkpoint: int, number: int) -> None:
+    checkpoints.write(pa.record_batch([[number]], SCHEMA))
+    checkpoints.publish(checkpoint, checkpoints.seal(checkpoint) or [])
 
 
 def seen(directory: Path) -> list[int]:

@@ -1,4 +1,4 @@
-"""Running totals come back from segments as they were at the mark, however late the segments are read."""
+"""Running totals come back from fragments as they were at the mark, however late the fragments are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stretto.actors.context import Context
 from stretto.expressions import parse_aggregate
 from stretto.operators.running import RunningAggregate, RunningState
-from stretto.state import Deferred, Segment, rolling
+from stretto.state import Deferred, Fragment, rolling
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("x", pa.int64())])
 TEXTS = ("count(*) AS n", "sum(x) AS total", "min(x) AS low", "avg(x) AS mean", "max(s) AS name")
@@ -48,17 +48,17 @@ class Checkpoints:
 
     def __init__(self) -> None:
         self.stored: dict[int, pa.Table] = {}
-        self.unread: list[tuple[list[Segment], list[Any]]] = []
+        self.unread: list[tuple[list[Fragment], list[Any]]] = []
         self.last: tuple[list[int], list[Any]] | None = None
 
     def read(self) -> None:
         """Snapshots are stored in the order in which they were taken."""
-        for segments, content in self.unread:
-            for segment in segments:
-                if segment.number not in self.stored:
-                    assert isinstance(segment.content, Deferred)
-                    self.stored[segment.number] = segment.content.table()
-            self.last = [segment.number for segment in segments], content
+        for fragments, content in self.unread:
+            for fragment in fragments:
+                if fragment.number not in self.stored:
+                    assert isinstance(fragment.content, Deferred)
+                    self.stored[fragment.number] = fragment.content.table()
+            self.last = [fragment.number for fragment in fragments], content
         self.unread = []
 
 
@@ -81,16 +81,16 @@ def test_totals_come_back_as_they_were_at_the_mark(
                 feed(function, rows)
             elif step == "mark":
                 content = content_of(function.totals)
-                checkpoints.unread.append((function.totals.segments(), content))
+                checkpoints.unread.append((function.totals.fragments(), content))
             elif step == "read":
                 checkpoints.read()
             elif step == "fail":
                 # One could not be stored, and all that follows refers to it; they are read all the same.
-                function.totals.forget_segments()
+                function.totals.forget_fragments()
             elif step == "recover" and checkpoints.last is not None:
                 numbers, content = checkpoints.last
                 function, checkpoints.unread = function_over(keys), []
-                function.totals.rebuild([Segment(number, checkpoints.stored[number]) for number in numbers])
+                function.totals.rebuild([Fragment(number, checkpoints.stored[number]) for number in numbers])
                 assert content_of(function.totals) == content
                 # Numbers that were given in the lost run and never stored are given again.
                 checkpoints.stored = {number: checkpoints.stored[number] for number in numbers}
@@ -99,7 +99,7 @@ def test_totals_come_back_as_they_were_at_the_mark(
 def test_totals_that_nobody_reads_are_not_saved_for() -> None:
     function = function_over(("k",))
     feed(function, [(1, "a", 1)])
-    function.totals.segments()
+    function.totals.fragments()
     feed(function, [(1, "a", 2)])
     assert not function.totals._frozen
 
@@ -114,11 +114,11 @@ def test_totals_are_read_beside_while_rows_go_on() -> None:
     function.process(batch, ctx)
     found: list[tuple[int, pa.Table]] = []
     for number in range(1, rounds + 1):
-        function.totals.forget_segments()
-        (segment,) = function.totals.segments()
-        assert isinstance(segment.content, Deferred)
+        function.totals.forget_fragments()
+        (fragment,) = function.totals.fragments()
+        assert isinstance(fragment.content, Deferred)
         reader = threading.Thread(
-            target=lambda n, frozen: found.append((n, frozen.table())), args=(number, segment.content)
+            target=lambda n, frozen: found.append((n, frozen.table())), args=(number, fragment.content)
         )
         reader.start()
         for start in range(0, keys, 500):

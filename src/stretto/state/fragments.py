@@ -16,7 +16,7 @@ class Deferred:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class Fragment:
     """A part of a state: an Arrow table, or plain data that is packed. Within one state, a number stands for one
     content for ever; None is for a content that was given before and is not kept in memory for this alone."""
 

@@ -1,4 +1,4 @@
-"""States from segments equal the states that gave them, whatever was done in between and however often."""
+"""States from fragments equal the states that gave them, whatever was done in between and however often."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stretto.state import ListState, MapState, Segment, State, ValueState, rolling
+from stretto.state import Fragment, ListState, MapState, State, ValueState, rolling
 from stretto.state.columns import field_and_column, values_of
 
 KEYS = st.one_of(st.integers(), st.text(max_size=3), st.tuples(st.integers(0, 3), st.text(max_size=2)))
@@ -25,16 +25,16 @@ class Store:
         self.contents: dict[int, Any] = {}
         self.written = 0
 
-    def keep(self, segments: list[Segment]) -> list[int]:
-        for segment in segments:
-            if segment.number not in self.contents:
-                assert segment.content is not None
-                self.contents[segment.number] = segment.content
+    def keep(self, fragments: list[Fragment]) -> list[int]:
+        for fragment in fragments:
+            if fragment.number not in self.contents:
+                assert fragment.content is not None
+                self.contents[fragment.number] = fragment.content
                 self.written += 1
-        return [segment.number for segment in segments]
+        return [fragment.number for fragment in fragments]
 
-    def read(self, numbers: list[int]) -> list[Segment]:
-        return [Segment(number, self.contents[number]) for number in numbers]
+    def read(self, numbers: list[int]) -> list[Fragment]:
+        return [Fragment(number, self.contents[number]) for number in numbers]
 
 
 @settings(max_examples=200, deadline=None)
@@ -77,7 +77,7 @@ def _check_map(steps: list[Any]) -> None:
             state.clear()
             right.clear()
         elif step == "checkpoint":
-            checkpoint = store.keep(state.segments())
+            checkpoint = store.keep(state.fragments())
             as_of = {key: list(value) if isinstance(value, list) else value for key, value in right.items()}
         elif step == "recover" and checkpoint is not None:
             state = MapState()
@@ -97,12 +97,12 @@ def test_a_small_change_of_a_large_map_writes_little() -> None:
     state: MapState[int, bytes] = MapState()
     for key in range(200_000):
         state[key] = b"x" * 100
-    (first,) = state.segments()
+    (first,) = state.fragments()
     assert isinstance(first.content, pa.Table)
     for key in range(0, 200_000, 100):
         state[key] = b"y" * 100
-    again, new = state.segments()
-    assert again == Segment(first.number, None)  # It was given, and is not kept in memory a second time.
+    again, new = state.fragments()
+    assert again == Fragment(first.number, None)  # It was given, and is not kept in memory a second time.
     assert isinstance(new.content, pa.Table)
     assert new.content.nbytes < 0.05 * first.content.nbytes
 
@@ -110,9 +110,9 @@ def test_a_small_change_of_a_large_map_writes_little() -> None:
 def test_what_could_not_be_stored_is_given_again() -> None:
     state: MapState[int, int] = MapState()
     state[1] = 1
-    (first,) = state.segments()
-    state.forget_segments()
-    (second,) = state.segments()
+    (first,) = state.fragments()
+    state.forget_fragments()
+    (second,) = state.fragments()
     assert second.number > first.number
     assert second.content == first.content
 
@@ -124,8 +124,8 @@ def test_small_states_come_back(state: State) -> None:
     else:
         assert isinstance(state, ValueState)
         state.set({"b": [2, (3, "x")]})
-    (segment,) = state.segments()
+    (fragment,) = state.fragments()
     again = state.fresh()
-    again.rebuild([segment])
+    again.rebuild([fragment])
     assert again.export() == state.export()
-    assert again.segments()[0].number > segment.number
+    assert again.fragments()[0].number > fragment.number
