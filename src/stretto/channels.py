@@ -16,17 +16,12 @@ from stretto.actors.instance import Instance, Outcome
 from stretto.actors.wiring import extra_input, join_local
 from stretto.machine import Send
 from stretto.marks import needs_gate
-from stretto.protocol import (
-    COORDINATOR,
-    Broken,
-    CriticalSent,
-    Data,
-    Failure,
-    Frame,
-    Grant,
-    Offered,
-    OpenChannel,
-)
+from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
+from stretto.protocol.checkpointing import Broken
+from stretto.protocol.frames import Frame
+from stretto.protocol.jobs import Failure
+from stretto.protocol.membership import COORDINATOR
+from stretto.protocol.scheduling import Offered
 from stretto.scheduling.strategy import Pending
 
 if TYPE_CHECKING:
@@ -270,29 +265,31 @@ class Channels:
         self._restore_credits(channel, frame.credits)
 
     def _on_open_channel(self, sender: str, frame: OpenChannel, now_ns: int) -> None:
-        job = self._worker.jobs.get(frame.job)
-        receiver = Address(frame.job, frame.to_function, frame.to_partition)
-        instance = job.instances.get(receiver) if job else None
-        address = Address(frame.job, frame.function, frame.partition)
+        if frame.sender.job != frame.receiver.job:
+            self._worker.refuse(f"a channel of {frame.sender} to {frame.receiver}, which is of another job")
+            return
+        job = self._worker.jobs.get(frame.receiver.job)
+        instance = job.instances.get(frame.receiver) if job else None
         channel: InChannel | None = None
         if job is not None and instance is not None:
-            home = job.placement.get(frame.function, [])
-            if frame.partition >= len(home):
-                self._worker.refuse(f"a channel of {address} from {sender}: there is no such actor")
+            function, partition = frame.sender[1:]
+            home = job.placement.get(function, [])
+            if partition >= len(home):
+                self._worker.refuse(f"a channel of {frame.sender} from {sender}: there is no such actor")
                 return
-            if home[frame.partition] == sender:
+            if home[partition] == sender:
                 # A stream may reach an input by several edges: each announcement takes a channel that is still free.
                 free = (c for c in instance.inputs if c.number < 0 and c.out is None)
-                channel = next((c for c in free if c.sender == address and c.input == frame.input), None)
-            elif not job.may_have_lessees(frame.function):
-                self._worker.refuse(f"a channel of {address} from {sender}, which does not host it")
+                channel = next((c for c in free if c.sender == frame.sender and c.input == frame.input), None)
+            elif not job.may_have_lessees(function):
+                self._worker.refuse(f"a channel of {frame.sender} from {sender}, which does not host it")
                 return
-            elif any(c.sender == address and c.input == frame.input for c in instance.inputs):
+            elif any(c.sender == frame.sender and c.input == frame.input for c in instance.inputs):
                 self._worker.guard(instance)
-                channel = extra_input(address, instance, frame.input)
-        elif job is not None and job.may_have_lessees(frame.to_function):
-            lessee = self._worker.lessee(receiver)
-            channel = extra_input(address, lessee, frame.input) if lessee is not None else None
+                channel = extra_input(frame.sender, instance, frame.input)
+        elif job is not None and job.may_have_lessees(frame.receiver.function):
+            lessee = self._worker.lessee(frame.receiver)
+            channel = extra_input(frame.sender, lessee, frame.input) if lessee is not None else None
             if channel is not None:
                 channel.forwards = frame.forwards
         if channel is None:
@@ -333,12 +330,6 @@ def _comes_first(message: Message) -> bool:
 
 
 def _opening(channel: OutChannel) -> OpenChannel:
-    return OpenChannel(
-        channel.number,
-        *channel.sender,
-        channel.receiver.function,
-        channel.receiver.partition,
-        channel.input,
-        channel.schema.serialize().to_pybytes(),
-        channel.instance.address == channel.receiver,
-    )
+    schema = channel.schema.serialize().to_pybytes()
+    forwards = channel.instance.address == channel.receiver
+    return OpenChannel(channel.number, channel.sender, channel.receiver, channel.input, schema, forwards)

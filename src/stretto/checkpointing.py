@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from stretto.checkpoints.manifest import ActorRecord, Manifest
 from stretto.jobs import Actor, Job, JobStatus, Underway
 from stretto.machine import Send
-from stretto.protocol import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
+from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
 
 if TYPE_CHECKING:
     from stretto.coordinator import Coordinator
@@ -161,7 +161,7 @@ class Checkpointing:
         job, underway = self._underway(frame)
         if job is None or underway is None:
             return
-        actor = (frame.function, frame.partition)
+        actor = frame.actor[1:]
         underway.records[actor] = frame.record
         underway.awaited.discard(actor)
         self._complete_if_all(job, underway)
@@ -232,7 +232,7 @@ class Checkpointing:
     def _on_unstored(self, sender: str, frame: Unstored, now_ns: int) -> None:
         job, underway = self._underway(frame)
         if job is not None and underway is not None:
-            self._abandon(job, f"{frame.function}/{frame.partition}: {frame.reason}", now_ns)
+            self._abandon(job, f"{frame.actor.function}/{frame.actor.partition}: {frame.reason}", now_ns)
 
     def _abandon(self, job: Job, reason: str, now_ns: int) -> None:
         durability = job.durability
@@ -257,13 +257,13 @@ class Checkpointing:
             self._tell(member, Publish(job.run, job.durability.manifests[-1].checkpoint))
 
     def _on_published(self, sender: str, frame: Published, now_ns: int) -> None:
-        job = self._coordinator.running(frame.job)
+        job = self._coordinator.running(frame.actor.job)
         if job is None or job.durability is None or not job.durability.manifests:
             return
         last = job.durability.manifests[-1]
         if frame.checkpoint != last.checkpoint:
             return
-        job.durability.unpublished.discard((frame.function, frame.partition))
+        job.durability.unpublished.discard(frame.actor[1:])
         if job.durability.unpublished:
             return
         if last.finished:
@@ -275,7 +275,7 @@ class Checkpointing:
 
     def _underway(self, frame: Stored | Unstored) -> tuple[Job | None, Underway | None]:
         """The checkpoint that a frame speaks of, if it is the one under way."""
-        job = self._coordinator.running(frame.job)
+        job = self._coordinator.running(frame.actor.job)
         underway = job.durability.underway if job is not None and job.durability is not None else None
         return (job, underway) if underway is not None and underway.checkpoint == frame.checkpoint else (None, None)
 

@@ -23,26 +23,21 @@ from stretto.checkpointing import (
 from stretto.checkpoints.manifest import Manifest, Storage
 from stretto.jobs import Durability, FunctionShape, Job, JobStatus
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
-from stretto.protocol import (
+from stretto.protocol.jobs import (
     Deploy,
     Drain,
     Failed,
     Failure,
     Finished,
-    Heartbeat,
     Hosts,
     HostsLeft,
-    Join,
-    Leave,
-    Left,
-    Member,
-    Members,
     Ready,
-    Report,
     Start,
     Stop,
     Stopped,
 )
+from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Member, Members
+from stretto.protocol.reports import Report
 from stretto.recovery import Recovery
 
 HEARTBEAT_EVERY_NS = 500_000_000
@@ -530,10 +525,10 @@ class Coordinator:
                 self.effects.append(Send(name, Leave()))
 
     def _on_finished(self, sender: str, frame: Finished, now_ns: int) -> None:
-        job = self.running(frame.job)
+        job = self.running(frame.actor.job)
         if job is None:
             return
-        actor = (frame.function, frame.partition)
+        actor = frame.actor[1:]
         job.unfinished.discard(actor)
         if job.durability is not None:
             self.checkpointing.finished(job, actor, frame.checkpoint)

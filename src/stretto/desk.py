@@ -19,7 +19,7 @@ from stretto.actors.channel import Message, OutChannel
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import LessorGate
 from stretto.actors.instance import Instance
-from stretto.protocol import Offered, ScheduleReply, ScheduleRequest
+from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 from stretto.scheduling.laxity_queue import LaxityQueue
 from stretto.scheduling.strategy import Pending, Strategy
 
@@ -147,7 +147,7 @@ class StrategyDesk:
     def request(self, to: str, about: Address, content: Any) -> int:
         self._numbered += 1
         self._requests[self._numbered] = self._strategy_of(about) or self.own
-        self._worker.tell(to, ScheduleRequest(*about, self._numbered, content))
+        self._worker.tell(to, ScheduleRequest(about, self._numbered, content))
         return self._numbered
 
     def send(self, pending: Pending, channel: OutChannel) -> None:
@@ -166,7 +166,7 @@ class StrategyDesk:
         return None if job is None else job.strategies.get(address.function)
 
     def _on_request(self, sender: str, frame: ScheduleRequest, now_ns: int) -> None:
-        address = Address(frame.job, frame.function, frame.partition)
+        address = frame.actor
         strategy = self._strategy_of(address)
         content = None if strategy is None else strategy.on_request(sender, address, frame.content)
         self._worker.tell(sender, ScheduleReply(frame.number, content))

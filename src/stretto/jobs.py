@@ -10,7 +10,7 @@ from stretto.actors.metrics import FunctionMetrics
 from stretto.checkpoints import resuming
 from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage, Traits
 from stretto.checkpoints.resuming import Resumption
-from stretto.protocol import Failure
+from stretto.protocol.jobs import Failure
 
 Actor = tuple[str, int]
 """A function and a partition of it."""

@@ -35,17 +35,7 @@ from stretto.actors.instance import Adoption, Barrier, Errand, Instance, Outcome
 from stretto.actors.mailbox_states import MailboxState, Trigger
 from stretto.actors.metrics import LatencySketch
 from stretto.marks import Marks, is_void
-from stretto.protocol import (
-    Ack,
-    Lease,
-    Register,
-    Registered,
-    SyncAck,
-    SyncReply,
-    SyncRequest,
-    Told,
-    Unsync,
-)
+from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Told, Unsync
 
 if TYPE_CHECKING:
     from stretto.scheduling.strategy import Strategy
@@ -188,7 +178,7 @@ class Leasing:
         gate.unreplied, gate.unacknowledged = set(gate.members), set(gate.members)
         for member in gate.members:
             last = self._payload_for(member, gate)
-            self._tell(member, SyncRequest(*instance.address, gate.barriers, last))
+            self._tell(member, SyncRequest(instance.address, gate.barriers, last))
         gate.owed = {}
         if gate.members:
             return None
@@ -284,7 +274,7 @@ class Leasing:
 
     def _acknowledge_one(self, message: Message) -> None:
         if message.sync is not None and message.sync.ack:
-            self._tell(self._worker.home(message.channel.sender), Ack(*message.channel.sender))
+            self._tell(self._worker.home(message.channel.sender), Ack(message.channel.sender))
 
     def _on_sync_reply(self, sender: str, frame: SyncReply, now_ns: int) -> None:
         instance, gate = self._lessor(frame)
@@ -380,7 +370,7 @@ class Leasing:
 
     def _unsync(self, instance: Instance, gate: LessorGate, keep: bool) -> Unsync:
         return Unsync(
-            *instance.address,
+            instance.address,
             gate.barriers,
             instance.watermark_us,
             instance.criticals,
@@ -391,7 +381,7 @@ class Leasing:
     # The lessee's side.
 
     def _on_lease(self, sender: str, frame: Lease, now_ns: int) -> None:
-        instance = self._worker.lessee(Address(frame.job, frame.function, frame.partition))
+        instance = self._worker.lessee(frame.actor)
         gate = instance.gate if instance is not None else None
         if instance is None or not isinstance(gate, LesseeGate) or gate.lessor != sender:
             return
@@ -407,7 +397,7 @@ class Leasing:
         gate.awaited = {(last.sender, last.number): last.seq for last in frame.last}
         if not self._done(gate.awaited):
             # Else the reply follows at once, and says as much.
-            self._tell(gate.lessor, SyncAck(*instance.address, frame.barrier))
+            self._tell(gate.lessor, SyncAck(instance.address, frame.barrier))
         self._worker.offer(instance)
 
     def _block_lessee_if_done(self, gate: LesseeGate) -> None:
@@ -422,7 +412,7 @@ class Leasing:
     def after_surrender(self, instance: Instance, outcome: Outcome) -> None:
         gate = instance.gate
         assert isinstance(gate, LesseeGate)
-        self._tell(gate.lessor, SyncReply(*instance.address, gate.barrier, outcome.states, self._told(instance)))
+        self._tell(gate.lessor, SyncReply(instance.address, gate.barrier, outcome.states, self._told(instance)))
 
     def _told(self, instance: Instance) -> tuple[Told, ...]:
         """How far this instance has sent on every channel that it has used since its last barrier."""
@@ -548,7 +538,7 @@ class Leasing:
     def _grant_lease(self, instance: Instance, gate: LessorGate, member: str) -> Lessee:
         lessee = gate.lessees[member] = gate.former.pop(member) if member in gate.former else Lessee(member)
         gate.candidates = None
-        lease = Lease(*instance.address, instance.watermark_us, instance.criticals, gate.shared, instance.cost_ns)
+        lease = Lease(instance.address, instance.watermark_us, instance.criticals, gate.shared, instance.cost_ns)
         self._tell(member, lease)
         return lessee
 
@@ -566,10 +556,7 @@ class Leasing:
             # Else all senders would pile on the lessor after each barrier, before they may go past it.
             channel.waits = True
             sender.starved += 1
-        address = sender.address
-        frame = Register(
-            *channel.receiver, address.function, address.partition, channel.index, sender.criticals, strategy.near
-        )
+        frame = Register(channel.receiver, sender.address, channel.index, sender.criticals, strategy.near)
         self._tell(self._worker.home(channel.receiver), frame)
 
     def ask_again(self, channel: OutChannel) -> None:
@@ -583,14 +570,14 @@ class Leasing:
         instance, gate = self._lessor(frame)
         if instance is None or gate is None or not instance.spec.lessees_max:
             return
-        upstream = Address(frame.job, frame.from_function, frame.from_partition)
+        upstream = frame.sender
         if not any(channel.sender == upstream for channel in instance.inputs):
             self._worker.refuse(f"a registration of {upstream} with {instance.address}, which it does not feed")
             return
         executed = self._executed(instance, upstream)
         if executed > frame.criticals:
             # Its actor has passed a barrier since: it may ask again when it knows of that.
-            self._tell(sender, Registered(*upstream, frame.index, frame.criticals, []))
+            self._tell(sender, Registered(upstream, frame.index, frame.criticals, []))
             return
         if not self._may_register(gate, executed, frame.criticals):
             gate.registrations.append((sender, frame))
@@ -603,7 +590,7 @@ class Leasing:
             lessee = gate.lessees.get(member) or self._grant_lease(instance, gate, member)
             lessee.senders.add(upstream)
             lessee.used = True
-        self._tell(sender, Registered(*upstream, frame.index, frame.criticals, lessees))
+        self._tell(sender, Registered(upstream, frame.index, frame.criticals, lessees))
 
     def _may_register(self, gate: LessorGate, executed: int, criticals: int) -> bool:
         """Held back while BLOCKED or CRITICAL, until the critical messages that the sender has passed have run, and
@@ -677,7 +664,7 @@ class Leasing:
 
     def _instance(self, frame: Any) -> Instance | None:
         """The instance here that a frame speaks of."""
-        return self._worker.instance_of(Address(frame.job, frame.function, frame.partition))
+        return self._worker.instance_of(frame.actor)
 
     def _lessor(self, frame: Any) -> tuple[Instance | None, LessorGate | None]:
         instance = self._instance(frame)

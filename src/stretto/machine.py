@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stretto.protocol import Frame
+from stretto.protocol.frames import Frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from stretto.checkpointing import AnnounceCheckpoint
 from stretto.jobs import Job, JobStatus
 from stretto.machine import Send
-from stretto.protocol import Broken, Failure, Stop, Unfetched
+from stretto.protocol.checkpointing import Broken, Unfetched
+from stretto.protocol.jobs import Failure, Stop
 
 if TYPE_CHECKING:
     from stretto.coordinator import Coordinator

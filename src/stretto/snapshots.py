@@ -22,17 +22,8 @@ from stretto.checkpoints.resuming import Resumption, shapes_of
 from stretto.checkpoints.store import CheckpointStore
 from stretto.local_job import LocalJob
 from stretto.machine import Send
-from stretto.protocol import (
-    COORDINATOR,
-    Abandon,
-    Checkpoint,
-    Overdue,
-    Publish,
-    Published,
-    Stored,
-    Unfetched,
-    Unstored,
-)
+from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unfetched, Unstored
+from stretto.protocol.membership import COORDINATOR
 
 if TYPE_CHECKING:
     from stretto.worker import Worker
@@ -175,18 +166,18 @@ class Snapshots:
 
     def _on_stored(self, event: SnapshotStored, now_ns: int) -> None:
         if event.address.job in self._worker.jobs:
-            self._tell(Stored(*event.address, event.checkpoint, event.record))
+            self._tell(Stored(event.address, event.checkpoint, event.record))
 
     def _on_store_failed(self, event: SnapshotFailed, now_ns: int) -> None:
         job = self._worker.jobs.get(event.address.job)
         if job is not None:
             for state in job.instances[event.address].function.states().values():
                 state.forget_fragments()
-            self._tell(Unstored(*event.address, event.checkpoint, event.reason))
+            self._tell(Unstored(event.address, event.checkpoint, event.reason))
 
     def decline(self, instance: Instance, checkpoint: int, reason: str) -> None:
         """An actor cannot come to a mark; the coordinator will call the checkpoint off."""
-        self._tell(Unstored(*instance.address, checkpoint, reason))
+        self._tell(Unstored(instance.address, checkpoint, reason))
 
     def _on_abandon(self, sender: str, frame: Abandon, now_ns: int) -> None:
         job = self._worker.jobs.get(frame.job)
@@ -221,7 +212,7 @@ class Snapshots:
 
     def published(self, instance: Instance, checkpoint: int) -> None:
         """A sink has let go what it had sealed up to a checkpoint."""
-        self._tell(Published(*instance.address, checkpoint))
+        self._tell(Published(instance.address, checkpoint))
 
     # Going on from one.
 

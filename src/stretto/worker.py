@@ -32,27 +32,23 @@ from stretto.invariants import check_instance
 from stretto.leasing import Leasing
 from stretto.local_job import JobPhase, LocalJob
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
-from stretto.protocol import (
-    COORDINATOR,
-    Broken,
+from stretto.protocol.checkpointing import Broken
+from stretto.protocol.frames import Frame
+from stretto.protocol.jobs import (
     Deploy,
     Drain,
     Failed,
     Failure,
     Finished,
-    Frame,
     Hosts,
     HostsLeft,
-    Leave,
-    Left,
-    Member,
-    Members,
     Ready,
-    Report,
     Start,
     Stop,
     Stopped,
 )
+from stretto.protocol.membership import COORDINATOR, Leave, Left, Member, Members
+from stretto.protocol.reports import Report
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.spreading import RejectSend
 from stretto.scheduling.strategy import Strategy
@@ -663,7 +659,7 @@ class Worker:
         job.finished += 1
         if job.finished == len(job.instances):
             self._report_job(job)
-        self.effects.append(Send(COORDINATOR, Finished(*instance.address, instance.marked)))
+        self.effects.append(Send(COORDINATOR, Finished(instance.address, instance.marked)))
 
     def _report(self, now_ns: int) -> None:
         self._report_due_ns = now_ns + REPORT_EVERY_NS

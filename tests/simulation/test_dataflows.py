@@ -31,7 +31,7 @@ from stretto.channels import Channels
 from stretto.errors import InvariantError
 from stretto.jobs import JobStatus
 from stretto.machine import Send
-from stretto.protocol import CriticalSent, Data, OpenChannel
+from stretto.protocol.channels import CriticalSent, Data, OpenChannel
 from stretto.simulator.engine.cluster import SimulatedCluster, SimulatedJob, Timing
 
 EVENTS = 20_000

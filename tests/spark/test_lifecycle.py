@@ -31,7 +31,7 @@ from stretto.bench.nexmark.source import NexmarkSource
 from stretto.coordinator import Event, WorkerExpected
 from stretto.errors import ClusterError
 from stretto.jobs import JobStatus
-from stretto.protocol import COORDINATOR, Member
+from stretto.protocol.membership import COORDINATOR, Member
 from stretto.runtime import cluster as cluster_module
 from stretto.runtime.coordinator_loop import CoordinatorLoop
 from stretto.runtime.hosting import running_threads

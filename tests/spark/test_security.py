@@ -27,6 +27,7 @@ import zmq
 from pyspark.sql import SparkSession
 
 from stretto import App, Cluster, Job
+from stretto.actors.address import Address
 from stretto.actors.critical import EndOfInput
 from stretto.api.memory import CollectSink
 from stretto.bench.nexmark.events import NexmarkConfig
@@ -34,24 +35,10 @@ from stretto.bench.nexmark.generator import generate
 from stretto.bench.nexmark.source import NexmarkSource
 from stretto.errors import ClusterError
 from stretto.jobs import JobStatus
-from stretto.protocol import (
-    COORDINATOR,
-    CriticalSent,
-    Data,
-    Deploy,
-    Failed,
-    Failure,
-    Finished,
-    Frame,
-    Grant,
-    Heartbeat,
-    Join,
-    Leave,
-    Member,
-    Members,
-    OpenChannel,
-    Stop,
-)
+from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
+from stretto.protocol.frames import Frame
+from stretto.protocol.jobs import Deploy, Failed, Failure, Finished, Stop
+from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Leave, Member, Members
 from stretto.runtime.codec import encode
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import MAIN, Transport, dealer, routing_id
@@ -268,9 +255,11 @@ def replayed(job: str) -> list[list[Any]]:
         Deploy(job, "0" * 64, {"bids": ["w0~1", "w1~1"]}),
         Members(1_000_000, []),
         Leave(),
-        Finished(job, "bids", 0),
+        Finished(Address(job, "bids", 0)),
         Failed(job, Failure("UserError", "said an impostor")),
-        OpenChannel(1, job, "bids", 1, "bids.aggregate", 0, "in", SCHEMA.serialize().to_pybytes()),
+        OpenChannel(
+            1, Address(job, "bids", 1), Address(job, "bids.aggregate", 0), "in", SCHEMA.serialize().to_pybytes()
+        ),
         Data(1, 1, 0, BATCH),
         CriticalSent(1, 1, 0, EndOfInput()),
         Grant(1, 1000),
@@ -355,11 +344,13 @@ def broken(fuse: Path) -> dict[str, list[bytes]]:
         "unknown tag": [b"c" + msgspec.msgpack.encode({"type": "shutdown"})],
         "wrong field": [b"c" + msgspec.msgpack.encode({"type": "stop", "job": 7})],
         "missing field": [b"c" + msgspec.msgpack.encode({"type": "deploy", "job": "x"})],
-        "cut short": [b"c" + bytes(encode(Finished("job", "function", 1))[0])[1:-3]],
+        "cut short": [b"c" + bytes(encode(Finished(Address("job", "function", 1)))[0])[1:-3]],
         "too many parts": [*encode(Heartbeat()), b"and more"],
         "endless list": [b"h" + critical + b"\xdd\xff\xff\xff\xff"],
         "deep nesting": [b"h" + critical + b"\x91" * 100_000 + b"\xc0"],
-        "no schema": [b"c" + msgspec.msgpack.encode(OpenChannel(1, "j", "f", 0, "g", 0, "in", b"nonsense"))],
+        "no schema": [
+            b"c" + msgspec.msgpack.encode(OpenChannel(1, Address("j", "f", 0), Address("j", "g", 0), "in", b"nonsense"))
+        ],
         "channel never opened": [header_of(10**9) + body],
         "no Arrow": [header + b"nonsense" * 10],
         "empty Arrow": [header, b""],
@@ -379,7 +370,9 @@ def test_broken_messages_of_a_member_are_refused_and_never_unpickled(
     with undisturbed(cluster):
         identity = routing_id(cluster.id, "w1~1", MAIN)
         peer = outside.dealer(target.endpoint, target.public_key, keys_of(cluster, "w1~1"), identity)
-        opening = OpenChannel(10**6, "no such job", "f", 0, "g", 0, "in", SCHEMA.serialize().to_pybytes())
+        opening = OpenChannel(
+            10**6, Address("no such job", "f", 0), Address("no such job", "g", 0), "in", SCHEMA.serialize().to_pybytes()
+        )
         peer.send_multipart(encode(opening))  # So that what follows on it is taken for a batch.
         for parts in messages.values():
             peer.send_multipart(parts)
@@ -433,7 +426,7 @@ def test_a_dead_incarnation_is_not_heard_any_more(
             back,
             Heartbeat(),
             Failed("alive", Failure("UserError", "said a ghost")),
-            Finished("alive", "bids", 0),
+            Finished(Address("alive", "bids", 0)),
         ]
         for frame in frames:
             standing.send_multipart(encode(frame))

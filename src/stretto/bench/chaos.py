@@ -27,7 +27,7 @@ from stretto.bench.standalone import kill_tree, spark_worker_of
 from stretto.bench.verify import Match
 from stretto.errors import UserError
 from stretto.jobs import JobStatus
-from stretto.protocol import Member
+from stretto.protocol.membership import Member
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
 from stretto.runtime.scratch import scratch_directory

@@ -15,13 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from stretto.actors.address import Address
 from stretto.actors.channel import CREDITS_PER_CHANNEL
 from stretto.actors.context import Context
 from stretto.actors.deployment import Deployment, Edge, Forward, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.machine import FrameArrived, Send
-from stretto.protocol import COORDINATOR, Data, Deploy, Grant, Member, Members, OpenChannel, Start
+from stretto.protocol.channels import Data, Grant, OpenChannel
+from stretto.protocol.jobs import Deploy, Start
+from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import Transport
@@ -111,7 +114,12 @@ def _worker(actors: int, downstream: str) -> Worker:
     _settle(worker, CodeLoaded("job", deployment))
     _settle(worker, FrameArrived(COORDINATOR, Start("job")))
     for actor in range(actors):
-        _settle(worker, FrameArrived("peer~1", OpenChannel(actor, "job", "up", actor, "noop", actor, "in", b"")))
+        _settle(
+            worker,
+            FrameArrived(
+                "peer~1", OpenChannel(actor, Address("job", "up", actor), Address("job", "noop", actor), "in", b"")
+            ),
+        )
     return worker
 
 
@@ -177,7 +185,11 @@ def _remote_round(messages: int) -> dict[str, float]:
     """The same between two members: over an authenticated, encrypted connection in, and over another one out."""
     worker, batch, steps = _worker(1, "peer~1"), _batch(), _Steps()
     with _connected() as (near, far):
-        _send_and_receive(far, near, OpenChannel(0, "job", "up", 0, "noop", 0, "in", SCHEMA.serialize().to_pybytes()))
+        _send_and_receive(
+            far,
+            near,
+            OpenChannel(0, Address("job", "up", 0), Address("job", "noop", 0), "in", SCHEMA.serialize().to_pybytes()),
+        )
         uncredited = 0
         for seq in range(1, messages + 1):
             far.send("me~1", Data(0, seq, 0, batch))

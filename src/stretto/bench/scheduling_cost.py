@@ -41,7 +41,8 @@ from stretto.channels import Channels, find_frontier, learn_reply
 from stretto.local_job import LocalJob
 from stretto.machine import FrameArrived, Ticked
 from stretto.operators.windows import tumbling
-from stretto.protocol import COORDINATOR, Deploy, Member, Members
+from stretto.protocol.jobs import Deploy
+from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.runtime.garbage import calm_garbage_collector
 from stretto.scheduling.policies import FIFO, Policy
 from stretto.scheduling.ready import QUANTUM_NS, ReadyQueue

@@ -37,7 +37,7 @@ from stretto.errors import ClusterError, EngineError, InvariantError
 from stretto.jobs import JobStatus, shapes_of
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, duration_us
-from stretto.protocol import COORDINATOR, Join, Member
+from stretto.protocol.membership import COORDINATOR, Join, Member
 from stretto.runtime.checkpoint_plans import Wish, opened_checkpoints
 from stretto.runtime.code_store import CodeStore, local_modules
 from stretto.runtime.cold_store import check_rocksdict

@@ -14,15 +14,9 @@ import msgspec
 import pyarrow as pa
 
 from stretto.errors import ProtocolError
-from stretto.protocol import (
-    Control,
-    CriticalSent,
-    Data,
-    Frame,
-    Grant,
-    Offered,
-    OpenChannel,
-)
+from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
+from stretto.protocol.frames import Control, Frame, OnChannel
+from stretto.protocol.scheduling import Offered
 
 FRAME_BYTES_MAX = 256 * 1024 * 1024
 """The longest part that is sent or accepted."""
@@ -42,8 +36,8 @@ aligned."""
 _NO_PROGRESS = -(2**63)
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_control = msgspec.msgpack.Decoder(Control | OpenChannel).decode
-_decode_channel = msgspec.msgpack.Decoder(CriticalSent | Grant | Offered).decode
+_decode_control = msgspec.msgpack.Decoder(Control).decode
+_decode_channel = msgspec.msgpack.Decoder(OnChannel).decode
 
 
 def encode(frame: Frame) -> list[Any]:

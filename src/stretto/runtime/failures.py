@@ -13,7 +13,7 @@ from stretto.actors.channel import Message
 from stretto.actors.instance import Instance, Work
 from stretto.actors.routing import StepFailed
 from stretto.errors import FunctionError, StrettoError
-from stretto.protocol import Failure
+from stretto.protocol.jobs import Failure
 
 SAMPLE_ROWS = 3
 SAMPLE_CHARS = 2_000

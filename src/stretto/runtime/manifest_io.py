@@ -10,7 +10,7 @@ from stretto.checkpointing import ManifestFailed, ManifestWritten, PruneCheckpoi
 from stretto.checkpoints.store import CheckpointStore
 from stretto.coordinator import Event, JobLost
 from stretto.errors import StorageError
-from stretto.protocol import Failure
+from stretto.protocol.jobs import Failure
 
 log = logging.getLogger("stretto.checkpoints")
 

@@ -20,7 +20,9 @@ import zmq.auth.thread
 from zmq.utils.monitor import recv_monitor_message
 
 from stretto.errors import ProtocolError
-from stretto.protocol import COORDINATOR, Data, Frame, Heartbeat, Join, Member, Peer
+from stretto.protocol.channels import Data
+from stretto.protocol.frames import Frame, Peer
+from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Member
 from stretto.runtime.codec import FRAME_BYTES_MAX, Decoder, encode
 from stretto.runtime.keys import AllowList, KeyPair
 

@@ -12,7 +12,10 @@ from stretto.actors.instance import Errand, Instance
 from stretto.errors import FunctionError, ProtocolError, StrettoError
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.operators.ends import SinkFunction
-from stretto.protocol import COORDINATOR, CriticalSent, Data, Failure, Report
+from stretto.protocol.channels import CriticalSent, Data
+from stretto.protocol.jobs import Failure
+from stretto.protocol.membership import COORDINATOR
+from stretto.protocol.reports import Report
 from stretto.runtime.cold_store import ColdStores
 from stretto.runtime.failures import failure_of
 from stretto.runtime.snapshot_io import SnapshotIO

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import zmq
 
-from stretto.protocol import COORDINATOR, Heartbeat, Join, Member
+from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Member
 from stretto.runtime import code_store
 from stretto.runtime.codec import encode
 from stretto.runtime.garbage import calm_garbage_collector

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stretto.actors.address import Address
 from stretto.coordinator import (
     LOST_AFTER_NS,
     AnnounceJob,
@@ -19,24 +20,20 @@ from stretto.coordinator import (
 )
 from stretto.jobs import FunctionShape, JobStatus
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
-from stretto.protocol import (
+from stretto.protocol.jobs import (
     Deploy,
     Drain,
     Failed,
     Failure,
     Finished,
-    Heartbeat,
     Hosts,
     HostsLeft,
-    Join,
-    Leave,
-    Member,
-    Members,
     Ready,
     Start,
     Stop,
     Stopped,
 )
+from stretto.protocol.membership import Heartbeat, Join, Leave, Member, Members
 
 SHAPES = (FunctionShape("source", 2, False), FunctionShape("count", 1, False), FunctionShape("sink", 1, True))
 
@@ -93,7 +90,12 @@ def test_frames_of_strangers_and_of_the_dead_change_nothing() -> None:
     coordinator = joined("w0~1", "driver~1")
     running(coordinator)
     coordinator.handle(WorkerExpected("w1~1", "key of w1~1"), 0)
-    for frame in (Finished("job", "sink", 0), Failed("job", Failure("UserError", "x")), Stopped("job"), Heartbeat()):
+    for frame in (
+        Finished(Address("job", "sink", 0)),
+        Failed("job", Failure("UserError", "x")),
+        Stopped("job"),
+        Heartbeat(),
+    ):
         assert of(Refuse, coordinator.handle(FrameArrived("w0~0", frame), 0))
     assert coordinator.jobs["job"].status is JobStatus.RUNNING
 
@@ -132,8 +134,8 @@ def test_a_job_is_finished_when_its_last_actor_is() -> None:
     coordinator = joined("w0~1", "w1~1", "driver~1")
     running(coordinator)
     for function, partition in (("source", 0), ("source", 1), ("count", 0)):
-        assert not coordinator.handle(FrameArrived("w0~1", Finished("job", function, partition)), 0)
-    effects = coordinator.handle(FrameArrived("driver~1", Finished("job", "sink", 0)), 0)
+        assert not coordinator.handle(FrameArrived("w0~1", Finished(Address("job", function, partition))), 0)
+    effects = coordinator.handle(FrameArrived("driver~1", Finished(Address("job", "sink", 0))), 0)
     assert of(AnnounceJob, effects) == [AnnounceJob("job", JobStatus.FINISHED)]
     assert len(frames(Stop, effects)) == 3
 

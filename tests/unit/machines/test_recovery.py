@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stretto.actors.address import Address
 from stretto.checkpointing import OVERDUE_NS
 from stretto.checkpoints.manifest import Storage, Traits
 from stretto.coordinator import (
@@ -19,7 +20,9 @@ from stretto.coordinator import (
 )
 from stretto.jobs import FunctionShape, JobStatus
 from stretto.machine import FrameArrived, Send, Ticked
-from stretto.protocol import Abandon, Checkpoint, Deploy, Join, Member, Overdue, Ready, Unstored
+from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Unstored
+from stretto.protocol.jobs import Deploy, Ready
+from stretto.protocol.membership import Join, Member
 
 SHAPES = (FunctionShape("source", 1, False), FunctionShape("sink", 1, False, Traits(is_sink=True)))
 PLAN = CheckpointPlan(Storage("memory", 1, "0123abcd"), 1_000_000, 3)
@@ -110,5 +113,6 @@ def test_a_checkpoint_that_takes_long_is_asked_after_and_yields() -> None:
     due_ns = 2_000_000 + OVERDUE_NS
     assert frames(Overdue, coordinator.handle(Ticked(), due_ns)) == [Overdue("job", 1)]
     assert not frames(Overdue, coordinator.handle(Ticked(), due_ns + 1))
-    effects = coordinator.handle(FrameArrived("w0~1", Unstored("job", "sink", 0, 1, "something is in the way")), due_ns)
+    declined = Unstored(Address("job", "sink", 0), 1, "something is in the way")
+    effects = coordinator.handle(FrameArrived("w0~1", declined), due_ns)
     assert frames(Abandon, effects) == [Abandon("job", 1)]

@@ -15,24 +15,9 @@ from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Reb
 from stretto.actors.function import Function
 from stretto.errors import FunctionError
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
-from stretto.protocol import (
-    COORDINATOR,
-    CriticalSent,
-    Data,
-    Deploy,
-    Failed,
-    Failure,
-    Finished,
-    Grant,
-    Leave,
-    Member,
-    Members,
-    OpenChannel,
-    Ready,
-    Start,
-    Stop,
-    Stopped,
-)
+from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
+from stretto.protocol.jobs import Deploy, Failed, Failure, Finished, Ready, Start, Stop, Stopped
+from stretto.protocol.membership import COORDINATOR, Leave, Member, Members
 from stretto.worker import CodeLoaded, Effect, Exit, LoadCode, Ran, Run, RunFailed, Worker
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -97,7 +82,7 @@ class Bench:
         assert Send(COORDINATOR, Ready("job")) in effects
         self.tell(FrameArrived(COORDINATOR, Start("job")))
         for partition in range(2):
-            opening = OpenChannel(7 + partition, "job", "up", partition, "echo", 0, "in", b"")
+            opening = OpenChannel(7 + partition, Address("job", "up", partition), Address("job", "echo", 0), "in", b"")
             self.tell(FrameArrived("up~1", opening))
 
     def tell(self, event: Any) -> list[Effect]:
@@ -189,7 +174,7 @@ def test_the_end_comes_when_every_channel_has_ended() -> None:
     bench.data(1, 9, channel=8)
     effects = bench.critical(2, EndOfInput(), channel=8)
     assert bench.worker.jobs["job"].instances[Address("job", "echo", 0)].function.told[-1] == "end"
-    assert sent(effects, Finished) == [Finished("job", "echo", 0)]
+    assert sent(effects, Finished) == [Finished(Address("job", "echo", 0))]
     assert [frame.critical for frame in sent(effects, CriticalSent)] == [EndOfInput()]
 
 
@@ -295,7 +280,7 @@ def test_strangers_old_memberships_and_unknown_frames_are_refused() -> None:
 
 def test_a_member_can_neither_claim_anothers_channel_nor_give_credits_that_are_not_its_own() -> None:
     bench = Bench()
-    claim = OpenChannel(3, "job", "up", 0, "echo", 0, "in", b"")
+    claim = OpenChannel(3, Address("job", "up", 0), Address("job", "echo", 0), "in", b"")
     bench.data(1, 1)
     for event in (
         FrameArrived("down~1", claim),

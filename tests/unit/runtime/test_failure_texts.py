@@ -18,7 +18,7 @@ from stretto.actors.instance import Errand, Instance
 from stretto.actors.routing import StepFailed
 from stretto.errors import FunctionError, SourceError, StrettoError
 from stretto.operators.stateless import PythonStep
-from stretto.protocol import Failed, Failure
+from stretto.protocol.jobs import Failed, Failure
 from stretto.runtime.codec import Decoder, encode
 from stretto.runtime.failures import SAMPLE_CHARS, error_of, failure_of
 

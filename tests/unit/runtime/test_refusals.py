@@ -12,7 +12,10 @@ import zmq
 from stretto.actors.deployment import Deployment
 from stretto.errors import ProtocolError
 from stretto.machine import FrameArrived
-from stretto.protocol import COORDINATOR, Frame, Member, Members, Report, Stop, Stopped
+from stretto.protocol.frames import Frame
+from stretto.protocol.jobs import Stop, Stopped
+from stretto.protocol.membership import COORDINATOR, Member, Members
+from stretto.protocol.reports import Report
 from stretto.runtime.transport import Handshakes, Refusals, Transport, routing_id
 from stretto.runtime.worker_loop import REFUSALS_EVERY_NS, WorkerLoop
 from stretto.worker import Worker

@@ -15,7 +15,7 @@ from stretto.checkpointing import Checkpointing
 from stretto.checkpoints.manifest import ActorRecord
 from stretto.jobs import Actor, Job, Underway
 from stretto.local_job import LocalJob
-from stretto.protocol import Stored
+from stretto.protocol.checkpointing import Stored
 from stretto.recovery import Recovery
 from stretto.simulator.checking.mutations import mutation_name
 from stretto.simulator.engine.durable import Parts
@@ -169,7 +169,7 @@ class FailureIgnored(Snapshots):
     """A snapshot that could not be stored counts as stored."""
 
     def _on_store_failed(self, event: SnapshotFailed, now_ns: int) -> None:
-        self._tell(Stored(*event.address, event.checkpoint, ActorRecord(finished=True)))
+        self._tell(Stored(event.address, event.checkpoint, ActorRecord(finished=True)))
 
 
 def _without(snapshot: Snapshot, **changed: Any) -> Snapshot:

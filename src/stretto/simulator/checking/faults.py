@@ -17,7 +17,7 @@ from stretto.checkpoints.manifest import decoded
 from stretto.errors import DamagedError, StrettoError
 from stretto.jobs import JobStatus
 from stretto.leasing import Leasing
-from stretto.protocol import COORDINATOR
+from stretto.protocol.membership import COORDINATOR
 from stretto.simulator.checking.barriers import TIMINGS, result_of
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.scenarios import Scenario

@@ -10,7 +10,7 @@ from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.instance import Instance, Outcome
 from stretto.actors.mailbox_states import MailboxState
 from stretto.leasing import Leasing
-from stretto.protocol import Ack, Registered, SyncReply, Told, Unsync
+from stretto.protocol.leasing import Ack, Registered, SyncReply, Told, Unsync
 
 
 class NoDependencyPayload(Leasing):
@@ -34,7 +34,7 @@ class AckOnReceipt(Leasing):
 
     def forwarded(self, instance: Instance, channel: InChannel, message: Message) -> bool:
         if message.sync is not None and message.sync.ack:
-            self._tell(self._worker.home(channel.sender), Ack(*channel.sender))
+            self._tell(self._worker.home(channel.sender), Ack(channel.sender))
         return super().forwarded(instance, channel, message)
 
     def _acknowledge(self, gate: LessorGate) -> None:

@@ -25,18 +25,11 @@ from stretto.jobs import JobStatus, shapes_of
 from stretto.leasing import Leasing
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.operators.ends import SinkFunction
-from stretto.protocol import (
-    COORDINATOR,
-    Data,
-    Failure,
-    Frame,
-    Join,
-    Member,
-    SyncAck,
-    SyncReply,
-    SyncRequest,
-    Unsync,
-)
+from stretto.protocol.channels import Data
+from stretto.protocol.frames import Frame
+from stretto.protocol.jobs import Failure
+from stretto.protocol.leasing import SyncAck, SyncReply, SyncRequest, Unsync
+from stretto.protocol.membership import COORDINATOR, Join, Member
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checking.history import History

@@ -31,7 +31,8 @@ from stretto.checkpoints.store import CheckpointStore
 from stretto.coordinator import Coordinator, ReplaceWorker
 from stretto.errors import DamagedError, StorageError
 from stretto.machine import Ticked
-from stretto.protocol import COORDINATOR, Frame, Heartbeat
+from stretto.protocol.frames import Frame
+from stretto.protocol.membership import COORDINATOR, Heartbeat
 from stretto.recovery import Recovery
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.engine.cluster import SimulatedCluster

@@ -1,0 +1,66 @@
+"""Messages and credits between two instances (`actors/channel.py`)."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+
+from stretto.actors.address import Address
+from stretto.actors.critical import Critical, SyncProgram
+from stretto.actors.deadlines import NEVER_NS
+
+
+class OpenChannel(msgspec.Struct, frozen=True, tag="open"):
+    """Announces a channel by the sender's number for it, with the schema of all its batches."""
+
+    number: int
+    sender: Address
+    receiver: Address
+    input: str
+    schema: bytes
+    forwards: bool = False
+    """It carries what a lessor forwards to its lessee."""
+
+
+class CriticalSent(msgspec.Struct, frozen=True, tag="critical", array_like=True):
+    """A critical message, merged with its SYNC program where one is needed."""
+
+    number: int
+    seq: int
+    arrived_ns: int
+    critical: Critical
+    sync: SyncProgram | None = None
+    progress_us: int | None = None
+    deadline_ns: int = NEVER_NS
+
+
+class Grant(msgspec.Struct, frozen=True, tag="grant", array_like=True):
+    """Credits given back on a channel, by the sender's number for it, with the reply context: what the receiver's
+    function and the longest way below it have cost of late, in nanoseconds."""
+
+    number: int
+    credits: int
+    cost_ns: float = 0.0
+    path_ns: float = 0.0
+
+
+class Data:
+    """A batch on a channel. Not a Struct: its header and its Arrow body are separate parts of one multipart message."""
+
+    __slots__ = ("arrived_ns", "batch", "deadline_ns", "number", "progress_us", "seq")
+
+    def __init__(
+        self,
+        number: int,
+        seq: int,
+        arrived_ns: int,
+        batch: pa.RecordBatch,
+        progress_us: int | None = None,
+        deadline_ns: int = NEVER_NS,
+    ) -> None:
+        self.number = number
+        self.seq = seq
+        self.arrived_ns = arrived_ns
+        self.batch = batch
+        self.progress_us = progress_us
+        self.deadline_ns = deadline_ns

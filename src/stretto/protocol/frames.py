@@ -1,0 +1,37 @@
+"""All frames together, for who encodes, decodes or carries them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
+from stretto.protocol.checkpointing import (
+    Abandon,
+    Broken,
+    Checkpoint,
+    Overdue,
+    Publish,
+    Published,
+    Stored,
+    Unfetched,
+    Unstored,
+)
+from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Ready, Start, Stop, Stopped
+from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
+from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Members
+from stretto.protocol.reports import Report
+from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
+
+Membership = Join | Heartbeat | Members | Leave | Left
+Jobs = Deploy | Ready | Start | Hosts | HostsLeft | Drain | Stop | Stopped | Finished | Failed
+Checkpointing = Checkpoint | Abandon | Overdue | Stored | Unstored | Unfetched | Broken | Publish | Published
+Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
+Scheduling = ScheduleRequest | ScheduleReply
+
+Control = Membership | Jobs | Checkpointing | Report | Leasing | Scheduling | OpenChannel
+"""What comes seldom, and is decoded by its tag."""
+OnChannel = CriticalSent | Grant | Offered
+"""What speaks of a channel by its number, and is packed tighter."""
+Peer = OpenChannel | OnChannel | Data | Leasing | Scheduling
+"""What workers send each other."""
+Frame = Any

@@ -1,0 +1,87 @@
+"""The life of a job: deployed, ready, started, finished, failed or stopped; and who may host its lessees."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stretto.actors.address import Address
+from stretto.checkpoints.manifest import Manifest, Storage
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a job failed: the error's type by name, what it says, the user's traceback, and a sample of the batch."""
+
+    error: str
+    fact: str
+    detail: str | None = None
+    fix: str | None = None
+    function: str | None = None
+    traceback: str | None = None
+    sample: str | None = None
+
+
+class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
+    """Make the instances of a job that are placed here. `digest` names the code, which comes through a file.
+
+    A worker where nothing is placed gets it too, if lessees of the job may come there. Sinks of a job with `storage`
+    publish what they got only when it is in a complete checkpoint; `origin` is the checkpoint to go on from."""
+
+    job: str
+    digest: str
+    placement: dict[str, list[str]]
+    storage: Storage | None = None
+    origin: Manifest | None = None
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    job: str
+
+
+class Start(msgspec.Struct, frozen=True, tag="start"):
+    """All members are ready: open the channels and let the sources read. `hosts` may be given lessees."""
+
+    job: str
+    hosts: list[str] = []
+
+
+class Hosts(msgspec.Struct, frozen=True, tag="hosts"):
+    """The workers that may be given lessees from now on. Who is no longer among them loses them at the next barrier."""
+
+    job: str
+    hosts: list[str]
+    change: int = 0
+
+
+class HostsLeft(msgspec.Struct, frozen=True, tag="hostsleft"):
+    """No lessor here has a lessee any more on a worker that the change took away."""
+
+    job: str
+    change: int
+
+
+class Drain(msgspec.Struct, frozen=True, tag="drain"):
+    """Sources end as if their input had ended; what was read is processed to the last window."""
+
+    job: str
+
+
+class Stop(msgspec.Struct, frozen=True, tag="stop"):
+    """Drop the job's instances now."""
+
+    job: str
+
+
+class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+    job: str
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """An actor has come to the end of its input; `checkpoint` is the last one whose mark it has passed."""
+
+    actor: Address
+    checkpoint: int = 0
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    job: str
+    failure: Failure

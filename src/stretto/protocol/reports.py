@@ -1,0 +1,15 @@
+"""What workers measure, as the coordinator gets it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stretto.actors.metrics import FunctionMetrics
+
+
+class Report(msgspec.Struct, frozen=True, tag="report"):
+    """Totals per function and partition of the instances here."""
+
+    job: str
+    functions: dict[str, dict[int, FunctionMetrics]]
+    refused: int = 0
