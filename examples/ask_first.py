@@ -8,10 +8,7 @@ stretto simulate barriers --strategy examples.ask_first:AskFirst
 
 import random
 
-from stretto.actors.address import Address
-from stretto.actors.channel import Message
-from stretto.actors.instance import Instance, Work
-from stretto.scheduling import Strategy
+from stretto.scheduling import Address, Message, Seat, Strategy, Work
 
 
 class AskFirst(Strategy):
@@ -22,11 +19,11 @@ class AskFirst(Strategy):
     def __init__(self) -> None:
         self.asked: dict[int, Message] = {}
 
-    def post_apply(self, instance: Instance, work: Work, cost_ns: int) -> None:
+    def post_apply(self, seat: Seat, work: Work, cost_ns: int) -> None:
         """After each run: ask about each message that would be late, unless it was asked about already."""
         pending = {message.ticket for message in self.asked.values()}
-        for message in self.desk.late(instance):
-            lessor = message.channel.instance
+        for message in self.desk.late(seat):
+            lessor = message.channel.seat
             candidates = self.desk.candidates(lessor)
             if candidates and message.ticket not in pending:
                 number = self.desk.request(random.choice(candidates), lessor.address, self.desk.waiting())

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from stretto.actors.channel import Message
 from stretto.actors.deadlines import AT_ONCE
-from stretto.actors.instance import Errand
 from stretto.actors.mailbox import Entry, Mailbox
+from stretto.actors.work import FIRE_TIMERS
 
 CHANNELS = 3
 
@@ -35,7 +35,7 @@ takes = st.tuples(st.sampled_from(["pop", "remove", "hold", "put back"]), st.int
 
 @given(steps=st.lists(puts | takes, max_size=60))
 def test_it_behaves_as_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
-    inbox, channels = Mailbox(), [Channel() for _ in range(CHANNELS)]
+    mailbox, channels = Mailbox(), [Channel() for _ in range(CHANNELS)]
     model: list[tuple[float, int, Message]] = []
     held: list[tuple[float, int, Message]] = []
     entries: list[Entry] = []
@@ -43,7 +43,7 @@ def test_it_behaves_as_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
         if step == "put":
             channel = channels[which]
             one = message(channel)
-            inbox.append_message(one, float(urgency))
+            mailbox.append_message(one, float(urgency))
             # What is ahead of it on its channel must run before it, and so is as urgent.
             for place, (key, earlier, other) in enumerate(model):
                 if other.channel is channel:
@@ -51,10 +51,10 @@ def test_it_behaves_as_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
             model.append((float(urgency), number, one))
         elif model and step == "remove":
             taken = model.pop(which % len(model))
-            inbox.remove(taken[2])
-            assert not inbox.holds(taken[2])
+            mailbox.remove(taken[2])
+            assert not mailbox.holds(taken[2])
         elif step == "put back":
-            inbox.put_back(entries)
+            mailbox.put_back(entries)
             entries.clear()
             for key, earlier, one in reversed(held):
                 later = [other[0] for other in model if other[2].channel is one.channel and other[1] > earlier]
@@ -62,56 +62,56 @@ def test_it_behaves_as_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
             held.clear()
         elif model:
             first = min(model, key=lambda entry: entry[:2])
-            assert inbox.first[2] is first[2]
-            popped = inbox.pop_entry()
+            assert mailbox.first[2] is first[2]
+            popped = mailbox.pop_entry()
             assert popped[2] is first[2]
             model.remove(first)
             if step == "hold":
                 held.append(first)
                 entries.append(popped)
-        assert len(inbox) == len(model)
-        assert bool(inbox) == bool(model)
+        assert len(mailbox) == len(model)
+        assert bool(mailbox) == bool(model)
         ordered = [entry[2] for entry in sorted(model, key=lambda entry: entry[:2])]
-        assert [id(work) for work in inbox] == [id(one) for one in ordered]
+        assert [id(work) for work in mailbox] == [id(one) for one in ordered]
         for channel in channels:
             mine = [one.seq for one in ordered if one.channel is channel]
             assert mine == sorted(mine), "what came first on a channel runs first"
 
 
 def test_what_others_wait_for_goes_first_and_everything_can_be_forgotten() -> None:
-    inbox, channel = Mailbox(), Channel()
+    mailbox, channel = Mailbox(), Channel()
     usual, critical = message(channel), message(Channel())
-    inbox.append_message(usual, 5.0)
-    inbox.append_message(critical, AT_ONCE)
-    inbox.append(Errand.TIMERS, AT_ONCE)
-    assert [inbox.popleft(), inbox.popleft(), inbox.popleft()] == [critical, Errand.TIMERS, usual]
-    inbox.append_message(message(channel), 1.0)
-    inbox.clear()
-    assert not inbox
-    assert list(inbox) == []
+    mailbox.append_message(usual, 5.0)
+    mailbox.append_message(critical, AT_ONCE)
+    mailbox.append(FIRE_TIMERS, AT_ONCE)
+    assert [mailbox.popleft(), mailbox.popleft(), mailbox.popleft()] == [critical, FIRE_TIMERS, usual]
+    mailbox.append_message(message(channel), 1.0)
+    mailbox.clear()
+    assert not mailbox
+    assert list(mailbox) == []
 
 
 def test_what_comes_a_second_time_hurries_nobody() -> None:
-    inbox, channel = Mailbox(), Channel()
+    mailbox, channel = Mailbox(), Channel()
     first, second = message(channel), message(channel)
-    inbox.append_message(second, 7.0)
-    inbox.append_message(first, 3.0)
-    assert inbox.first[:1] == (3.0,)
+    mailbox.append_message(second, 7.0)
+    mailbox.append_message(first, 3.0)
+    assert mailbox.first[:1] == (3.0,)
     third = message(channel)
-    inbox.append_message(third, 8.0)
-    assert list(inbox) == [first, second, third]
+    mailbox.append_message(third, 8.0)
+    assert list(mailbox) == [first, second, third]
 
 
 def test_what_is_put_back_keeps_the_order_of_its_channel() -> None:
     """A watermark was taken out, then a batch of the next window that is more urgent: the watermark stays ahead."""
-    inbox, channel = Mailbox(), Channel()
+    mailbox, channel = Mailbox(), Channel()
     watermark, batch = message(channel), message(channel)
     channel.received = 1
-    inbox.append_message(watermark, 9.0)
-    held = [inbox.pop_entry()]
+    mailbox.append_message(watermark, 9.0)
+    held = [mailbox.pop_entry()]
     channel.received = 2
-    inbox.append_message(batch, 4.0)
-    held.append(inbox.pop_entry())
-    inbox.put_back(held)
-    assert list(inbox) == [watermark, batch]
-    assert inbox.first[0] == 4.0
+    mailbox.append_message(batch, 4.0)
+    held.append(mailbox.pop_entry())
+    mailbox.put_back(held)
+    assert list(mailbox) == [watermark, batch]
+    assert mailbox.first[0] == 4.0

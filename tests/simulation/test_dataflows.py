@@ -9,17 +9,17 @@ from __future__ import annotations
 import random
 from collections import Counter
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from stretto import worker as working
 from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, OutChannel, Payload
 from stretto.actors.context import Context
 from stretto.actors.critical import EndOfInput, SyncProgram
 from stretto.actors.deadlines import AT_ONCE
 from stretto.actors.function import Function
-from stretto.actors.instance import Outcome
+from stretto.actors.work import Outcome
 from stretto.api.app import App
 from stretto.api.changes import last_by_key
 from stretto.api.lowering import lowered
@@ -27,12 +27,14 @@ from stretto.api.memory import CollectSink, MemorySource
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import QUERIES, Workload, build
 from stretto.bench.verify import Match, compare
-from stretto.channels import Channels
 from stretto.errors import InvariantError
 from stretto.jobs import JobStatus
 from stretto.machine import Send
 from stretto.protocol.channels import CriticalSent, Data, OpenChannel
 from stretto.simulator.engine.cluster import SimulatedCluster, SimulatedJob, Timing
+from stretto.worker.channels import Channels
+from stretto.worker.events import Effect, Event
+from stretto.worker.machine import Worker, WorkerParts
 
 EVENTS = 20_000
 SEED = 7
@@ -95,8 +97,10 @@ class Pass(Function):
         ctx.send(batch)
 
 
-def run_numbers(count: int, seed: int, workers: int = 3, timing: Timing | None = None) -> SimulatedJob:
-    cluster = SimulatedCluster(workers, seed, timing, steps_max=200_000)
+def run_numbers(
+    count: int, seed: int, workers: int = 3, timing: Timing | None = None, parts: WorkerParts | None = None
+) -> SimulatedJob:
+    cluster = SimulatedCluster(workers, seed, timing, steps_max=200_000, worker_parts=parts)
     job = cluster.submit(lowered(numbers(count).plan(), "numbers", 3, 5))
     cluster.run()
     assert job.status is JobStatus.FINISHED, job.failure
@@ -130,14 +134,14 @@ def test_slow_functions_hold_their_sources_back() -> None:
     """With costs far above the delays, no mailbox may hold more than its channels' credits and one run's surplus."""
     longest = 0
 
-    class Watched(working.Worker):
-        def handle(self, event: working.Event, now_ns: int) -> list[working.Effect]:
+    class Watched(Worker):
+        def handle(self, event: Event, now_ns: int) -> list[Effect]:
             nonlocal longest
             effects = super().handle(event, now_ns)
             for job in self.jobs.values():
-                for instance in job.instances.values():
-                    channels = max(1, len(instance.inputs))
-                    longest = max(longest, len(instance.mailbox) // channels)
+                for seat in job.seats.values():
+                    channels = max(1, len(seat.inputs))
+                    longest = max(longest, len(seat.mailbox) // channels)
             return effects
 
     with pytest.MonkeyPatch.context() as patch:
@@ -215,14 +219,14 @@ class KeepsCredits(Channels):
             super().give_back(channel)
 
 
-class ForgetsToOpen(working.Worker):
+class ForgetsToOpen(Channels):
     """Sends on a channel that it has not announced."""
 
-    def _on_ran(self, event: working.Ran, now_ns: int) -> None:
-        super()._on_ran(event, now_ns)
-        self.effects[:] = [
+    def emit(self, channel: OutChannel, *rest: Any) -> None:
+        super().emit(channel, *rest)
+        self._host.effects[:] = [
             effect
-            for effect in self.effects
+            for effect in self._host.effects
             if not (isinstance(effect, Send) and isinstance(effect.frame, OpenChannel))
         ]
 
@@ -234,23 +238,16 @@ class EndsEarly(Channels):
         super()._receive(sender, frame, payload, sync)
         channel = self._ins.get((sender, frame.number))
         if channel is not None and isinstance(payload, EndOfInput):
-            last = list(channel.instance.mailbox)[-1]
-            channel.instance.mailbox.remove(last)
-            channel.instance.mailbox.append(last, AT_ONCE)
+            last = list(channel.seat.mailbox)[-1]
+            channel.seat.mailbox.remove(last)
+            channel.seat.mailbox.append(last, AT_ONCE)
 
 
 @pytest.mark.parametrize("fault", [LosesOne, SendsTwice, KeepsCredits, ForgetsToOpen, EndsEarly])
-def test_the_checks_notice_a_planted_fault(
-    fault: type[working.Worker] | type[Channels], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    where = (
-        "stretto.simulator.engine.cluster.Worker" if issubclass(fault, working.Worker) else "stretto.worker.Channels"
-    )
-    monkeypatch.setattr(where, fault)
-
+def test_the_checks_notice_a_planted_fault(fault: type[Channels]) -> None:
     def sweep() -> None:
         for seed in range(20):
-            assert_each_number_once(run_numbers(1_000, seed), 1_000)
+            assert_each_number_once(run_numbers(1_000, seed, parts=WorkerParts(channels=fault)), 1_000)
 
     with pytest.raises((AssertionError, InvariantError)):
         sweep()

@@ -19,8 +19,7 @@ from stretto.actors.deadlines import AT_ONCE, LAX_NS, NEVER_NS
 from stretto.actors.function import EVENT_TIME_MIN_US
 
 if TYPE_CHECKING:
-    from stretto.actors.instance import Instance
-    from stretto.scheduling.strategy import Strategy
+    from stretto.actors.seat import Seat
 
 CREDITS_PER_CHANNEL = 32
 """Messages that may be under way on one channel."""
@@ -69,20 +68,20 @@ class InChannel:
         "grant_at",
         "grant_at_most",
         "input",
-        "instance",
         "number",
         "out",
         "peer",
         "received",
+        "seat",
         "sender",
         "settled",
         "urgency",
         "watermark_us",
     )
 
-    def __init__(self, sender: Address, instance: Instance, input_name: str) -> None:
+    def __init__(self, sender: Address, seat: Seat, input_name: str) -> None:
         self.sender = sender
-        self.instance = instance
+        self.seat = seat
         self.input = input_name
         self.peer: str | None = None
         self.number = -1
@@ -114,10 +113,11 @@ class InChannel:
 class OutChannel:
     """The sending end. A local channel holds the receiving end itself, so nothing is serialised.
 
-    `index` is its place among the outs of its instance; an extra channel has that of the channel it stands in for.
-    `synced` is how far a barrier has told of it. `extras` are the channels to lessees of the receiver by member, and
-    `direct` those of them that may be used now. While it `waits` to hear of lessees, its instance does not run. The
-    `strategy` of the receiver chooses among them, and may go by whether the receiver is `stateless`.
+    `index` is its place among the outs of its seat; an extra channel has that of the channel it stands in for. `synced`
+    is how far a barrier has told of it. `extras` are the channels to lessees of the receiver by member, and `direct`
+    those of them that may be used now. While it `waits` to hear of lessees, its seat does not run. The `strategy` of
+    the receiver (a `scheduling.Strategy`, which is not known here) chooses among them, and may go by whether the
+    receiver is `stateless`.
 
     For deadlines: `latency_ns` is what the job allows, `slide_us` how often the receiver puts out and `slide_above_us`
     how often the sender does; `cost_ns` and `path_ns` are the reply context, what the receiver and the longest way
@@ -136,7 +136,6 @@ class OutChannel:
         "frontier_us",
         "index",
         "input",
-        "instance",
         "latency_ns",
         "local",
         "number",
@@ -144,6 +143,7 @@ class OutChannel:
         "peer",
         "receiver",
         "schema",
+        "seat",
         "sender",
         "seq",
         "slide_above_us",
@@ -155,10 +155,10 @@ class OutChannel:
     )
 
     def __init__(
-        self, instance: Instance, receiver: Address, input_name: str, peer: str | None, number: int, schema: pa.Schema
+        self, seat: Seat, receiver: Address, input_name: str, peer: str | None, number: int, schema: pa.Schema
     ) -> None:
-        self.instance = instance
-        self.sender = instance.address
+        self.seat = seat
+        self.sender = seat.address
         self.receiver = receiver
         self.input = input_name
         self.peer = peer
@@ -172,7 +172,7 @@ class OutChannel:
         self.synced = 0
         self.extras: dict[str, OutChannel] | None = None
         self.direct: list[OutChannel] | None = None
-        self.strategy: Strategy | None = None
+        self.strategy: Any = None
         self.stateless = False
         self.waits = False
         self.latency_ns = LAX_NS

@@ -91,7 +91,7 @@ class Context:
     def consolidated(self, name: str) -> State | None:
         """A state of this function as it was at the last barrier, the same on every worker; to be read only.
 
-        The function must say `shares_state = True`. None before the first barrier."""
+        The function must say `reads_consolidated = True`. None before the first barrier."""
         return self._consolidated.get(name)
 
     def adopt(self, states: dict[str, State]) -> None:

@@ -46,14 +46,14 @@ class ProgressMap:
     None where that cannot be told, and the function then counts as a regular one: before there are points enough, and
     where stream time does not move, or moves backwards. Points are `step_us` apart at least, so that they reach back
     over some windows, however many messages a window has. Each is added up once, with those that came with it: a line
-    needs the sums alone, and those of a few runs of points are soon put together."""
+    needs the sums alone, and those of a few groups of points are soon put together."""
 
-    __slots__ = ("_line", "_new", "_next_us", "_runs", "step_us")
+    __slots__ = ("_groups", "_line", "_new", "_next_us", "step_us")
 
     def __init__(self) -> None:
         self._new: list[tuple[int, int]] = []
         self._next_us = -(2**63)
-        self._runs: deque[_Sums] = deque(maxlen=FIT_POINTS // FIT_EVERY)
+        self._groups: deque[_Sums] = deque(maxlen=FIT_POINTS // FIT_EVERY)
         self._line: tuple[int, int, float] | None = None
         self.step_us = 1
 
@@ -78,14 +78,14 @@ class ProgressMap:
 
     def _draw(self) -> None:
         """Draw the line anew, with the points that are new."""
-        self._runs.append(_summed(self._new))
+        self._groups.append(_summed(self._new))
         self._new = []
-        self._line = _fitted(self._runs)
+        self._line = _fitted(self._groups)
 
 
 _Sums = tuple[int, int, int, float, float, float, float]
-"""A run of points: how many, the first of them, and the sums of both coordinates, of the squares of the one and of the
-products of both, all from the first point, so that they are small and floats hold them well."""
+"""A group of points: how many, the first of them, and the sums of both coordinates, of the squares of the one and of
+the products of both, all from the first point, so that they are small and floats hold them well."""
 
 
 def _summed(points: list[tuple[int, int]]) -> _Sums:
@@ -100,11 +100,11 @@ def _summed(points: list[tuple[int, int]]) -> _Sums:
     return len(points), first_us, first_ns, sum_us, sum_ns, squares, products
 
 
-def _fitted(runs: Iterable[_Sums]) -> tuple[int, int, float]:
+def _fitted(groups: Iterable[_Sums]) -> tuple[int, int, float]:
     """Least squares about the middle, in nanoseconds of arrival per microsecond of the stream."""
     origin: tuple[int, int] | None = None
     count, sum_us, sum_ns, squares, products = 0, 0.0, 0.0, 0.0, 0.0
-    for points, first_us, first_ns, us, ns, square, product in runs:
+    for points, first_us, first_ns, us, ns, square, product in groups:
         origin_us, origin_ns = origin = origin or (first_us, first_ns)
         by_us, by_ns = float(first_us - origin_us), float(first_ns - origin_ns)
         count += points

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 
 from stretto.actors.deadlines import LAX_NS
+from stretto.actors.discipline import KEYED, SEQUENTIAL, Discipline
 from stretto.actors.function import Function
-
-if TYPE_CHECKING:
-    from stretto.scheduling.strategy import Strategy
 
 Transform = Callable[[pa.RecordBatch], list[pa.RecordBatch]]
 
@@ -74,8 +72,9 @@ class FunctionSpec:
     """The plan nodes that run inside this function, itself first; for explain() and metrics."""
     lessees_max: int = 0
     """How many lessees each of its actors may have; PARALLELISM_RANGE, less the lessor."""
-    strategy: Strategy | None = None
-    """Who gets its messages, where it has lessees; None for the worker's own strategy."""
+    strategy: Any = None
+    """Who gets its messages, where it has lessees: a `scheduling.Strategy`, which is not known here; None for the
+    worker's own."""
     slide_us: int | None = None
     """How often a windowed function puts out, in event time; None for one that does so at once."""
     sequential_because: str | None = None
@@ -83,6 +82,13 @@ class FunctionSpec:
     """How much memory each of its states that can spill may take in each partition; None for all that it needs."""
     dealt_by: dict[str, pa.Schema] = field(default_factory=dict)
     """For each input whose rows are dealt by key, by this edge or already by one before it: the columns."""
+
+    @property
+    def discipline(self) -> Discipline:
+        """How it may scale in this dataflow: what its function's own discipline allows, unless something forbids it."""
+        if self.sequential_because is None and self.spill_bytes is None:
+            return self.function.discipline
+        return KEYED if self.dealt_by else SEQUENTIAL
 
 
 @dataclass

@@ -11,11 +11,11 @@ input channel has ended and the final watermark was seen; `close` once, also aft
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stretto.actors.discipline import COMBINABLE, SEQUENTIAL, STATELESS, Discipline
 from stretto.errors import StorageError
 from stretto.state import State, states_of
 
@@ -26,18 +26,10 @@ EVENT_TIME_MIN_US = -(2**63)
 EVENT_TIME_MAX_US = 2**63 - 1
 
 
-class Discipline(Enum):
-    """How a function may scale, which its state alone decides (the table at the heart of DESIGN)."""
-
-    STATELESS = "stateless: any message on any lessee"
-    COMBINABLE = "combinable: any message on any lessee, partial states merge at barriers"
-    SEQUENTIAL = "sequential: one instance per partition"
-
-
 class Function:
     """A function on batches. Subclass it, declare state as class attributes, and override what you need."""
 
-    shares_state: bool = False
+    reads_consolidated: bool = False
     """Whether `ctx.consolidated` is used: the state as of the last barrier then goes to all instances after it."""
 
     spill: str | int | None = None
@@ -108,8 +100,8 @@ class Function:
     def discipline(self) -> Discipline:
         """Derived from the states; a function with a state that cannot combine stays sequential."""
         if self.sequential_because is not None:
-            return Discipline.SEQUENTIAL
-        return Discipline.COMBINABLE if states_of(self) else Discipline.STATELESS
+            return SEQUENTIAL
+        return COMBINABLE if states_of(self) else STATELESS
 
     @property
     def sequential_because(self) -> str | None:

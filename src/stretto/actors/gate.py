@@ -81,6 +81,7 @@ class LessorGate(Gate):
         "barriers",
         "blocked_ns",
         "candidates",
+        "consolidated",
         "durations",
         "former",
         "held",
@@ -93,7 +94,6 @@ class LessorGate(Gate):
         "parts",
         "ran",
         "registrations",
-        "shared",
         "told",
         "unacked",
         "unacknowledged",
@@ -122,7 +122,7 @@ class LessorGate(Gate):
         self.told: dict[int, dict[tuple[str, str, int], Last]] = {}
         self.ran = False
         self.unacked = 0
-        self.shared: bytes | None = None
+        self.consolidated: bytes | None = None
         self.registrations: list[tuple[str, Any]] = []
         self.candidates: list[str] | None = None
         self.overdue: tuple[int, set[int]] = (0, set())

@@ -16,10 +16,10 @@ from stretto.actors.channel import InChannel, Message
 from stretto.actors.deadlines import AT_ONCE
 
 if TYPE_CHECKING:
-    from stretto.actors.instance import Work
+    from stretto.actors.work import Work
 
 Entry = tuple[float, int, Any]
-"""How urgent, the how manyth to come, and what."""
+"""How urgent, its number in the order of arrival, and what."""
 
 
 class Mailbox:

@@ -14,14 +14,13 @@ import pyarrow as pa
 from stretto.actors.context import Clock
 from stretto.actors.sharing import KeyShare, Place
 from stretto.actors.snapshot import Content, Origin
+from stretto.actors.timers import Pending
 from stretto.errors import StorageError, StrettoError
 from stretto.state import State
 from stretto.state.packing import packed, unpacked
 
 if TYPE_CHECKING:
     from stretto.actors.instance import Instance
-
-Timers = dict[Clock, list[tuple[int, int, Any]]]
 
 MISFITS = (pa.ArrowException, KeyError, ValueError, TypeError, IndexError, AssertionError)
 """What states raise when they are given what is not theirs."""
@@ -44,13 +43,13 @@ def share_out(instance: Instance, origin: Origin) -> None:
                 _take(instance, origin, former, name, state, part)
 
 
-def shared_of(instance: Instance, origin: Origin) -> bytes | None:
+def consolidated_of(instance: Instance, origin: Origin) -> bytes | None:
     """The consolidated state that lessees read, put together likewise."""
     found: dict[str, State] = {}
     for former, content in sorted(origin.contents.items()):
-        if content.plain["shared"] is None:
+        if content.plain["consolidated"] is None:
             continue
-        for name, exported in unpacked(content.plain["shared"]).items():
+        for name, exported in unpacked(content.plain["consolidated"]).items():
             part = instance.function.states()[name].fresh()
             part.restore(exported)
             _take(instance, origin, former, name, found.setdefault(name, part.fresh()), part)
@@ -111,12 +110,12 @@ def regrouped(instance: Instance, origin: Origin) -> Any:
         ) from error
 
 
-def timers_of(instance: Instance, origin: Origin) -> Timers | None:
+def timers_of(instance: Instance, origin: Origin) -> Pending | None:
     """Those that were pending, where nobody but this partition gets them; None if there were none."""
-    found: Timers = {clock: [] for clock in Clock}
+    found: Pending = {clock.value: [] for clock in Clock}
     for content in origin.contents.values():
-        for clock in Clock:
-            found[clock] += [(due, 0, tag) for due, tag in content.plain["timers"][clock.value]]
+        for clock, pending in found.items():
+            pending += content.plain["timers"][clock]
     if not any(found.values()):
         return None
     if instance.spec.dealt_by and instance.spec.parallelism > 1:
@@ -125,10 +124,7 @@ def timers_of(instance: Instance, origin: Origin) -> Timers | None:
             f"nobody knows for which keys, so they cannot be shared out among {instance.spec.parallelism} partitions",
             f"Start the app with the parallelism that the function had: {origin.parallelism}.",
         )
-    for clock, timers in found.items():
-        # Sorted, so a heap.
-        found[clock] = [(due, number, tag) for number, (due, _, tag) in enumerate(sorted(timers, key=lambda t: t[0]))]
-    return found
+    return {clock: sorted(pending, key=lambda timer: timer[0]) for clock, pending in found.items()}
 
 
 def counts_of(origin: Origin) -> dict[str, int]:

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from stretto.actors.address import Address
 from stretto.actors.channel import GRANT_EXTRA_AT, InChannel, OutChannel
-from stretto.actors.deadlines import POINTS_PER_WINDOW
 from stretto.actors.deployment import Deployment, Edge, Forward, Stage, edges_of
 from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.instance import Instance
 from stretto.actors.routing import BoundEdge, BoundStage
+from stretto.actors.seat import Seat
 
 Placement = dict[str, list[str]]
 """For each function, the member that hosts each of its partitions."""
@@ -24,9 +24,9 @@ Placement = dict[str, list[str]]
 
 @dataclass
 class Wiring:
-    """The instances here by address, and the sending ends by their number."""
+    """The seats of the instances here by address, and the sending ends by their number."""
 
-    instances: dict[Address, Instance] = field(default_factory=dict)
+    seats: dict[Address, Seat] = field(default_factory=dict)
     outs: dict[int, OutChannel] = field(default_factory=dict)
 
 
@@ -51,9 +51,9 @@ class _Wirer:
             for stage in spec.outputs.values():
                 for edge in edges_of(stage):
                     self._make_inputs(name, spec.parallelism, edge)
-        for instance in self._wiring.instances.values():
-            for output, stage in instance.spec.outputs.items():
-                instance.outputs[output] = self._bind(instance, stage)
+        for seat in self._wiring.seats.values():
+            for output, stage in seat.spec.outputs.items():
+                seat.instance.outputs[output] = self._bind(seat, stage)
         return self._wiring
 
     def _make_instances(self) -> None:
@@ -65,76 +65,74 @@ class _Wirer:
             for partition, member in enumerate(self._placement[name]):
                 if member == self._member:
                     address = Address(self._deployment.job, name, partition)
-                    instance = self._wiring.instances[address] = Instance(address, spec, name not in fed, is_sink)
-                    instance.share = self._deployment.share
+                    instance = Instance(address, spec, name not in fed, is_sink)
+                    seat = self._wiring.seats[address] = Seat(instance, self._deployment.share)
                     if spec.lessees_max:
-                        instance.gate = LessorGate(address)
+                        seat.gate = LessorGate(address)
 
     def _make_inputs(self, sender: str, senders: int, edge: Edge) -> None:
         for partition, member in enumerate(self._placement[edge.target]):
             if member != self._member:
                 continue
             receiver = Address(self._deployment.job, edge.target, partition)
-            instance = self._wiring.instances[receiver]
+            seat = self._wiring.seats[receiver]
             for index in [partition] if isinstance(edge.routing, Forward) else range(senders):
-                channel = InChannel(Address(self._deployment.job, sender, index), instance, edge.input)
-                instance.inputs.append(channel)
+                channel = InChannel(Address(self._deployment.job, sender, index), seat, edge.input)
+                seat.inputs.append(channel)
                 self._receivers.setdefault((channel.sender, receiver, edge.input), []).append(channel)
 
-    def _bind(self, instance: Instance, stage: Stage) -> BoundStage:
+    def _bind(self, seat: Seat, stage: Stage) -> BoundStage:
         edges = []
         for edge in stage.edges:
             targets = range(len(self._placement[edge.target]))
             if isinstance(edge.routing, Forward):
-                targets = range(instance.address.partition, instance.address.partition + 1)
-            channels = [self._make_out(instance, edge, target, stage.schema) for target in targets]
-            edges.append(BoundEdge(edge, channels, instance.address.partition))
-        return BoundStage(stage, edges, [self._bind(instance, child) for child in stage.stages])
+                targets = range(seat.address.partition, seat.address.partition + 1)
+            channels = [self._make_out(seat, edge, target, stage.schema) for target in targets]
+            edges.append(BoundEdge(edge, channels, seat.address.partition))
+        return BoundStage(stage, edges, [self._bind(seat, child) for child in stage.stages])
 
-    def _make_out(self, instance: Instance, edge: Edge, target: int, schema: pa.Schema) -> OutChannel:
+    def _make_out(self, seat: Seat, edge: Edge, target: int, schema: pa.Schema) -> OutChannel:
         receiver = Address(self._deployment.job, edge.target, target)
         member = self._placement[edge.target][target]
         self._numbered += 1
-        channel = OutChannel(instance, receiver, edge.input, member, self._numbered, schema)
+        channel = OutChannel(seat, receiver, edge.input, member, self._numbered, schema)
         target_spec = self._deployment.functions[edge.target]
         channel.stateless = not target_spec.function.states()
-        channel.index = len(instance.outs)
+        channel.index = len(seat.outs)
         channel.latency_ns = self._deployment.latency_ns
-        channel.slide_us, channel.slide_above_us = target_spec.slide_us, instance.spec.slide_us
+        channel.slide_us, channel.slide_above_us = target_spec.slide_us, seat.spec.slide_us
         channel.budget_ns = channel.latency_ns
         if channel.slide_us is not None:
-            instance.feeds_windows = True
-            instance.progress.step_us = max(1, channel.slide_us // POINTS_PER_WINDOW)
+            seat.feed_windows(channel.slide_us)
         if member == self._member:
-            join_local(channel, self._receiver(instance, receiver, edge.input))
+            join_local(channel, self._receiver(seat, receiver, edge.input))
         self._wiring.outs[channel.number] = channel
-        instance.outs.append(channel)
+        seat.outs.append(channel)
         return channel
 
-    def _receiver(self, instance: Instance, receiver: Address, input_name: str) -> InChannel:
-        return self._receivers[instance.address, receiver, input_name].pop(0)
+    def _receiver(self, seat: Seat, receiver: Address, input_name: str) -> InChannel:
+        return self._receivers[seat.address, receiver, input_name].pop(0)
 
 
 class _LesseeWirer(_Wirer):
     """Wires one lessee: its channels lead to the lessors of the receivers, and each of them is an extra one there."""
 
     def __init__(
-        self, member: str, deployment: Deployment, placement: Placement, numbered: int, local: dict[Address, Instance]
+        self, member: str, deployment: Deployment, placement: Placement, numbered: int, local: dict[Address, Seat]
     ) -> None:
         super().__init__(member, deployment, placement, numbered)
         self._local = local
 
-    def lessee(self, address: Address) -> Instance:
+    def lessee(self, address: Address) -> Seat:
         spec = self._deployment.functions[address.function]
-        instance = Instance(address, spec, is_source=False, is_sink=False)
-        instance.share = self._deployment.share
-        instance.gate = LesseeGate(address, self._placement[address.function][address.partition])
+        seat = Seat(Instance(address, spec, is_source=False, is_sink=False), self._deployment.share)
+        seat.gate = LesseeGate(address, self._placement[address.function][address.partition])
         for output, stage in spec.outputs.items():
-            instance.outputs[output] = self._bind(instance, stage)
-        return instance
+            seat.instance.outputs[output] = self._bind(seat, stage)
+        return seat
 
-    def _receiver(self, instance: Instance, receiver: Address, input_name: str) -> InChannel:
-        return extra_input(instance.address, self._local[receiver], input_name)
+    def _receiver(self, seat: Seat, receiver: Address, input_name: str) -> InChannel:
+        return extra_input(seat.address, self._local[receiver], input_name)
 
 
 def wire_lessee(
@@ -143,16 +141,16 @@ def wire_lessee(
     deployment: Deployment,
     placement: Placement,
     numbered: int,
-    local: dict[Address, Instance],
-) -> tuple[Instance, dict[int, OutChannel]]:
+    local: dict[Address, Seat],
+) -> tuple[Seat, dict[int, OutChannel]]:
     """A lessee of the actor on `member`, with its sending ends; `local` has the lessors that are there too."""
     wirer = _LesseeWirer(member, deployment, placement, numbered, local)
     return wirer.lessee(address), wirer._wiring.outs
 
 
-def extra_input(sender: Address, instance: Instance, input_name: str) -> InChannel:
+def extra_input(sender: Address, seat: Seat, input_name: str) -> InChannel:
     """A receiving end beside those between lessors: no critical message comes on it."""
-    channel = InChannel(sender, instance, input_name)
+    channel = InChannel(sender, seat, input_name)
     channel.grant_at_most = GRANT_EXTRA_AT
     return channel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stretto.actors.deployment import ByKey, Deployment, Forward, FunctionSpec, edges_of
-from stretto.actors.function import Discipline
+from stretto.actors.discipline import SEQUENTIAL
 from stretto.api import plan as nodes
 from stretto.api.engines import Engine, EngineChoice, choose
 from stretto.api.lowering import lowered
@@ -64,14 +64,14 @@ def _function_lines(spec: FunctionSpec, plan: nodes.Plan, deployment: Deployment
 def _scaling(spec: FunctionSpec) -> str:
     if spec.spill_bytes is not None:
         beyond = f"what is beyond {spec.spill_bytes:,} bytes per state goes to the disk"
-        return f"{Discipline.SEQUENTIAL.value}; {beyond}"
+        return f"{SEQUENTIAL}; {beyond}"
     if spec.sequential_because is not None:
-        return f"{Discipline.SEQUENTIAL.value}, because {spec.sequential_because}"
+        return f"{SEQUENTIAL}, because {spec.sequential_because}"
     if not spec.lessees_max:
-        return spec.function.discipline.value
+        return str(spec.discipline)
     lessees = f"up to {spec.lessees_max} lessee{'s' if spec.lessees_max > 1 else ''} per partition"
     strategy = "the cluster's strategy" if spec.strategy is None else type(spec.strategy).__name__
-    return f"{spec.function.discipline.value}; {lessees} by {strategy}"
+    return f"{spec.discipline}; {lessees} by {strategy}"
 
 
 def _described(node: nodes.Node) -> str:

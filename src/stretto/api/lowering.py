@@ -24,7 +24,8 @@ from stretto.actors.deployment import (
     Transform,
     edges_of,
 )
-from stretto.actors.function import Discipline, Function
+from stretto.actors.discipline import STATELESS
+from stretto.actors.function import Function
 from stretto.api import plan as nodes
 from stretto.api.plan import Plan
 from stretto.errors import InvariantError, PlanError
@@ -100,7 +101,7 @@ class _Lowering:
             return "it is a sink"
         if spec.spill_bytes is not None:
             return "its state spills"
-        if spec.function.discipline is Discipline.STATELESS:
+        if spec.function.discipline is STATELESS:
             for edge in _edges(spec):
                 consumer = self._functions[edge.target]
                 if consumer.function.order_matters or _passes_order_on(consumer):
@@ -246,7 +247,7 @@ def _edges(spec: FunctionSpec) -> list[Edge]:
 
 def _passes_order_on(consumer: FunctionSpec) -> bool:
     """Whether a stateless consumer is sequential for the sake of another one further down."""
-    return consumer.function.discipline is Discipline.STATELESS and consumer.sequential_because is not None
+    return consumer.function.discipline is STATELESS and consumer.sequential_because is not None
 
 
 def _still_dealt_by(node: nodes.Node, columns: tuple[str, ...]) -> tuple[str, ...]:

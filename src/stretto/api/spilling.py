@@ -25,10 +25,10 @@ def spill_of_function(function: Function, spill: Size | None) -> int | None:
     name = type(function).__name__
     if not any(state.spills for state in states_of(function).values()):
         raise PlanError(f"'{name}' has no state that can spill", None, "Keep what grows in a MapState.")
-    if function.shares_state:
+    if function.reads_consolidated:
         raise PlanError(
             f"'{name}' cannot spill",
-            "it says shares_state, and so all its instances have the whole state in memory",
+            "it says reads_consolidated, and so all its instances have the whole state in memory",
             "Leave one of both out.",
         )
     return size_bytes(wanted, f"the memory of '{name}'")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stretto.actors.function import Discipline, Function
+from stretto.actors.discipline import STATELESS
+from stretto.actors.function import Function
 from stretto.actors.sink import Sink
 from stretto.api import plan
 from stretto.api.joining import JoinOn, interval_bounds, join_pairs, joined_schema, lower_offset_us
@@ -560,7 +561,7 @@ def _apply(
         other._only_added("apply")
         for key in keys or ():
             compile_scalar(f"`{key}`", other.schema)
-    if keys is None and parallelism is None and function.discipline is not Discipline.STATELESS:
+    if keys is None and parallelism is None and function.discipline is not STATELESS:
         # State without a key belongs together unless the user says otherwise.
         parallelism = 1
     declared = declared_schema(schema)

@@ -20,7 +20,7 @@ from stretto.actors.channel import CREDITS_PER_CHANNEL
 from stretto.actors.context import Context
 from stretto.actors.deployment import Deployment, Edge, Forward, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
-from stretto.actors.instance import Instance
+from stretto.actors.seat import Seat
 from stretto.machine import FrameArrived, Send
 from stretto.protocol.channels import Data, Grant, OpenChannel
 from stretto.protocol.jobs import Deploy, Start
@@ -28,7 +28,8 @@ from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import Transport
-from stretto.worker import CodeLoaded, Effect, Ran, Run, Worker
+from stretto.worker.events import CodeLoaded, Effect, Ran, Run
+from stretto.worker.machine import Worker
 
 SCHEMA = pa.schema([("n", pa.int64()), ("t", pa.timestamp("us", tz="UTC"))])
 ROUNDS = 5
@@ -128,7 +129,7 @@ def _settle(worker: Worker, event: Any) -> None:
     pending = [effect for effect in worker.handle(event, 0) if isinstance(effect, Run)]
     while pending:
         run = pending.pop()
-        done = Ran(run.instance, run.work, run.instance.apply(run.work, 0), 0)
+        done = Ran(run.seat, run.work, run.seat.instance.apply(run.work, 0), 0)
         pending += [effect for effect in worker.handle(done, 0) if isinstance(effect, Run)]
 
 
@@ -164,9 +165,9 @@ def _local_round(messages: int) -> dict[str, float]:
         steps.mark("receive, enqueue, schedule")
         run = next(effect for effect in effects if isinstance(effect, Run))
         steps.mark("bench")
-        outcome = run.instance.apply(run.work, 0)
+        outcome = run.seat.instance.apply(run.work, 0)
         steps.mark("apply a no-op")
-        effects = worker.handle(Ran(run.instance, run.work, outcome, 0), 0)
+        effects = worker.handle(Ran(run.seat, run.work, outcome, 0), 0)
         steps.mark("number, send, give back credit")
         for effect in effects:
             if isinstance(effect, Run):
@@ -178,7 +179,7 @@ def _local_round(messages: int) -> dict[str, float]:
 
 
 def _settle_run(worker: Worker, run: Run) -> None:
-    worker.handle(Ran(run.instance, run.work, run.instance.apply(run.work, 0), 0), 0)
+    worker.handle(Ran(run.seat, run.work, run.seat.instance.apply(run.work, 0), 0), 0)
 
 
 def _remote_round(messages: int) -> dict[str, float]:
@@ -201,9 +202,9 @@ def _remote_round(messages: int) -> dict[str, float]:
             effects = worker.handle(FrameArrived(sender, frame), 0)
             steps.mark("receive, enqueue, schedule")
             run = next(effect for effect in effects if isinstance(effect, Run))
-            outcome = run.instance.apply(run.work, 0)
+            outcome = run.seat.instance.apply(run.work, 0)
             steps.mark("apply a no-op")
-            sends = worker.handle(Ran(run.instance, run.work, outcome, 0), 0)
+            sends = worker.handle(Ran(run.seat, run.work, outcome, 0), 0)
             steps.mark("number, send, give back credit")
             for send in sends:
                 if isinstance(send, Send) and send.to == "peer~1":
@@ -246,30 +247,30 @@ def _growth(actors: int, pending: int, messages: int) -> float:
     Credits bound a real mailbox; here they are set aside, because the question is what a long queue costs."""
     rounds = []
     worker, batch = _worker(actors, "me~1"), _batch()
-    fed = list(worker.jobs["job"].instances.values())[:actors]
+    fed = list(worker.jobs["job"].seats.values())[:actors]
     run: Run | None = None
     for _ in range(ROUNDS):
-        waiting = sum(len(instance.mailbox) for instance in fed)
+        waiting = sum(len(seat.mailbox) for seat in fed)
         run = _preload(worker, fed, batch, pending - waiting) or run
         assert run is not None
         began = time.thread_time_ns()
         done = 0
         while run is not None and done < messages:
-            outcome = run.instance.apply(run.work, 0)
-            run = _next_run(worker.handle(Ran(run.instance, run.work, outcome, 0), 0))
+            outcome = run.seat.instance.apply(run.work, 0)
+            run = _next_run(worker.handle(Ran(run.seat, run.work, outcome, 0), 0))
             done += 1
         rounds.append((time.thread_time_ns() - began) / done / 1000)
     return statistics.median(rounds)
 
 
-def _preload(worker: Worker, instances: list[Instance], batch: pa.RecordBatch, pending: int) -> Run | None:
+def _preload(worker: Worker, seats: list[Seat], batch: pa.RecordBatch, pending: int) -> Run | None:
     """Let so many more messages wait, spread evenly over the actors; returns the run that an idle worker asks for."""
     first: Run | None = None
-    sequences = {instance: instance.inputs[0].received for instance in instances}
+    sequences = {seat: seat.inputs[0].received for seat in seats}
     for index in range(pending):
-        instance = instances[index % len(instances)]
-        sequences[instance] += 1
-        frame = Data(instance.inputs[0].number, sequences[instance], 0, batch)
+        seat = seats[index % len(seats)]
+        sequences[seat] += 1
+        frame = Data(seat.inputs[0].number, sequences[seat], 0, batch)
         run = _next_run(worker.handle(FrameArrived("peer~1", frame), 0))
         first = first or run
     return first

@@ -32,13 +32,12 @@ from stretto.actors.critical import Watermark
 from stretto.actors.deadlines import COST_WEIGHT, FIT_EVERY, NEVER_NS, POINTS_PER_WINDOW
 from stretto.actors.deployment import Deployment
 from stretto.actors.function import Function
-from stretto.actors.instance import Instance, NextRead, Outcome, Work
 from stretto.actors.mailbox import Mailbox
+from stretto.actors.seat import NextRead, Seat
+from stretto.actors.work import Outcome, Work
 from stretto.api.app import App
 from stretto.api.lowering import lowered
 from stretto.bench.tenant_jobs import EPOCH_US, Stream, StreamSource
-from stretto.channels import Channels, find_frontier, learn_reply
-from stretto.local_job import LocalJob
 from stretto.machine import FrameArrived, Ticked
 from stretto.operators.windows import tumbling
 from stretto.protocol.jobs import Deploy
@@ -48,7 +47,11 @@ from stretto.scheduling.policies import FIFO, Policy
 from stretto.scheduling.ready import QUANTUM_NS, ReadyQueue
 from stretto.scheduling.strategy import Strategy
 from stretto.sinks import null
-from stretto.worker import CodeLoaded, Effect, Ran, Run, Worker
+from stretto.worker.channels import Channels, find_frontier, learn_reply
+from stretto.worker.events import CodeLoaded, Effect, Ran, Run
+from stretto.worker.hosting import Hosting
+from stretto.worker.local_job import LocalJob
+from stretto.worker.machine import Worker, WorkerParts
 
 BATCH_ROWS = (1, 10, 100, 1_000, 10_000)
 TENANTS = (10, 100, 1_000, 10_000)
@@ -209,7 +212,7 @@ class _Counted(float):
 class _CountedLLF(Policy):
     starves = False
 
-    def urgency(self, instance: Instance, what: Message | NextRead) -> float:
+    def urgency(self, seat: Seat, what: Message | NextRead) -> float:
         return _Counted(what.deadline_ns)
 
 
@@ -256,20 +259,20 @@ class BareQueue(ReadyQueue):
 
     def __init__(self) -> None:
         super().__init__(Policy())
-        self._waiting: deque[Instance] = deque()
+        self._waiting: deque[Seat] = deque()
 
     @property
     def idle(self) -> bool:
         return self._hot is None and not self._waiting
 
-    def enqueue(self, instance: Instance) -> None:
-        instance.queued = True
-        if instance is self._current:
-            self._hot = instance
+    def enqueue(self, seat: Seat) -> None:
+        seat.queued = True
+        if seat is self._current:
+            self._hot = seat
         else:
-            self._waiting.append(instance)
+            self._waiting.append(seat)
 
-    def next_instance(self, now_ns: int) -> Instance | None:
+    def next_seat(self, now_ns: int) -> Seat | None:
         hot = self._hot
         if hot is not None:
             self._hot = None
@@ -278,11 +281,11 @@ class BareQueue(ReadyQueue):
                 return hot
             self._waiting.append(hot)
         while self._waiting:
-            instance = self._waiting.popleft()
-            instance.queued = False
-            if not instance.dropped and (not instance.starved or instance.opening):
-                self._current, self._current_since_ns = instance, now_ns
-                return instance
+            seat = self._waiting.popleft()
+            seat.queued = False
+            if not seat.dropped and (not seat.starved or seat.opening):
+                self._current, self._current_since_ns = seat, now_ns
+                return seat
         return None
 
 
@@ -300,7 +303,7 @@ class BareChannels(Channels):
         if not isinstance(payload, pa.RecordBatch):
             super().send(channel, payload, outcome)
             return
-        sender = channel.instance
+        sender = channel.seat
         rows = payload.num_rows
         sent_to = sender.metrics.sent_to
         sender.metrics.rows_out += rows
@@ -315,17 +318,20 @@ class BareChannels(Channels):
             super().give_back(channel)
 
 
+class BareHosting(Hosting):
+    """New instances have mailboxes without an order of urgency."""
+
+    def take_in(self, seat: Seat, job: LocalJob) -> None:
+        super().take_in(seat, job)
+        seat.mailbox = BareMailbox()
+
+
 class BareWorker(Worker):
     """The worker machine, but for what it does to know what is urgent. (The running mean of costs stays.)"""
 
     def __init__(self, member: str) -> None:
-        super().__init__(member, policy=FIFO(), strategy=BareStrategy())
-        self.channels = BareChannels(self)
-        self._frame_handlers.update(self.channels.frame_handlers)
-
-    def _take_in(self, instance: Instance, job: LocalJob) -> None:
-        super()._take_in(instance, job)
-        instance.mailbox = BareMailbox()
+        parts = WorkerParts(channels=BareChannels, hosting=BareHosting)
+        super().__init__(member, parts, policy=FIFO(), strategy=BareStrategy())
 
 
 # Messages for them.
@@ -336,7 +342,7 @@ class _Tenant:
 
     __slots__ = ("batches", "out", "sums")
 
-    def __init__(self, out: OutChannel, sums: Instance) -> None:
+    def __init__(self, out: OutChannel, sums: Seat) -> None:
         self.out = out
         self.sums = sums
         self.batches = 0
@@ -375,15 +381,15 @@ class _Feed:
         clock, send, worker = time.perf_counter_ns, self._send, self._worker
         process_ns = close_ns = outside_ns = took_ns = 0
         for _ in range(messages):
-            instance, work = self._run.instance, self._run.work
-            tenant = self.tenants[instance]
+            seat, work = self._run.seat, self._run.work
+            tenant = self.tenants[seat]
             batch, upstream = self._next(tenant)
             self._now_ns += QUANTUM_NS if self._decides_each else took_ns
             began_ns = clock()
-            outcome = instance.apply(work, self._now_ns)
+            outcome = seat.instance.apply(work, self._now_ns)
             ran_ns = clock()
             send(worker, tenant.out, batch, upstream)
-            effects = worker.handle(Ran(instance, work, outcome, ran_ns - began_ns), self._now_ns)
+            effects = worker.handle(Ran(seat, work, outcome, ran_ns - began_ns), self._now_ns)
             ended_ns = clock()
             took_ns = ended_ns - began_ns
             process_ns += ran_ns - began_ns
@@ -408,7 +414,7 @@ class _Feed:
             return 0
         closing = Message(tenant.sums.inputs[0], 0, Watermark(EPOCH_US + ran * GAP_US), self._now_ns)
         began_ns = time.perf_counter_ns()
-        tenant.sums.apply(closing, self._now_ns)
+        tenant.sums.instance.apply(closing, self._now_ns)
         return time.perf_counter_ns() - began_ns
 
     def _hosted(self, jobs: int) -> Iterator[_Tenant]:
@@ -421,14 +427,13 @@ class _Feed:
             job = f"job-{number}"
             _settle(worker, FrameArrived(COORDINATOR, Deploy(job, "", placement)))
             _settle(worker, CodeLoaded(job, replace(pattern, job=job, latency_ns=LATENCY_NS)))
-            instances = {address.function: instance for address, instance in worker.jobs[job].instances.items()}
-            tenant = _Tenant(instances["events"].outs[0], instances["sums"])
+            seats = {address.function: seat for address, seat in worker.jobs[job].seats.items()}
+            tenant = _Tenant(seats["events"].outs[0], seats["sums"])
             # Jobs did not all begin at once: what happens once in some messages happens to each at another time.
             tenant.batches = number % (BATCHES_PER_WINDOW * FIT_EVERY // POINTS_PER_WINDOW)
             for sent in range(1, tenant.batches + 1):
                 upstream = _sent_at(sent)
-                assert upstream.progress_us is not None
-                tenant.out.instance.progress.learn(upstream.progress_us, upstream.arrived_ns)
+                _learn(tenant.out, upstream)
             yield tenant
 
 
@@ -441,9 +446,13 @@ def _sent_at(batches: int) -> Outcome:
 
 def _send_with_progress(worker: Worker, out: OutChannel, batch: pa.RecordBatch, upstream: Outcome) -> None:
     """As a worker does after the run of a function that feeds windows."""
-    if out.instance.feeds_windows and upstream.progress_us is not None:
-        out.instance.progress.learn(upstream.progress_us, upstream.arrived_ns)
+    _learn(out, upstream)
     worker.channels.send(out, batch, upstream)
+
+
+def _learn(out: OutChannel, upstream: Outcome) -> None:
+    if out.seat.progress is not None and upstream.progress_us is not None:
+        out.seat.progress.learn(upstream.progress_us, upstream.arrived_ns)
 
 
 def _send_bare(worker: Worker, out: OutChannel, batch: pa.RecordBatch, upstream: Outcome) -> None:
@@ -471,7 +480,7 @@ def _settle(worker: Worker, event: Any) -> None:
     pending = [effect for effect in worker.handle(event, 0) if isinstance(effect, Run)]
     while pending:
         run = pending.pop()
-        ran = Ran(run.instance, run.work, run.instance.apply(run.work, 0), 0)
+        ran = Ran(run.seat, run.work, run.seat.instance.apply(run.work, 0), 0)
         pending += [effect for effect in worker.handle(ran, 0) if isinstance(effect, Run)]
 
 
@@ -487,12 +496,13 @@ def parts_us(jobs: int) -> dict[str, float]:
     feed = _Feed(Worker, 1, jobs, executes=False, decides_each=True)
     feed.run(20 * jobs)  # Each stream has come far enough for its line.
     tenant = next(iter(feed.tenants.values()))
-    out, sums, upstream = tenant.out, tenant.sums, tenant.out.instance
+    out, sums, progress = tenant.out, tenant.sums, tenant.out.seat.progress
+    assert progress is not None
     steps = count(1)
 
     def deadline() -> None:
         step = next(steps)
-        upstream.progress.learn(EPOCH_US + (tenant.batches + step) * GAP_US, step * QUANTUM_NS)
+        progress.learn(EPOCH_US + (tenant.batches + step) * GAP_US, step * QUANTUM_NS)
         if not step % BATCHES_PER_WINDOW:
             find_frontier(out, EPOCH_US + (tenant.batches + step) * GAP_US)
 
@@ -514,20 +524,22 @@ def parts_us(jobs: int) -> dict[str, float]:
     }
 
 
-def queue_us(instances: list[Instance]) -> float:
-    """What the queue takes per message: each instance in turn is the next to run, and then has another message."""
+def queue_us(seats: list[Seat]) -> float:
+    """What the queue takes per message: each seat in turn is the next to run, and then has another message."""
     queue = ReadyQueue()
-    for instance in instances:
-        instance.queued = False
-        if instance.mailbox:
-            queue.enqueue(instance)
+    for seat in seats:
+        seat.queued = False
+        if seat.mailbox:
+            queue.enqueue(seat)
     steps = count(1)
 
     def queueing() -> None:
         now_ns = next(steps) * QUANTUM_NS
-        found = queue.next_instance(now_ns)
+        found = queue.next_seat(now_ns)
         assert found is not None
-        found.mailbox.append_message(found.mailbox.popleft(), now_ns + NEVER_NS // 2)  # type: ignore[arg-type]
+        message = found.mailbox.popleft()
+        assert isinstance(message, Message)
+        found.mailbox.append_message(message, now_ns + NEVER_NS // 2)
         queue.enqueue(found)
 
     return _least_us(queueing)

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from stretto import errors
 from stretto.actors.channel import Message
-from stretto.actors.instance import Instance, Work
+from stretto.actors.instance import Instance
 from stretto.actors.routing import StepFailed
+from stretto.actors.work import Work
 from stretto.errors import FunctionError, StrettoError
 from stretto.protocol.jobs import Failure
 

@@ -11,8 +11,7 @@ from stretto.checkpoints.manifest import Storage
 from stretto.checkpoints.store import CheckpointStore
 from stretto.errors import DamagedError, StorageError
 from stretto.runtime.storage import store_at
-from stretto.snapshots import FetchFailed, FetchSnapshots, SnapshotFailed, SnapshotStored, StoreSnapshot
-from stretto.worker import Event
+from stretto.worker.events import Event, FetchFailed, FetchSnapshots, SnapshotFailed, SnapshotStored, StoreSnapshot
 
 
 class SnapshotIO:

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 
 from stretto.actors.deployment import Deployment
-from stretto.actors.instance import Errand, Instance
+from stretto.actors.instance import Instance
+from stretto.actors.work import OPEN
 from stretto.errors import FunctionError, ProtocolError, StrettoError
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.operators.ends import SinkFunction
@@ -20,8 +21,7 @@ from stretto.runtime.cold_store import ColdStores
 from stretto.runtime.failures import failure_of
 from stretto.runtime.snapshot_io import SnapshotIO
 from stretto.runtime.transport import Transport
-from stretto.snapshots import FetchSnapshots, StoreSnapshot
-from stretto.worker import (
+from stretto.worker.events import (
     Close,
     CodeFailed,
     CodeLoaded,
@@ -29,13 +29,15 @@ from stretto.worker import (
     Effect,
     Event,
     Exit,
+    FetchSnapshots,
     LoadCode,
     PeerBroken,
     Ran,
     Run,
     RunFailed,
-    Worker,
+    StoreSnapshot,
 )
+from stretto.worker.machine import Worker
 
 log = logging.getLogger("stretto.worker")
 
@@ -136,21 +138,22 @@ class WorkerLoop:
         return min(IDLE_WAIT_MS, max(0.0, -(-(deadline_ns - now_ns) // 1_000_000)))
 
     def _execute(self, run: Run) -> None:
+        instance = run.seat.instance
         started_ns = time.time_ns()
         event: Event
         try:
-            if run.work is Errand.OPEN:
-                run.instance.spill_to(self._cold_stores.made)
-            outcome = run.instance.apply(run.work, started_ns)
+            if run.work is OPEN:
+                instance.spill_to(self._cold_stores.made)
+            outcome = instance.apply(run.work, started_ns)
         except Exception as error:
-            event = RunFailed(run.instance, run.work, failure_of(error, run.instance, run.work))
+            event = RunFailed(run.seat, run.work, failure_of(error, instance, run.work))
             now_ns = time.time_ns()
         else:
             now_ns = time.time_ns()
-            event = Ran(run.instance, run.work, outcome, now_ns - started_ns)
-            opened_sink = run.work is Errand.OPEN and isinstance(run.instance.function, SinkFunction)
+            event = Ran(run.seat, run.work, outcome, now_ns - started_ns)
+            opened_sink = run.work is OPEN and isinstance(instance.function, SinkFunction)
             if opened_sink and self._on_sink_opened is not None:
-                self._on_sink_opened(run.instance)
+                self._on_sink_opened(instance)
         self._tell(event, now_ns)
 
     def _tell(self, event: Event, now_ns: int) -> None:
@@ -166,7 +169,8 @@ class WorkerLoop:
             if not isinstance(event, Ran):
                 raise unsent
             # Too long, or not plain data: the fault of this job's function, and no reason for the worker to end.
-            self._tell(CodeFailed(event.instance.address.job, _unsendable(unsent, event.instance)), now_ns)
+            instance = event.seat.instance
+            self._tell(CodeFailed(instance.address.job, _unsendable(unsent, instance)), now_ns)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -176,8 +180,8 @@ class WorkerLoop:
                 self._transport.send(to, frame)
             case LoadCode(job=job, digest=digest):
                 self._load(job, digest)
-            case Close(instances=instances):
-                self._close(instances)
+            case Close(seats=seats):
+                self._close([seat.instance for seat in seats])
             case Connect(members=members):
                 self._transport.set_members(members)
             case Refuse(reason=reason):

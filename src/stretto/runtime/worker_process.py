@@ -21,7 +21,7 @@ from stretto.runtime.transport import PULSE, Transport, dealer, routing_id
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.scheduling.policies import policy_named
 from stretto.scheduling.strategies import strategy_named
-from stretto.worker import Worker
+from stretto.worker.machine import Worker
 
 log = logging.getLogger("stretto.worker")
 

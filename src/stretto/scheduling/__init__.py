@@ -8,9 +8,28 @@ Read next: `policies.py`, how urgent; `ready.py`, the queue that asks; `strategy
 `laxity_queue.py`, who would be late.
 """
 
+from stretto.actors.address import Address
+from stretto.actors.channel import Message, OutChannel
+from stretto.actors.seat import Seat
+from stretto.actors.work import Work
 from stretto.scheduling.policies import POLICIES, Policy
 from stretto.scheduling.spreading import DirectSend, Near, RejectSend
 from stretto.scheduling.strategies import STRATEGIES
 from stretto.scheduling.strategy import Desk, Pending, Strategy
 
-__all__ = ["POLICIES", "STRATEGIES", "Desk", "DirectSend", "Near", "Pending", "Policy", "RejectSend", "Strategy"]
+__all__ = [
+    "POLICIES",
+    "STRATEGIES",
+    "Address",
+    "Desk",
+    "DirectSend",
+    "Message",
+    "Near",
+    "OutChannel",
+    "Pending",
+    "Policy",
+    "RejectSend",
+    "Seat",
+    "Strategy",
+    "Work",
+]

@@ -15,7 +15,7 @@ from typing import Any
 
 from stretto.actors.address import Address
 from stretto.actors.channel import Message, OutChannel
-from stretto.actors.instance import Instance
+from stretto.actors.seat import Seat
 from stretto.scheduling.binding import LaxityBasedDirect
 from stretto.scheduling.offloading import RejectLate
 from stretto.scheduling.strategy import Desk, Pending, Strategy
@@ -127,14 +127,14 @@ class Auto(Strategy):
         popularity.add(channel.receiver.partition, now_ns)
         task_ns = self._task_ns[function] = channel.cost_ns or self._task_ns.get(function, 0.0)
         # The other senders are taken to send as much as this one.
-        load = popularity.per_ns(now_ns) * task_ns * channel.instance.spec.parallelism
+        load = popularity.per_ns(now_ns) * task_ns * channel.seat.spec.parallelism
         choice = self.choices[function] = choose(Profile(task_ns, channel.stateless, load))
         return choice
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         return self._offload.enqueue(lessor, message, candidates)
 
-    def accept(self, lessee: Instance, message: Message) -> bool:
+    def accept(self, lessee: Seat, message: Message) -> bool:
         return self._offload.accept(lessee, message)
 
     def on_request(self, sender: str, address: Address, content: Any) -> Any:

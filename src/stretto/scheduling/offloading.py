@@ -10,7 +10,8 @@ from typing import Any
 
 from stretto.actors.address import Address
 from stretto.actors.channel import Message
-from stretto.actors.instance import Instance, Work
+from stretto.actors.seat import Seat
+from stretto.actors.work import Work
 from stretto.scheduling.strategy import Desk, Strategy, lots
 
 FORGOTTEN_AFTER_NS = 50_000_000
@@ -32,13 +33,13 @@ class Offloading(Strategy):
         super().bind(desk)
         self._random = lots(desk, self._seed)
 
-    def lessee(self, lessor: Instance, candidates: list[str]) -> str:
+    def lessee(self, lessor: Seat, candidates: list[str]) -> str:
         """Who gets it."""
         if self._random_lessee:
             return self._random.choice(candidates)
         return min(candidates, key=lambda member: self.desk.busy(lessor, member))
 
-    def accept(self, lessee: Instance, message: Message) -> bool:
+    def accept(self, lessee: Seat, message: Message) -> bool:
         return self.desk.admits(message.deadline_ns, lessee.cost_ns)
 
 
@@ -49,7 +50,7 @@ class RejectLate(Offloading):
         super().__init__(random_lessee, seed)
         self.force_migrate = force_migrate
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         if not candidates or self.desk.admits(message.deadline_ns, lessor.cost_ns):
             return None
         return self.lessee(lessor, candidates)
@@ -66,7 +67,7 @@ class Anticipate(Offloading):
         super().__init__(seed=seed)
         self._patience = patience
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         ahead_ns = self.desk.ahead_ns(message.deadline_ns)
         time_ns = message.deadline_ns - self.desk.now_ns
         if lessor.outs:
@@ -88,9 +89,9 @@ class AcceptAndCheck(Offloading):
         super().__init__(random_lessee, seed)
         self.force_migrate = force_migrate
 
-    def post_apply(self, instance: Instance, work: Work, cost_ns: int) -> None:
-        for message in self.desk.late(instance):
-            lessor = message.channel.instance
+    def post_apply(self, seat: Seat, work: Work, cost_ns: int) -> None:
+        for message in self.desk.late(seat):
+            lessor = message.channel.seat
             candidates = self.desk.candidates(lessor)
             if candidates:
                 self.desk.forward(message, self.lessee(lessor, candidates))
@@ -101,7 +102,7 @@ class Search:
 
     __slots__ = ("asked_ns", "lessor", "messages", "replies", "taken")
 
-    def __init__(self, lessor: Instance, messages: list[Message], asked_ns: int) -> None:
+    def __init__(self, lessor: Seat, messages: list[Message], asked_ns: int) -> None:
         self.lessor = lessor
         self.messages = messages
         self.asked_ns = asked_ns
@@ -120,18 +121,18 @@ class CheckFirst(Offloading):
         self._asked: dict[int, Search] = {}
         self._latest: dict[Address, Search] = {}
 
-    def post_apply(self, instance: Instance, work: Work, cost_ns: int) -> None:
+    def post_apply(self, seat: Seat, work: Work, cost_ns: int) -> None:
         late: dict[Address, list[Message]] = {}
-        for message in self.desk.late(instance):
-            late.setdefault(message.channel.instance.address, []).append(message)
+        for message in self.desk.late(seat):
+            late.setdefault(message.channel.seat.address, []).append(message)
         for address, messages in late.items():
-            lessor = messages[0].channel.instance
+            lessor = messages[0].channel.seat
             candidates = self.desk.candidates(lessor)
             if candidates and self._may_search(self._latest.get(address)):
                 asked = self._random.sample(candidates, min(self._search_range, len(candidates)))
                 self.search(lessor, messages[:ASKED_MAX], asked)
 
-    def search(self, lessor: Instance, messages: list[Message], asked: list[str]) -> None:
+    def search(self, lessor: Seat, messages: list[Message], asked: list[str]) -> None:
         """Ask all of them about all the messages."""
         found = Search(lessor, messages, self.desk.now_ns)
         self._latest[lessor.address] = found
@@ -173,7 +174,7 @@ class Pipelined(CheckFirst):
 class Parallel(CheckFirst):
     """2RTT-Parallel: the messages are dealt to those who are asked, each being asked about its own share."""
 
-    def search(self, lessor: Instance, messages: list[Message], asked: list[str]) -> None:
+    def search(self, lessor: Seat, messages: list[Message], asked: list[str]) -> None:
         for place, member in enumerate(asked):
             share = messages[place :: len(asked)]
             if share:

@@ -6,7 +6,7 @@ A policy is a small class. A cluster takes one of these by its name, or a user's
 from __future__ import annotations
 
 from stretto.actors.channel import Message
-from stretto.actors.instance import Instance, NextRead
+from stretto.actors.seat import NextRead, Seat
 from stretto.scheduling.naming import named
 
 
@@ -20,17 +20,17 @@ class Policy:
     by_deadline = True
     """Whether the messages of one instance go by their deadlines too, and not as they came."""
 
-    def urgency(self, instance: Instance, what: Message | NextRead) -> float:
-        """How urgent a message of the instance is, or what a source would read next: the least runs first, equals in
+    def urgency(self, seat: Seat, what: Message | NextRead) -> float:
+        """How urgent a message of the seat is, or what a source would read next: the least runs first, equals in
         the order they came."""
         return 0.0
 
-    def spent(self, instance: Instance, cost_ns: int, now_ns: int) -> None:
+    def spent(self, seat: Seat, cost_ns: int, now_ns: int) -> None:
         """A run has ended."""
 
 
 class FIFO(Policy):
-    """First come, first served: one message of each instance in turn."""
+    """First come, first served: one message of each seat in turn."""
 
     starves = False
     by_deadline = False
@@ -41,7 +41,7 @@ class LLF(Policy):
 
     starves = False
 
-    def urgency(self, instance: Instance, what: Message | NextRead) -> float:
+    def urgency(self, seat: Seat, what: Message | NextRead) -> float:
         return what.deadline_ns
 
 
@@ -50,15 +50,15 @@ class EDF(Policy):
 
     starves = False
 
-    def urgency(self, instance: Instance, what: Message | NextRead) -> float:
-        return what.deadline_ns + instance.cost_ns
+    def urgency(self, seat: Seat, what: Message | NextRead) -> float:
+        return what.deadline_ns + seat.cost_ns
 
 
 class SJF(Policy):
     """Shortest job first: by what the function costs, whatever the deadline."""
 
-    def urgency(self, instance: Instance, what: Message | NextRead) -> float:
-        return instance.cost_ns
+    def urgency(self, seat: Seat, what: Message | NextRead) -> float:
+        return seat.cost_ns
 
 
 class FairShare(Policy):
@@ -75,15 +75,15 @@ class FairShare(Policy):
         self._due: dict[str, float] = {}
         self._clock = 0.0
 
-    def urgency(self, instance: Instance, what: Message | NextRead) -> float:
-        return max(self._due.get(instance.address.job, 0.0), self._clock)
+    def urgency(self, seat: Seat, what: Message | NextRead) -> float:
+        return max(self._due.get(seat.address.job, 0.0), self._clock)
 
-    def spent(self, instance: Instance, cost_ns: int, now_ns: int) -> None:
+    def spent(self, seat: Seat, cost_ns: int, now_ns: int) -> None:
         # The clock is at the token by which this one was chosen: all who wait have later ones, and nobody who comes now
         # begins before it. (Its job's next token may be due much later, since other instances of it have run as well.)
-        self._clock = max(self._clock, instance.urgency)
-        job = instance.address.job
-        share = self._shares.get(job) or instance.share
+        self._clock = max(self._clock, seat.urgency)
+        job = seat.address.job
+        share = self._shares.get(job) or seat.share
         self._due[job] = max(self._due.get(job, 0.0), self._clock) + cost_ns / share
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from stretto.actors.address import Address
 from stretto.actors.channel import Message, OutChannel
-from stretto.actors.instance import Instance, Work
+from stretto.actors.seat import Seat
+from stretto.actors.work import Work
 from stretto.scheduling.strategy import Desk, Pending, Strategy, lots
 
 
@@ -28,7 +29,7 @@ class RejectSend(Strategy):
         self.threshold = threshold
         self.patience_ns = patience_ms * 1e6
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         queued = len(lessor.mailbox)
         if queued < self.threshold or not candidates:
             return None
@@ -73,7 +74,7 @@ class Near(Strategy):
 class ForwardAll(Strategy):
     """Everything goes to lessees, in turn: to show that answers do not depend on where messages run."""
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         return candidates[lessor.metrics.messages_forwarded % len(candidates)] if candidates else None
 
 
@@ -85,7 +86,7 @@ class Dispatcher(Strategy):
         super().bind(desk)
         self._random = lots(desk)
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         return self._random.choice(candidates) if candidates else None
 
 
@@ -105,17 +106,17 @@ class Arbitrary(Strategy):
         self._late = self._random.choice((0.0, 0.3))
         self._asks = self._random.choice((0.0, 0.5))
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         return self._random.choice(candidates) if candidates and self._random.random() < self._forwards else None
 
-    def accept(self, lessee: Instance, message: Message) -> bool:
+    def accept(self, lessee: Seat, message: Message) -> bool:
         return self._random.random() < 0.5
 
-    def post_apply(self, instance: Instance, work: Work, cost_ns: int) -> None:
-        if not self._late or not instance.spec.lessees_max:
+    def post_apply(self, seat: Seat, work: Work, cost_ns: int) -> None:
+        if not self._late or not seat.spec.lessees_max:
             return
-        for message in list(instance.mailbox):
-            candidates = self.desk.candidates(instance)
+        for message in list(seat.mailbox):
+            candidates = self.desk.candidates(seat)
             if candidates and isinstance(message, Message) and self._random.random() < self._late:
                 self.desk.forward(message, self._random.choice(candidates))
 

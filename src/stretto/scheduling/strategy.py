@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from stretto.actors.address import Address
 from stretto.actors.channel import Message, OutChannel
-from stretto.actors.instance import Instance, Work
+from stretto.actors.seat import Seat
+from stretto.actors.work import Work
 from stretto.scheduling.policies import Policy
 from stretto.scheduling.ready import ReadyQueue
 
@@ -57,17 +58,17 @@ class Desk(Protocol):
     def ahead_ns(self, deadline_ns: float) -> float:
         """What it takes to run all that waits here and is as urgent as this. Needs `tracks`."""
 
-    def late(self, instance: Instance) -> list[Message]:
+    def late(self, seat: Seat) -> list[Message]:
         """The most urgent of the messages that would start late, of all actors here that have lessees and the strategy
         of this instance. Needs `tracks`."""
 
-    def candidates(self, lessor: Instance) -> list[str]:
+    def candidates(self, lessor: Seat) -> list[str]:
         """The workers that may have a lease of an actor here, or have one."""
 
     def homes(self, member: str) -> int:
         """How many actors a worker is home to, of the jobs that are here too."""
 
-    def busy(self, lessor: Instance, member: str) -> int:
+    def busy(self, lessor: Seat, member: str) -> int:
         """How many messages that were forwarded to a worker have not been heard of again."""
 
     def forward(self, message: Message, to: str) -> bool:
@@ -118,23 +119,23 @@ class Strategy:
         """The queue of those who can run."""
         return ReadyQueue(policy)
 
-    def next_message(self, queue: ReadyQueue, now_ns: int) -> Instance | None:
+    def next_message(self, queue: ReadyQueue, now_ns: int) -> Seat | None:
         """Whose next message runs now."""
-        return queue.next_instance(now_ns)
+        return queue.next_seat(now_ns)
 
-    def pre_apply(self, instance: Instance, work: Work) -> None:
+    def pre_apply(self, seat: Seat, work: Work) -> None:
         """A message, or other work, is about to run."""
 
-    def post_apply(self, instance: Instance, work: Work, cost_ns: int) -> None:
+    def post_apply(self, seat: Seat, work: Work, cost_ns: int) -> None:
         """It has run."""
 
     # Place; asked of the strategy of the function that gets the message.
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         """A message has come to the lessor: the worker to forward it to, or None to keep it (REJECTSEND)."""
         return None
 
-    def accept(self, lessee: Instance, message: Message) -> bool:
+    def accept(self, lessee: Seat, message: Message) -> bool:
         """A message was forwarded to a lessee here, which may refuse it unless `force_migrate`."""
         return True
 

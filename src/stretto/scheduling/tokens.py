@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stretto.actors.channel import Message
 from stretto.actors.deadlines import LAX_NS
-from stretto.actors.instance import Instance
+from stretto.actors.seat import Seat
 from stretto.scheduling.strategy import Strategy
 
 
@@ -19,7 +19,7 @@ class TokenRate(Strategy):
         self._left: dict[str, int] = {}
         self._turn = 0
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         interval = self.desk.now_ns // self._interval_ns
         if interval != self._interval:
             self._interval, self._left = interval, {}

@@ -12,8 +12,10 @@ from stretto.actors.address import Address
 from stretto.actors.context import Clock, Context
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import Function
-from stretto.actors.instance import Errand, Instance
+from stretto.actors.instance import Instance
+from stretto.actors.marking import _snapshot
 from stretto.actors.snapshot import Content, Origin
+from stretto.actors.work import OPEN
 from stretto.errors import StorageError
 from stretto.state import Fragment, ListState, MapState, State, ValueState
 from stretto.state.packing import unpacked
@@ -42,7 +44,7 @@ class Stiff(Partial):
 def instance(function: Function, partition: int, parallelism: int, origin: Origin | None = None) -> Instance:
     made = Instance(Address("job", "f", partition), FunctionSpec("f", function, parallelism), False, False)
     made.origin = origin
-    made.apply(Errand.OPEN, 0)
+    made.apply(OPEN, 0)
     return made
 
 
@@ -51,9 +53,9 @@ def snapshots(function: Function, parallelism: int) -> dict[int, Content]:
     found = {}
     for partition in range(parallelism):
         one = instance(function, partition, parallelism)
-        one.function.process(pa.record_batch([[partition]], ["n"]), one._ctx)
-        one._keep_timers()
-        snapshot = one._snapshot(1)
+        one.function.process(pa.record_batch([[partition]], ["n"]), one.ctx)
+        one.timers.take_from(one.ctx)
+        snapshot = _snapshot(one, 1)
         found[partition] = Content(unpacked(snapshot.plain), snapshot.fragments)
     return found
 
@@ -70,9 +72,9 @@ def test_states_that_combine_come_together() -> None:
     assert one.function.sums.entries == {"all": 4}
     assert one.function.kept.values == [1, 3]
     assert one.function.total.get() == 4
-    assert [(due, tag) for due, _, tag in one._timers[Clock.PROCESSING]] == [(1, "due"), (3, "due")]
-    assert one._ctx.counts == {"rows": 2}
-    assert one.next_timer_ns() == 1
+    assert one.timers.pending()["processing"] == [(1, "due"), (3, "due")]
+    assert one.ctx.counts == {"rows": 2}
+    assert one.timers.next_due(Clock.PROCESSING) == 1
 
 
 def test_states_that_do_not_can_still_go_somewhere_else() -> None:
@@ -102,7 +104,7 @@ def test_a_state_that_cannot_read_what_there_is_is_named() -> None:
     class Changed(Function):
         odd = Strange()
 
-    content = Content(unpacked(instance(Changed(), 0, 1)._snapshot(1).plain), {"odd": Strange().fragments()})
+    content = Content(unpacked(_snapshot(instance(Changed(), 0, 1), 1).plain), {"odd": Strange().fragments()})
     with pytest.raises(
         StorageError, match="state 'odd' of function 'f' does not fit what the checkpoint has of it: KeyError"
     ):

@@ -26,7 +26,7 @@ class Small(Mapping):
 
 
 class Shared(Mapping):
-    shares_state = True
+    reads_consolidated = True
 
 
 class Valued(Function):

@@ -7,11 +7,11 @@ from stretto.bench import message_path
 
 def test_so_many_messages_wait_as_are_asked_for() -> None:
     worker, batch = message_path._worker(4, "me~1"), message_path._batch()
-    fed = list(worker.jobs["job"].instances.values())[:4]
+    fed = list(worker.jobs["job"].seats.values())[:4]
     run = message_path._preload(worker, fed, batch, 41)
     assert run is not None
-    assert sum(len(instance.mailbox) for instance in fed) == 40, "all but the one that runs"
-    assert max(len(instance.mailbox) for instance in fed) <= 11
+    assert sum(len(seat.mailbox) for seat in fed) == 40, "all but the one that runs"
+    assert max(len(seat.mailbox) for seat in fed) <= 11
 
 
 def test_a_round_tells_the_cost_of_each_step() -> None:

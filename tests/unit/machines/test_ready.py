@@ -9,10 +9,9 @@ import pytest
 
 from stretto.actors.address import Address
 from stretto.actors.channel import Message
-from stretto.actors.gate import LessorGate
-from stretto.actors.instance import Errand, NextRead
 from stretto.actors.mailbox import Mailbox
-from stretto.actors.mailbox_states import MailboxState
+from stretto.actors.seat import NextRead
+from stretto.actors.work import OPEN
 from stretto.errors import UserError
 from stretto.scheduling.policies import EDF, FIFO, LLF, SJF, FairShare, Policy, policy_named
 from stretto.scheduling.ready import QUANTUM_NS, STARVED_AFTER_NS, ReadyQueue
@@ -21,13 +20,13 @@ MS = 1_000_000
 
 
 class Some(SimpleNamespace):
-    """Like an instance, equal to itself alone."""
+    """Like a seat, equal to itself alone."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
-def instance(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job") -> Any:
-    """As much of an instance as the queue looks at: messages with these deadlines."""
+def seat(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job") -> Any:
+    """As much of a seat as the queue looks at: messages with these deadlines."""
     messages = Mailbox()
     for at in deadlines:
         messages.append(Message(None, 0, None, 0, None, None, at), at)  # type: ignore[arg-type]
@@ -43,16 +42,16 @@ def instance(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job")
         starved=0,
         opening=False,
         entry=0,
-        gate=None,
+        keeper=None,
     )
 
 
-def run(queue: ReadyQueue, *instances: Any, now_ns: int = 0, step_ns: int = 0) -> list[str]:
+def run(queue: ReadyQueue, *seats: Any, now_ns: int = 0, step_ns: int = 0) -> list[str]:
     """Run everything; each message takes `step_ns`. The names in the order they ran."""
-    for one in instances:
+    for one in seats:
         queue.enqueue(one)
     order = []
-    while (chosen := queue.next_instance(now_ns)) is not None:
+    while (chosen := queue.next_seat(now_ns)) is not None:
         chosen.mailbox.popleft()
         order.append(chosen.address.function)
         now_ns += step_ns
@@ -65,88 +64,87 @@ def run(queue: ReadyQueue, *instances: Any, now_ns: int = 0, step_ns: int = 0) -
 
 def test_the_least_deadline_runs_first_under_llf() -> None:
     queue = ReadyQueue(LLF(), quantum_ns=0)
-    assert run(queue, instance("a", 30, 31), instance("b", 10, 40), instance("c", 20)) == ["b", "c", "a", "a", "b"]
+    assert run(queue, seat("a", 30, 31), seat("b", 10, 40), seat("c", 20)) == ["b", "c", "a", "a", "b"]
 
 
 def test_a_barrier_is_as_urgent_as_its_critical_message_whatever_waits_behind_it() -> None:
     """Else what came for the next window, with its later deadline, would hold the last window's result back."""
-    closing, other = instance("closing", 90), instance("other", 50)
-    closing.gate = LessorGate(closing.address)
-    closing.gate.state = MailboxState.CRITICAL
-    closing.gate.messages = [Message(None, 0, None, 0, None, None, 10)]  # type: ignore[arg-type]
+    closing, other = seat("closing", 90), seat("other", 50)
+    critical = [Message(None, 0, None, 0, None, None, 10)]  # type: ignore[arg-type]
+    closing.keeper = SimpleNamespace(urgent=lambda seat: critical)
     assert run(ReadyQueue(LLF(), 0), other, closing) == ["closing", "other"]
 
 
 def test_edf_adds_what_the_function_itself_costs() -> None:
-    late_but_long, soon_but_short = instance("long", 10, cost_ns=50), instance("short", 20, cost_ns=1)
+    late_but_long, soon_but_short = seat("long", 10, cost_ns=50), seat("short", 20, cost_ns=1)
     assert run(ReadyQueue(LLF(), 0), late_but_long, soon_but_short) == ["long", "short"]
-    late_but_long, soon_but_short = instance("long", 10, cost_ns=50), instance("short", 20, cost_ns=1)
+    late_but_long, soon_but_short = seat("long", 10, cost_ns=50), seat("short", 20, cost_ns=1)
     assert run(ReadyQueue(EDF(), 0), late_but_long, soon_but_short) == ["short", "long"]
 
 
 def test_sjf_goes_by_cost_and_fifo_takes_turns() -> None:
-    assert run(ReadyQueue(SJF(), 0), instance("dear", 1, 1, cost_ns=9), instance("cheap", 9, 9, cost_ns=1)) == [
+    assert run(ReadyQueue(SJF(), 0), seat("dear", 1, 1, cost_ns=9), seat("cheap", 9, 9, cost_ns=1)) == [
         *["cheap"] * 2,
         *["dear"] * 2,
     ]
-    assert run(ReadyQueue(FIFO(), 0), instance("a", 9, 9), instance("b", 1, 1)) == ["a", "b", "a", "b"]
+    assert run(ReadyQueue(FIFO(), 0), seat("a", 9, 9), seat("b", 1, 1)) == ["a", "b", "a", "b"]
 
 
 def test_who_runs_keeps_the_worker_for_a_quantum() -> None:
-    first, second = instance("a", *[10] * 4), instance("b", *[5] * 2)
+    first, second = seat("a", *[10] * 4), seat("b", *[5] * 2)
     queue = ReadyQueue(LLF(), quantum_ns=QUANTUM_NS)
     queue.enqueue(first)
-    assert queue.next_instance(0) is first
+    assert queue.next_seat(0) is first
     queue.enqueue(first)
     queue.enqueue(second)  # More urgent, and it must wait for the end of the quantum.
-    assert queue.next_instance(QUANTUM_NS // 2) is first
+    assert queue.next_seat(QUANTUM_NS // 2) is first
     queue._now_ns = QUANTUM_NS
     queue.enqueue(first)
-    assert queue.next_instance(QUANTUM_NS) is second
+    assert queue.next_seat(QUANTUM_NS) is second
 
 
 def test_a_message_that_takes_longer_than_the_quantum_is_the_last_of_its_turn() -> None:
     """The queue is told the time only when it is asked who is next: a turn must not last for one message more."""
-    bulk, urgent = instance("bulk", *[10] * 4), instance("urgent", 5)
+    bulk, urgent = seat("bulk", *[10] * 4), seat("urgent", 5)
     queue = ReadyQueue(LLF())
     queue.enqueue(bulk)
-    assert queue.next_instance(0) is bulk
+    assert queue.next_seat(0) is bulk
     queue.enqueue(urgent)
     queue.enqueue(bulk)
-    assert queue.next_instance(2 * QUANTUM_NS) is urgent
+    assert queue.next_seat(2 * QUANTUM_NS) is urgent
 
 
 def test_an_instance_gets_a_better_place_when_its_next_message_has_become_more_urgent() -> None:
     queue = ReadyQueue(LLF(), 0)
-    lax, middle = instance("lax", 90), instance("middle", 50)
+    lax, middle = seat("lax", 90), seat("middle", 50)
     for one in (lax, middle):
         queue.enqueue(one)
     queue.hurry(lax)
     lax.mailbox.append(Message(None, 0, None, 0, None, None, 10), 10)  # type: ignore[arg-type]
     queue.hurry(lax)
-    assert [queue.next_instance(now).address.function for now in (0, 1)] == ["lax", "middle"]  # type: ignore[union-attr]
-    assert queue.next_instance(2) is None, "its former place does not count"
+    assert [queue.next_seat(now).address.function for now in (0, 1)] == ["lax", "middle"]  # type: ignore[union-attr]
+    assert queue.next_seat(2) is None, "its former place does not count"
     fifo = ReadyQueue(FIFO(), 0)
-    first, second = instance("first", 1), instance("second", 2)
+    first, second = seat("first", 1), seat("second", 2)
     for one in (first, second):
         fifo.enqueue(one)
     fifo.hurry(first)
-    assert fifo.next_instance(0) is first, "a policy without deadlines keeps its order"
+    assert fifo.next_seat(0) is first, "a policy without deadlines keeps its order"
 
 
 def test_what_others_wait_for_comes_before_all_messages() -> None:
-    opening = instance("opening")
-    opening.mailbox.append(Errand.OPEN)
-    assert run(ReadyQueue(LLF(), 0), instance("urgent", -5), opening) == ["opening", "urgent"]
+    opening = seat("opening")
+    opening.mailbox.append(OPEN)
+    assert run(ReadyQueue(LLF(), 0), seat("urgent", -5), opening) == ["opening", "urgent"]
 
 
 def test_a_source_is_as_urgent_as_what_it_would_read() -> None:
-    source = instance("source")
+    source = seat("source")
     source.poll_due, source.next_read = True, NextRead(15)
     queue = ReadyQueue(LLF(), 0)
-    for one in (instance("later", 20), source, instance("sooner", 10)):
+    for one in (seat("later", 20), source, seat("sooner", 10)):
         queue.enqueue(one)
-    assert [queue.next_instance(0).address.function for _ in range(3)] == ["sooner", "source", "later"]  # type: ignore[union-attr]
+    assert [queue.next_seat(0).address.function for _ in range(3)] == ["sooner", "source", "later"]  # type: ignore[union-attr]
 
 
 class Unfair(Policy):
@@ -158,27 +156,27 @@ class Unfair(Policy):
 
 def test_nobody_waits_for_longer_than_the_bound() -> None:
     queue = ReadyQueue(Unfair(), quantum_ns=0)
-    order = run(queue, instance("loser", 0), instance("winner", *[0] * 200), step_ns=50 * MS)
+    order = run(queue, seat("loser", 0), seat("winner", *[0] * 200), step_ns=50 * MS)
     waited_ns = order.index("loser") * 50 * MS
     assert STARVED_AFTER_NS <= waited_ns <= STARVED_AFTER_NS + 50 * MS
 
 
 def test_an_instance_without_credits_or_of_a_dropped_job_is_passed_over() -> None:
-    starved, dropped, good = instance("starved", 1), instance("dropped", 2, job="gone"), instance("good", 3)
+    starved, dropped, good = seat("starved", 1), seat("dropped", 2, job="gone"), seat("good", 3)
     queue = ReadyQueue(LLF(), 0)
     for one in (starved, dropped, good):
         queue.enqueue(one)
     starved.starved = 1
     queue.forget("gone")
-    assert queue.next_instance(0) is good
+    assert queue.next_seat(0) is good
     assert not starved.queued
-    assert queue.next_instance(0) is None
+    assert queue.next_seat(0) is None
     assert queue.idle
 
 
 @pytest.mark.parametrize("shares", [{"a": 20, "b": 40, "c": 40}, {"a": 1, "b": 1, "c": 2}])
 def test_shares_hold_while_all_compete(shares: dict[str, float]) -> None:
-    jobs = [instance(job, *[0] * 4_000, job=job) for job in shares]
+    jobs = [seat(job, *[0] * 4_000, job=job) for job in shares]
     contested = run(ReadyQueue(FairShare(shares), quantum_ns=0), *jobs, step_ns=MS)[:2_000]
     for job, share in shares.items():
         assert abs(contested.count(job) / len(contested) - share / sum(shares.values())) < 0.03
@@ -189,7 +187,7 @@ def test_shares_hold_for_jobs_of_several_functions_and_as_apps_state_them() -> N
     queue, waiting = ReadyQueue(FairShare(), quantum_ns=0), []
     for job, share in jobs.items():
         for number in range(3 if job == "a" else 2):
-            one = instance(f"{job}{number}", *[0] * 4_000, job=job)
+            one = seat(f"{job}{number}", *[0] * 4_000, job=job)
             one.share = share
             waiting.append(one)
     contested = [name[0] for name in run(queue, *waiting, step_ns=MS)[:2_000]]
@@ -199,8 +197,8 @@ def test_shares_hold_for_jobs_of_several_functions_and_as_apps_state_them() -> N
 
 def test_an_idle_share_is_lent_and_not_claimed_back() -> None:
     queue = ReadyQueue(FairShare({"small": 20, "large": 80}), quantum_ns=0)
-    assert run(queue, instance("small", *[0] * 1_000, job="small"), step_ns=MS) == ["small"] * 1_000
-    both = [instance(job, *[0] * 1_000, job=job) for job in ("small", "large")]
+    assert run(queue, seat("small", *[0] * 1_000, job="small"), step_ns=MS) == ["small"] * 1_000
+    both = [seat(job, *[0] * 1_000, job=job) for job in ("small", "large")]
     contested = run(queue, *both, step_ns=MS)[:1_000]
     assert 0.77 < contested.count("large") / 1_000 < 0.83
 

@@ -60,7 +60,7 @@ class Desk:
     def admits(self, deadline_ns: float, cost_ns: float) -> bool:
         return deadline_ns - cost_ns >= self.free_ns
 
-    def late(self, instance: Any) -> list[Any]:
+    def late(self, seat: Any) -> list[Any]:
         return self.lateness
 
     def candidates(self, lessor: Any) -> list[str]:
@@ -89,7 +89,7 @@ class Desk:
 
 def late_message(number: int) -> Any:
     lessor = SimpleNamespace(address=HOME, cost_ns=10.0)
-    return SimpleNamespace(number=number, deadline_ns=100 + number, channel=SimpleNamespace(instance=lessor))
+    return SimpleNamespace(number=number, deadline_ns=100 + number, channel=SimpleNamespace(seat=lessor))
 
 
 def at(desk: Desk, strategy: Any) -> Any:
@@ -213,7 +213,7 @@ def test_parallel_deals_the_messages_to_those_it_asks() -> None:
 
 
 def place(name: str, credits: int = 32) -> Any:
-    return SimpleNamespace(peer=name, credits=credits, receiver=HOME, cost_ns=10.0, stateless=True, instance=lessor())
+    return SimpleNamespace(peer=name, credits=credits, receiver=HOME, cost_ns=10.0, stateless=True, seat=lessor())
 
 
 def test_of_two_places_the_one_with_the_shorter_queue_gets_the_batch() -> None:

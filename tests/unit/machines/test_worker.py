@@ -18,7 +18,8 @@ from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.jobs import Deploy, Failed, Failure, Finished, Ready, Start, Stop, Stopped
 from stretto.protocol.membership import COORDINATOR, Leave, Member, Members
-from stretto.worker import CodeLoaded, Effect, Exit, LoadCode, Ran, Run, RunFailed, Worker
+from stretto.worker.events import CodeLoaded, Effect, Exit, LoadCode, Ran, Run, RunFailed
+from stretto.worker.machine import Worker
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -99,10 +100,10 @@ class Bench:
 
     def execute(self, run: Run) -> list[Effect]:
         try:
-            outcome = run.instance.apply(run.work, self.now_ns)
+            outcome = run.seat.instance.apply(run.work, self.now_ns)
         except Exception as error:
-            return self.tell(RunFailed(run.instance, run.work, Failure("FunctionError", str(error))))
-        return self.tell(Ran(run.instance, run.work, outcome, 10))
+            return self.tell(RunFailed(run.seat, run.work, Failure("FunctionError", str(error))))
+        return self.tell(Ran(run.seat, run.work, outcome, 10))
 
     def data(self, seq: int, *numbers: int, channel: int = 7) -> list[Effect]:
         return self.tell(FrameArrived("up~1", Data(channel, seq, 5, rows(*numbers))))
@@ -112,7 +113,7 @@ class Bench:
 
     @property
     def echo(self) -> Any:
-        return self.worker.jobs["job"].instances[Address("job", "echo", 0)].function
+        return self.worker.jobs["job"].seats[Address("job", "echo", 0)].instance.function
 
 
 def sent(effects: list[Effect], kind: type[Any]) -> list[Any]:
@@ -173,7 +174,7 @@ def test_the_end_comes_when_every_channel_has_ended() -> None:
     bench.critical(1, EndOfInput())
     bench.data(1, 9, channel=8)
     effects = bench.critical(2, EndOfInput(), channel=8)
-    assert bench.worker.jobs["job"].instances[Address("job", "echo", 0)].function.told[-1] == "end"
+    assert bench.worker.jobs["job"].seats[Address("job", "echo", 0)].instance.function.told[-1] == "end"
     assert sent(effects, Finished) == [Finished(Address("job", "echo", 0))]
     assert [frame.critical for frame in sent(effects, CriticalSent)] == [EndOfInput()]
 
@@ -333,7 +334,7 @@ def test_the_most_urgent_message_runs_first_and_what_is_ahead_of_it_on_its_chann
     bench.hold = True
     bench.tell(FrameArrived("up~1", Data(8, 1, 5, rows(1), None, 10)))  # Runs, so that the others wait.
     bench.tell(FrameArrived("up~1", Data(7, 1, 5, rows(2), None, 900)))
-    echo = bench.worker.jobs["job"].instances[Address("job", "echo", 0)]
+    echo = bench.worker.jobs["job"].seats[Address("job", "echo", 0)]
 
     def waiting() -> list[tuple[int, int]]:
         return [(work.seq, work.deadline_ns) for work in echo.mailbox if isinstance(work, Message)]

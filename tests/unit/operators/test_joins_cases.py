@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import pytest
 
 from stretto.actors.context import Context
-from stretto.actors.function import EVENT_TIME_MAX_US, Discipline
+from stretto.actors.discipline import SEQUENTIAL
+from stretto.actors.function import EVENT_TIME_MAX_US
 from stretto.errors import InvariantError, PlanError
 from stretto.operators import join_base, join_interval, join_window
 from stretto.operators.joins import PAIRS_MAX, IntervalJoin, Join, UnboundedJoin, WindowJoin
@@ -116,7 +117,7 @@ def test_an_unbounded_join_pairs_every_row_with_every_equal_one() -> None:
     assert join.push("right", (1, 0, "w")) == [("a", "w")]
     join.watermark(1_000_000)
     assert join.stored == (5, 4)
-    assert join.join.discipline is Discipline.SEQUENTIAL
+    assert join.join.discipline is SEQUENTIAL
 
 
 def test_null_keys_match_nothing_and_are_not_kept() -> None:

@@ -12,7 +12,8 @@ import pytest
 from pyspark import cloudpickle
 
 from stretto.actors.context import Context
-from stretto.actors.function import EVENT_TIME_MAX_US, Discipline, Function
+from stretto.actors.discipline import COMBINABLE, SEQUENTIAL
+from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar, parse_aggregate
 from stretto.operators.running import RunningAggregate
@@ -317,13 +318,13 @@ def test_an_empty_state_survives_export_and_restore(function: Function) -> None:
 def test_only_what_emits_at_watermarks_may_run_in_parallel() -> None:
     disciplines = [function.discipline for function in EVERY]
     assert disciplines == [
-        Discipline.COMBINABLE,
-        Discipline.COMBINABLE,
-        Discipline.SEQUENTIAL,
-        Discipline.COMBINABLE,
+        COMBINABLE,
+        COMBINABLE,
+        SEQUENTIAL,
+        COMBINABLE,
     ]
     late = WindowAggregate(SCHEMA, ("k",), TIME, Tumbling(10), (COUNT,), lateness_us=1)
-    assert late.discipline is Discipline.SEQUENTIAL
+    assert late.discipline is SEQUENTIAL
 
 
 def test_mistakes_are_told_when_the_function_is_made() -> None:

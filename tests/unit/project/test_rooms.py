@@ -14,8 +14,7 @@ PACKAGE = Path(__file__).parents[3] / "src" / "stretto"
 
 PURE_ROOMS = (
     *("actors", "api", "checkpoints", "expressions", "operators", "scheduling", "simulator", "state"),
-    *("checkpointing", "coordinator", "errors", "jobs", "local_job", "machine", "marks", "protocol", "recovery"),
-    *("snapshots", "worker"),
+    *("checkpointing", "coordinator", "errors", "jobs", "machine", "protocol", "recovery", "worker"),
 )
 
 BANNED_MODULES = {

@@ -14,8 +14,9 @@ from stretto.actors.address import Address
 from stretto.actors.channel import InChannel, Message
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import Function
-from stretto.actors.instance import Errand, Instance
+from stretto.actors.instance import Instance
 from stretto.actors.routing import StepFailed
+from stretto.actors.work import POLL
 from stretto.errors import FunctionError, SourceError, StrettoError
 from stretto.operators.stateless import PythonStep
 from stretto.protocol.jobs import Failed, Failure
@@ -72,7 +73,7 @@ def test_an_error_inside_stretto_keeps_its_whole_traceback() -> None:
         PythonStep("enrich", None, SCHEMA, rows_kept=True)(batch(1))  # type: ignore[arg-type]
     except TypeError as error:
         error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # As the worker's loop sees it.
-        failure = failure_of(error, instance(), Errand.POLL)
+        failure = failure_of(error, instance(), POLL)
     assert failure.traceback is not None
     assert "stateless.py" in failure.traceback
 
@@ -84,7 +85,7 @@ def test_the_sample_shows_the_first_rows_and_how_many_follow() -> None:
         failure_of(ValueError("x"), instance(), message(batch(3))).sample == "    {'n': 0}\n    {'n': 1}\n    {'n': 2}"
     )
     assert failure_of(ValueError("x"), instance(), message(batch(0))).sample is None
-    assert failure_of(ValueError("x"), instance(), Errand.POLL).sample is None
+    assert failure_of(ValueError("x"), instance(), POLL).sample is None
 
 
 def test_a_sample_of_long_values_is_cut() -> None:
@@ -98,14 +99,14 @@ def test_a_sample_of_long_values_is_cut() -> None:
 def test_a_fused_step_is_named_with_the_batch_that_it_was_given() -> None:
     error = StepFailed("enrich", batch(1))
     error.__cause__ = raised_by(users_function)
-    failure = failure_of(error, instance(), Errand.POLL)
+    failure = failure_of(error, instance(), POLL)
     assert failure.function == "enrich"
     assert failure.fact == "function 'enrich' raised LookupError"
     assert failure.sample == "    {'n': 0}"
 
 
 def test_an_error_of_our_own_keeps_its_kind_and_words() -> None:
-    failure = failure_of(SourceError("a file is broken", "row 7 of x.jsonl", "Mend it."), instance(), Errand.POLL)
+    failure = failure_of(SourceError("a file is broken", "row 7 of x.jsonl", "Mend it."), instance(), POLL)
     error = error_of(failure)
     assert type(error) is SourceError
     assert str(error) == "a file is broken: row 7 of x.jsonl\n  Mend it."

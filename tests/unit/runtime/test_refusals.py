@@ -18,7 +18,7 @@ from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.protocol.reports import Report
 from stretto.runtime.transport import Handshakes, Refusals, Transport, routing_id
 from stretto.runtime.worker_loop import REFUSALS_EVERY_NS, WorkerLoop
-from stretto.worker import Worker
+from stretto.worker.machine import Worker
 
 ACCEPTED, GONE = zmq.EVENT_ACCEPTED, zmq.EVENT_DISCONNECTED
 WELCOME, WRONG_KEY = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_HANDSHAKE_FAILED_AUTH

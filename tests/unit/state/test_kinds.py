@@ -9,7 +9,7 @@ import pytest
 
 from stretto import Function, ListState, MapState, ValueState
 from stretto.actors.context import Context
-from stretto.actors.function import Discipline
+from stretto.actors.discipline import COMBINABLE, SEQUENTIAL, STATELESS
 from stretto.errors import InvariantError
 from stretto.state import State
 
@@ -31,9 +31,9 @@ class Latest(Function):
 
 
 def test_the_discipline_follows_from_the_states() -> None:
-    assert Function().discipline is Discipline.STATELESS
-    assert Counting().discipline is Discipline.COMBINABLE
-    assert Latest().discipline is Discipline.SEQUENTIAL
+    assert Function().discipline is STATELESS
+    assert Counting().discipline is COMBINABLE
+    assert Latest().discipline is SEQUENTIAL
 
 
 def test_instances_do_not_share_what_a_class_declares() -> None:

@@ -24,7 +24,6 @@ from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance,
 from stretto.actors.function import EVENT_TIME_MIN_US, Function
 from stretto.actors.source import Reading
 from stretto.checkpoints.manifest import ActorRecord, Storage
-from stretto.leasing import Leasing
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
@@ -34,10 +33,10 @@ from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.protocol.reports import Report
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 from stretto.scheduling.strategy import Pending, Strategy
-from stretto.snapshots import SnapshotFailed, SnapshotStored, StoreSnapshot
 from stretto.state import Fragment, ListState
 from stretto.state.packing import packed, unpacked
-from stretto.worker import CodeLoaded, Ran, Run, Worker
+from stretto.worker.events import CodeLoaded, Ran, Run, SnapshotFailed, SnapshotStored, StoreSnapshot
+from stretto.worker.machine import Worker, WorkerParts
 
 HERE = "here~1"
 JOB = "job"
@@ -309,7 +308,7 @@ class Recorder(Function):
 class Sharing(Recorder):
     """Reads the state as of the last barrier."""
 
-    shares_state = True
+    reads_consolidated = True
 
 
 class Appended(ListState[int]):
@@ -425,13 +424,13 @@ class Script(Strategy):
 
 # The driver.
 
-_machine: dict[str, Any] = {}
+_machine: list[WorkerParts] = []
 
 
 @contextmanager
-def machine_with(fault: type[Any]) -> Iterator[None]:
-    """Scenarios that are made inside run a machine with a faulty part."""
-    _machine["leasing" if issubclass(fault, Leasing) else "snapshots"] = fault
+def machine_with(parts: WorkerParts) -> Iterator[None]:
+    """Scenarios that are made inside run a machine with these parts."""
+    _machine.append(parts)
     try:
         yield
     finally:
@@ -473,7 +472,7 @@ class Scenario:
         self._forwarding = Script()
         self._forwarding.force_migrate = not may_refuse
         self._directing = Script(direct, waits, near)
-        self._worker = Worker(HERE, **_machine)
+        self._worker = Worker(HERE, *_machine)
         placement = {"up": ["up~1", "up~2"][:ups], ACTOR: [home], "down": ["down~1", "down~2"][:downs]}
         if source:
             placement["up"] = [HERE]
@@ -654,8 +653,8 @@ class Scenario:
             self._run(run)
 
     def _run(self, run: Run) -> None:
-        outcome = run.instance.apply(run.work, self._now_ns)
-        self._happens(Ran(run.instance, run.work, outcome, 10))
+        outcome = run.seat.instance.apply(run.work, self._now_ns)
+        self._happens(Ran(run.seat, run.work, outcome, 10))
 
     def _send(self, to: str, frame: Any) -> None:
         if isinstance(frame, OpenChannel):

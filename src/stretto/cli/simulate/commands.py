@@ -18,12 +18,12 @@ from stretto.cli.simulate.faults import faults
 from stretto.cli.simulate.strategies import strategies
 from stretto.cli.simulate.tenants import tenants
 from stretto.errors import UserError
-from stretto.leasing import Leasing
 from stretto.scheduling.strategies import STRATEGIES, strategy_named
 from stretto.simulator.checking.barriers import Trial, try_seed
 from stretto.simulator.checking.mutations import MUTATIONS
 from stretto.simulator.experiments import send_modes
 from stretto.simulator.experiments import shares as fair_shares
+from stretto.worker.machine import WorkerParts
 
 SHOWN_MAX = 3
 """Failing seeds that are told in full."""
@@ -72,7 +72,7 @@ def barriers(
     ends; no mailbox leaves the table of states. The exit code is 1 when anything was wrong, and the command that
     replays the run is printed."""
     with reported():
-        leasing = _leasing(mutate)
+        parts = _parts(mutate)
         make = None if strategy is None else partial(strategy_named, strategy)
         if make is not None:
             make()  # A mistake in the name is told before anything runs.
@@ -82,7 +82,7 @@ def barriers(
         kinds: Counter[str] = Counter()
         with steps_bar() as bar:
             for seed in bar.track(range(first, first + seeds), description="seeds"):
-                trial = try_seed(seed, workers, functions, leasing, make)
+                trial = try_seed(seed, workers, functions, parts, make)
                 totals.update(barriers=trial.barriers, messages=trial.messages)
                 kinds.update(violation.kind for violation in trial.violations)
                 if trial.violations:
@@ -176,9 +176,9 @@ def _point(point: send_modes.Point) -> dict[str, Any]:
     return {**asdict(point), "reject_by_direct": point.reject_by_direct}
 
 
-def _leasing(mutate: str | None) -> type[Leasing]:
+def _parts(mutate: str | None) -> WorkerParts | None:
     if mutate is None:
-        return Leasing
+        return None
     if mutate not in MUTATIONS:
         raise UserError(f"there is no mutation '{mutate}'", None, f"Choose one of {', '.join(MUTATIONS)}.")
     return MUTATIONS[mutate]

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from stretto.errors import StrettoError
 from stretto.jobs import JobStatus
-from stretto.leasing import Leasing
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checking.checkers import Violation, barriers_of, check, messages_of
 from stretto.simulator.checking.history import History
 from stretto.simulator.checking.scenarios import Scenario
 from stretto.simulator.checking.sequential import run_sequentially
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing, Weather
+from stretto.worker.machine import WorkerParts
 
 STEPS_MAX = 200_000
 TIMINGS = (
@@ -40,7 +40,7 @@ def try_seed(
     seed: int,
     workers_max: int,
     functions_max: int,
-    leasing: type[Leasing] = Leasing,
+    parts: WorkerParts | None = None,
     strategy: Callable[[], Strategy] | None = None,
 ) -> Trial:
     """Run one random scenario and check it; with a strategy, all its functions have that one."""
@@ -50,7 +50,7 @@ def try_seed(
     history = History()
     found: list[Violation] = []
     cluster = SimulatedCluster(
-        workers, seed, chance.choice(TIMINGS), STEPS_MAX, _weather(chance, workers), history, leasing
+        workers, seed, chance.choice(TIMINGS), STEPS_MAX, _weather(chance, workers), history, parts
     )
     job = cluster.submit(scenario.deployment)
     _come_and_go(cluster, chance, workers)

@@ -9,18 +9,21 @@ from msgspec.structs import replace as replaced
 
 from stretto.actors.address import Attempt
 from stretto.actors.function import EVENT_TIME_MIN_US
-from stretto.actors.instance import Instance, Publishing
+from stretto.actors.seat import Seat
 from stretto.actors.snapshot import Snapshot
+from stretto.actors.work import Publishing
 from stretto.checkpointing import Checkpointing
 from stretto.checkpoints.manifest import ActorRecord
 from stretto.jobs import Actor, Job, Underway
-from stretto.local_job import LocalJob
 from stretto.protocol.checkpointing import Stored
 from stretto.recovery import Recovery
-from stretto.simulator.checking.mutations import mutation_name
+from stretto.simulator.checking.mutations import mutation_name, worker_with
 from stretto.simulator.engine.durable import Parts
-from stretto.snapshots import Fetched, SnapshotFailed, Snapshots
 from stretto.state.packing import packed, unpacked
+from stretto.worker.events import Fetched, SnapshotFailed
+from stretto.worker.local_job import LocalJob
+from stretto.worker.resuming import Resuming
+from stretto.worker.snapshots import Snapshots
 
 
 class ManifestBeforeData(Checkpointing):
@@ -109,66 +112,66 @@ class OlderSources(Recovery):
 class OffsetForgotten(Snapshots):
     """The position of a source is not in the checkpoint."""
 
-    def taken(self, instance: Instance, snapshot: Snapshot) -> None:
-        if instance.is_source:
+    def taken(self, seat: Seat, snapshot: Snapshot) -> None:
+        if seat.instance.is_source:
             parts = unpacked(snapshot.plain)["remembered"]
             snapshot = _without(snapshot, remembered=[(number, 0) for number, _ in parts])
-        super().taken(instance, snapshot)
+        super().taken(seat, snapshot)
 
 
 class SealedForgotten(Snapshots):
     """What a sink holds back is not in the checkpoint."""
 
-    def taken(self, instance: Instance, snapshot: Snapshot) -> None:
-        if instance.is_sink:
+    def taken(self, seat: Seat, snapshot: Snapshot) -> None:
+        if seat.instance.is_sink:
             snapshot = _without(snapshot, remembered=[snapshot.checkpoint, []])
-        super().taken(instance, snapshot)
+        super().taken(seat, snapshot)
 
 
 class WatermarksForgotten(Snapshots):
     """How far event time had come on each channel is not in the checkpoint."""
 
-    def taken(self, instance: Instance, snapshot: Snapshot) -> None:
+    def taken(self, seat: Seat, snapshot: Snapshot) -> None:
         channels = [(*each[:3], EVENT_TIME_MIN_US, False) for each in unpacked(snapshot.plain)["channels"]]
-        super().taken(instance, _without(snapshot, channels=channels))
+        super().taken(seat, _without(snapshot, channels=channels))
 
 
-class StatesForgotten(Snapshots):
+class StatesForgotten(Resuming):
     """States begin anew after a failure."""
 
-    def _on_fetched(self, event: Fetched, now_ns: int) -> None:
-        job = self._worker.jobs.get(event.job)
+    def _on_fetched(self, event: Fetched) -> None:
+        job = self._host.jobs.get(event.job)
         for address, contents in event.contents.items() if job is not None else ():
             assert job is not None
-            for name, state in job.instances[address].function.states().items():
+            for name, state in job.seats[address].instance.function.states().items():
                 for content in contents.values():
                     content.fragments[name] = state.fresh().fragments()
-        super()._on_fetched(event, now_ns)
+        super()._on_fetched(event)
 
 
-class AttemptsForgotten(Snapshots):
+class AttemptsForgotten(Resuming):
     """Nobody knows whose output is of a later attempt, so a worker that was replaced withdraws it."""
 
     def fetch(self, job: LocalJob) -> None:
         assert job.storage is not None
-        for instance in job.instances.values():
-            instance.belong_to(Attempt(job.storage.lineage, job.storage.owner, 1))
+        for seat in job.seats.values():
+            seat.instance.belong_to(Attempt(job.storage.lineage, job.storage.owner, 1))
         super().fetch(job)
 
 
 class PublishAtOnce(Snapshots):
     """A sink publishes as soon as its snapshot is taken."""
 
-    def taken(self, instance: Instance, snapshot: Snapshot) -> None:
-        super().taken(instance, snapshot)
-        if instance.is_sink:
-            instance.mailbox.append(Publishing(snapshot.checkpoint))
+    def taken(self, seat: Seat, snapshot: Snapshot) -> None:
+        super().taken(seat, snapshot)
+        if seat.instance.is_sink:
+            seat.mailbox.append(Publishing(snapshot.checkpoint))
 
 
 class FailureIgnored(Snapshots):
     """A snapshot that could not be stored counts as stored."""
 
-    def _on_store_failed(self, event: SnapshotFailed, now_ns: int) -> None:
+    def _on_store_failed(self, event: SnapshotFailed) -> None:
         self._tell(Stored(event.address, event.checkpoint, ActorRecord(finished=True)))
 
 
@@ -179,11 +182,11 @@ def _without(snapshot: Snapshot, **changed: Any) -> Snapshot:
 def _parts(mutation: type[Any]) -> Parts:
     if issubclass(mutation, Checkpointing):
         return Parts(checkpointing=mutation)
-    return Parts(recovery=mutation) if issubclass(mutation, Recovery) else Parts(snapshots=mutation)
+    return Parts(recovery=mutation) if issubclass(mutation, Recovery) else Parts(worker=worker_with(mutation))
 
 
 MUTATIONS: dict[str, Parts] = {
     mutation_name(mutation): _parts(mutation)
-    for base in (Checkpointing, Recovery, Snapshots)
+    for base in (Checkpointing, Recovery, Snapshots, Resuming)
     for mutation in base.__subclasses__()
 }

@@ -16,7 +16,6 @@ from functools import partial
 from stretto.checkpoints.manifest import decoded
 from stretto.errors import DamagedError, StrettoError
 from stretto.jobs import JobStatus
-from stretto.leasing import Leasing
 from stretto.protocol.membership import COORDINATOR
 from stretto.simulator.checking.barriers import TIMINGS, result_of
 from stretto.simulator.checking.checkers import Violation
@@ -53,7 +52,6 @@ def try_seed(
     workers_max: int,
     functions_max: int,
     parts: Parts | None = None,
-    leasing: type[Leasing] = Leasing,
     rescales: bool = False,
 ) -> Trial:
     """Run one random scenario with faults by lot, and compare what came out. With `rescales`, it is also started again
@@ -73,7 +71,6 @@ def try_seed(
         timing=chance.choice(TIMINGS),
         steps_max=STEPS_MAX,
         weather=drawn.weather,
-        leasing=leasing,
     )
     cluster.write_ns = chance.choice(((20_000, 500_000), (100_000, 8_000_000), (1_000_000, 60_000_000)))
     cluster.noticed_ns = chance.choice(((100_000, 2_000_000), (100_000, 40_000_000)))

@@ -10,8 +10,9 @@ import pyarrow as pa
 from stretto.actors.address import Address
 from stretto.actors.channel import Message
 from stretto.actors.critical import EndOfInput, Granularity, Mark, UserCritical, Watermark, granularity
-from stretto.actors.instance import Barrier, Instance, Outcome, Work
+from stretto.actors.instance import Instance
 from stretto.actors.mailbox_states import MailboxState, Role, Trigger
+from stretto.actors.work import Barrier, Outcome, Work
 
 Edge = tuple[Address, Address, str]
 """From an actor to an input of another, whatever instances are at its two ends."""
@@ -109,7 +110,7 @@ class History:
 
     def noted(self, time_ns: int, member: str, message: Message) -> None:
         channel = message.channel
-        edge = (channel.sender, channel.instance.address, channel.input)
+        edge = (channel.sender, channel.seat.address, channel.input)
         self.happenings.append(Noted(time_ns, member, edge, message.payload))
 
     def log(self, last: int = 40) -> str:

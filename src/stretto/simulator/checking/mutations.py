@@ -2,175 +2,185 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from msgspec.structs import replace
 
 from stretto.actors.channel import InChannel, Message, OutChannel
 from stretto.actors.critical import Last
 from stretto.actors.gate import LesseeGate, LessorGate
-from stretto.actors.instance import Instance, Outcome
 from stretto.actors.mailbox_states import MailboxState
-from stretto.leasing import Leasing
+from stretto.actors.seat import Seat
+from stretto.actors.work import Outcome, Surrender
 from stretto.protocol.leasing import Ack, Registered, SyncReply, Told, Unsync
+from stretto.worker.leasing.barriers import Barriers
+from stretto.worker.leasing.forwarding import Forwarding
+from stretto.worker.leasing.lessees import Lessees
+from stretto.worker.leasing.programs import Programs
+from stretto.worker.leasing.rules import Rules
+from stretto.worker.machine import WorkerParts
 
 
-class NoDependencyPayload(Leasing):
+class NoDependencyPayload(Programs):
     """Critical messages do not say what was sent on the other channels."""
 
-    def _dependencies(self, channel: OutChannel) -> list[Last]:
-        super()._dependencies(channel)
+    def dependencies(self, channel: OutChannel) -> list[Last]:
+        super().dependencies(channel)
         return []
 
 
-class UnsyncBeforeAck(Leasing):
-    """Lessees go on before downstream has come to the barrier."""
+class UnsyncBeforeAck(Rules):
+    """Lessees continue before downstream has come to the barrier."""
 
-    def _may_complete(self, gate: LessorGate) -> bool:
+    def may_complete(self, gate: LessorGate) -> bool:
         gate.unacked = 0
         return True
 
 
-class AckOnReceipt(Leasing):
-    """Upstream gets its ACK when its critical message arrives, not when the barrier stands."""
-
-    def forwarded(self, instance: Instance, channel: InChannel, message: Message) -> bool:
-        if message.sync is not None and message.sync.ack:
-            self._tell(self._worker.home(channel.sender), Ack(channel.sender))
-        return super().forwarded(instance, channel, message)
-
-    def _acknowledge(self, gate: LessorGate) -> None:
-        pass
-
-
-class AckNever(Leasing):
+class AckNever(Barriers):
     """Upstream never gets its ACK."""
 
     def _acknowledge(self, gate: LessorGate) -> None:
         pass
 
 
-class RegisterWhileBlocked(Leasing):
+class AckOnReceipt(Forwarding):
+    """Upstream gets its ACK when its critical message arrives, not when the barrier stands."""
+
+    def forwarded(self, seat: Seat, message: Message) -> bool:
+        if message.sync is not None and message.sync.ack:
+            sender = message.channel.sender
+            self._host.tell(self._host.home(sender), Ack(sender))
+        return super().forwarded(seat, message)
+
+
+class RegisterWhileBlocked(Rules):
     """New direct channels are allowed in the middle of a barrier."""
 
-    def _may_register(self, gate: LessorGate, executed: int, criticals: int) -> bool:
+    def may_register(self, gate: LessorGate, executed: int, criticals: int) -> bool:
         return True
 
 
-class StaleRegistration(Leasing):
+class StaleRegistration(Rules):
     """An upstream instance uses a registration from before its actor's last critical message."""
 
-    def _is_current(self, instance: Instance, frame: Registered) -> bool:
+    def is_current(self, seat: Seat, frame: Registered) -> bool:
         return True
 
 
-class ReplyEarly(Leasing):
+class ReplyEarly(Lessees):
     """A lessee replies before its dependency set is done."""
 
-    def _dependency(self, instance: Instance, gate: LesseeGate) -> Message | None:
+    def _dependency(self, seat: Seat, gate: LesseeGate) -> Message | None:
         return None
 
-    def _done(self, awaited: dict[tuple[str, int], int]) -> bool:
+
+class DoneEarly(Rules):
+    """The dependency set of a lessee counts as done at once."""
+
+    def done(self, awaited: dict[tuple[str, int], int]) -> bool:
         return True
 
 
-class CriticalOvertakesUndecided(Leasing):
+class CriticalOvertakesUndecided(Rules):
     """A critical message does not wait for batches that are still without a place."""
 
-    def must_wait(self, instance: Instance) -> bool:
+    def must_wait(self, seat: Seat) -> bool:
         return False
 
 
-class OffersForgotten(Leasing):
+class OffersForgotten(Rules):
     """A barrier begins before lessees have said whether they take what was forwarded to them."""
 
-    def _all_answered(self, gate: LessorGate) -> bool:
+    def all_answered(self, gate: LessorGate) -> bool:
         return True
 
-    def _is_next(self, message: Message) -> bool:
+    def is_next(self, message: Message) -> bool:
         return True
 
 
-class RefusedLost(Leasing):
+class RefusedLost(Forwarding):
     """What a lessee refuses counts as taken."""
 
-    def answered(self, instance: Instance, number: int, seq: int, taken: bool) -> None:
-        super().answered(instance, number, seq, True)
+    def answered(self, seat: Seat, number: int, seq: int, taken: bool) -> None:
+        super().answered(seat, number, seq, True)
 
 
-class ForwardsUncounted(Leasing):
+class ForwardsUncounted(Programs):
     """What the lessor has forwarded is not in the dependency set."""
 
-    def _forwarded(self, member: str, gate: LessorGate) -> list[Last]:
+    def forwarded(self, member: str, gate: LessorGate) -> list[Last]:
         return []
 
 
-class ForwardPastCritical(Leasing):
+class ForwardPastCritical(Rules):
     """The lessor forwards messages that follow a critical one, or overtake one downstream."""
 
-    def _may_forward(self, gate: LessorGate, channel: InChannel) -> bool:
+    def may_forward(self, gate: LessorGate, channel: InChannel) -> bool:
         return gate.state is MailboxState.RUNNABLE
 
 
-class LeaseForgotten(Leasing):
+class LeaseForgotten(Rules):
     """One of the lessees is not asked to take part in the barrier."""
 
-    def _concerned(self, gate: LessorGate) -> list[str]:
+    def concerned(self, gate: LessorGate) -> list[str]:
         return list(gate.lessees)[1:]
 
 
-class PendingReleased(Leasing):
+class PendingReleased(Rules):
     """What follows a critical message on its channel is not held back."""
 
-    def _is_pending(self, gate: LessorGate, message: Message) -> bool:
+    def is_pending(self, gate: LessorGate, message: Message) -> bool:
         return False
 
 
-class RunWhileBlocked(Leasing):
-    """The lessor goes on with its mailbox while it waits for its lessees."""
+class RunWhileBlocked(Rules):
+    """The lessor continues with its mailbox while it waits for its lessees."""
 
     def may_run(self, gate: LessorGate | LesseeGate) -> bool:
         return isinstance(gate, LessorGate) or super().may_run(gate)
 
 
-class JointAtFirst(Leasing):
+class JointAtFirst(Rules):
     """A barrier over all upstream actors begins when the first of them has come to it."""
 
-    def all_upstream(self, instance: Instance, together: list[Message]) -> bool:
+    def all_upstream(self, seat: Seat, together: list[Message]) -> bool:
         return True
 
 
-class StateLost(Leasing):
+class StateLost(Barriers):
     """Partial states are not merged."""
 
-    def _on_sync_reply(self, sender: str, frame: SyncReply, now_ns: int) -> None:
-        super()._on_sync_reply(sender, replace(frame, states=None), now_ns)
+    def _on_sync_reply(self, sender: str, frame: SyncReply) -> None:
+        super()._on_sync_reply(sender, replace(frame, states=None))
 
 
-class StateKept(Leasing):
+class StateKept(Lessees):
     """A lessee keeps the state that it has given away."""
 
-    def after_surrender(self, instance: Instance, outcome: Outcome) -> None:
+    def _surrendered(self, seat: Seat, errand: Surrender, outcome: Outcome) -> None:
         if outcome.states is not None:
-            instance._consolidate(outcome.states)
-        super().after_surrender(instance, outcome)
+            seat.instance.discipline.consolidate(seat.instance.function, outcome.states)
+        super()._surrendered(seat, errand, outcome)
 
 
-class NothingTold(Leasing):
+class NothingTold(Programs):
     """A lessee does not say how far it has sent downstream."""
 
-    def _told(self, instance: Instance) -> tuple[Told, ...]:
-        super()._told(instance)
+    def told(self, lessee: Seat) -> tuple[Told, ...]:
+        super().told(lessee)
         return ()
 
 
-class ToldForgotten(Leasing):
+class ToldForgotten(Barriers):
     """What a lessee told is forgotten when the barrier sends no critical message on."""
 
-    def _complete(self, instance: Instance, gate: LessorGate) -> None:
+    def _complete(self, seat: Seat, gate: LessorGate) -> None:
         gate.told = {}
-        super()._complete(instance, gate)
+        super()._complete(seat, gate)
 
 
-class OwedForgotten(Leasing):
+class OwedForgotten(Barriers):
     """What was sent before a watermark that others held back is in no dependency set."""
 
     def _owe(self, gate: LessorGate, message: Message) -> None:
@@ -178,11 +188,11 @@ class OwedForgotten(Leasing):
             super()._owe(gate, message)
 
 
-class StateNotShared(Leasing):
+class StateNotShared(Barriers):
     """UNSYNC does not bring the consolidated state to the lessees that read it."""
 
-    def _unsync(self, instance: Instance, gate: LessorGate, keep: bool) -> Unsync:
-        return replace(super()._unsync(instance, gate, keep), states=None)
+    def _unsync(self, seat: Seat, gate: LessorGate, keep: bool) -> Unsync:
+        return replace(super()._unsync(seat, gate, keep), states=None)
 
 
 def mutation_name(mutation: type) -> str:
@@ -190,4 +200,24 @@ def mutation_name(mutation: type) -> str:
     return "".join(f"-{c.lower()}" if c.isupper() else c for c in mutation.__name__).lstrip("-")
 
 
-MUTATIONS: dict[str, type[Leasing]] = {mutation_name(mutation): mutation for mutation in Leasing.__subclasses__()}
+def worker_with(*mutations: type) -> WorkerParts:
+    """The parts of a worker, with some replaced by mutations of them."""
+    defaults = {field.name: field.default for field in fields(WorkerParts)}
+    replaced = {
+        name: mutation
+        for mutation in mutations
+        for name, kind in defaults.items()
+        if issubclass(mutation, kind)  # type: ignore[arg-type]
+    }
+    return WorkerParts(**replaced)
+
+
+_TOGETHER = {"ack-on-receipt": (AckOnReceipt, AckNever), "reply-early": (ReplyEarly, DoneEarly)}
+"""Faults that take more than one part."""
+
+MUTATIONS: dict[str, WorkerParts] = {
+    name: worker_with(*_TOGETHER.get(name, (mutation,)))
+    for base in (Rules, Programs, Barriers, Lessees, Forwarding)
+    for mutation in base.__subclasses__()
+    if (name := mutation_name(mutation)) != "done-early"
+}

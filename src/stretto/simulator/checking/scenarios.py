@@ -207,7 +207,7 @@ class MarkedSum(Function):
 class Reader(MarkedSum):
     """Reads the state of the last barrier for every row, on whichever worker it runs."""
 
-    shares_state = True
+    reads_consolidated = True
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         super().process(batch, ctx)

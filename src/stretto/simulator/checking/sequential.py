@@ -10,8 +10,9 @@ from collections import deque
 from stretto.actors.channel import InChannel, Message, Payload
 from stretto.actors.critical import Granularity, granularity
 from stretto.actors.deployment import Deployment
-from stretto.actors.instance import Barrier, Errand, Instance, Outcome
+from stretto.actors.instance import Instance
 from stretto.actors.wiring import wire
+from stretto.actors.work import OPEN, POLL, Barrier, Outcome
 from stretto.simulator.checking.checkers import CRITICAL
 
 Queues = dict[InChannel, deque[Payload]]
@@ -20,7 +21,8 @@ Queues = dict[InChannel, deque[Payload]]
 def run_sequentially(deployment: Deployment) -> None:
     """Run all functions to their end, in topological order, in this thread."""
     placement = {name: ["here"] * spec.parallelism for name, spec in deployment.functions.items()}
-    instances = wire("here", deployment, placement, 0).instances
+    seats = wire("here", deployment, placement, 0).seats
+    instances = {address: seat.instance for address, seat in seats.items()}
     queues: Queues = {channel: deque() for instance in instances.values() for channel in instance.inputs}
     for name in deployment.functions:
         for address, instance in instances.items():
@@ -29,9 +31,9 @@ def run_sequentially(deployment: Deployment) -> None:
 
 
 def _run(instance: Instance, queues: Queues) -> None:
-    _collect(instance.apply(Errand.OPEN, 0), queues)
+    _collect(instance.apply(OPEN, 0), queues)
     while instance.is_source:
-        outcome = instance.apply(Errand.POLL, 0)
+        outcome = instance.apply(POLL, 0)
         _collect(outcome, queues)
         if outcome.finished:
             return

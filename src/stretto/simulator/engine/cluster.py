@@ -12,17 +12,17 @@ from functools import partial
 from typing import Any
 
 from stretto import coordinator as coordination
-from stretto import worker as working
 from stretto.actors.address import Address, job_of
 from stretto.actors.channel import Message
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import Observer
-from stretto.actors.instance import Errand, Instance
+from stretto.actors.instance import Instance
 from stretto.actors.mailbox_states import MailboxState, Role, Trigger
+from stretto.actors.seat import Seat
+from stretto.actors.work import OPEN
 from stretto.coordinator import Coordinator
 from stretto.errors import InvariantError
 from stretto.jobs import JobStatus, shapes_of
-from stretto.leasing import Leasing
 from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.operators.ends import SinkFunction
 from stretto.protocol.channels import Data
@@ -33,7 +33,8 @@ from stretto.protocol.membership import COORDINATOR, Join, Member
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checking.history import History
-from stretto.worker import Worker
+from stretto.worker import events as working
+from stretto.worker.machine import Worker, WorkerParts
 
 REPEATABLE = (SyncRequest, SyncAck, SyncReply, Unsync)
 """Frames that carry the number of their barrier, so that a second copy is known for one."""
@@ -90,7 +91,7 @@ class SimulatedCluster:
         steps_max: int = 5_000_000,
         weather: Weather | None = None,
         history: History | None = None,
-        leasing: type[Leasing] = Leasing,
+        worker_parts: WorkerParts | None = None,
         costs: Costs | None = None,
         policy: Callable[[], Policy] = LLF,
         strategy: Callable[[], Strategy] | None = None,
@@ -99,7 +100,7 @@ class SimulatedCluster:
         self._timing = timing or Timing()
         self._weather = weather or Weather()
         self._history = history
-        self._leasing = leasing
+        self._worker_parts = worker_parts
         self._costs = costs
         self._policy = policy
         self._strategy = strategy
@@ -126,7 +127,7 @@ class SimulatedCluster:
         return Coordinator()
 
     def new_worker(self, name: str, observer: Observer | None, strategy: Strategy | None) -> Worker:
-        return Worker(name, self._leasing, observer, self._policy(), strategy)
+        return Worker(name, self._worker_parts, observer, self._policy(), strategy)
 
     def submit(self, deployment: Deployment, checkpoints: coordination.CheckpointPlan | None = None) -> SimulatedJob:
         """Ask the coordinator to run a deployment; call `run` to let it happen."""
@@ -248,7 +249,7 @@ class SimulatedCluster:
         """What sending has cost since it was last asked for."""
         return self._owed_ns.pop(name, 0)
 
-    def _start(self, name: str, instance: Instance, work: Any) -> None:
+    def _start(self, name: str, seat: Seat, work: Any) -> None:
         """Before a run, the frames that came meanwhile are taken in."""
         inbox = self._inbox.get(name) or ()
         waiting = len(inbox)
@@ -256,7 +257,7 @@ class SimulatedCluster:
             self._work(name, self._inbox[name].popleft())
         delay_ns = self._owed(name) + waiting * self._timing.receive_ns
         self._busy.add(name)
-        self._later(delay_ns, partial(self._execute, name, instance, work))
+        self._later(delay_ns, partial(self._execute, name, seat, work))
 
     def _paused_until(self, name: str) -> int:
         pauses = self._weather.pauses.get(name)
@@ -295,23 +296,23 @@ class SimulatedCluster:
             self._later(paused_until_ns - self.now_ns, partial(self._work, name, event))
             return
         if self._history is not None and isinstance(event, working.Ran):
-            self._history.ended(self.now_ns, name, event.instance, event.work, event.outcome)
+            self._history.ended(self.now_ns, name, event.seat.instance, event.work, event.outcome)
         for effect in worker.handle(event, self.now_ns + self._weather.skew_ns.get(name, 0)):
             match effect:
-                case working.Run(instance=instance, work=work):
+                case working.Run(seat=seat, work=work):
                     if self._timing.receive_ns:
-                        self._later(0, partial(self._start, name, instance, work))
+                        self._later(0, partial(self._start, name, seat, work))
                     else:
-                        self._execute(name, instance, work)
+                        self._execute(name, seat, work)
                 case Send(to=to, frame=frame):
                     if isinstance(frame, Data):
                         self._owed_ns[name] = self._owed_ns.get(name, 0) + self._timing.send_ns
                     self._transmit(name, to, frame)
                 case working.LoadCode(job=job):
                     self._work(name, working.CodeLoaded(job, self._deployments[job_of(job)]))
-                case working.Close(instances=instances):
-                    for instance in instances:
-                        instance.close()
+                case working.Close(seats=seats):
+                    for seat in seats:
+                        seat.instance.close()
                 case working.Exit():
                     del self.workers[name]
                     return
@@ -339,12 +340,13 @@ class SimulatedCluster:
             del self._wake_ns[name]
         self._work(name, Ticked())
 
-    def _execute(self, name: str, instance: Instance, work: Any) -> None:
+    def _execute(self, name: str, seat: Seat, work: Any) -> None:
         paused_until_ns = self._paused_until(name)
         if paused_until_ns:
             # It hangs in the middle of a run, and goes on with that before it hears of anything else.
-            self._later(paused_until_ns - self.now_ns, partial(self._execute, name, instance, work))
+            self._later(paused_until_ns - self.now_ns, partial(self._execute, name, seat, work))
             return
+        instance = seat.instance
         self._homes[id(instance)] = name
         cost_ns = self._cost_ns(name, instance, work)
         if self._history is not None:
@@ -354,10 +356,10 @@ class SimulatedCluster:
             outcome = instance.apply(work, self.now_ns + self._weather.skew_ns.get(name, 0))
         except Exception as error:
             failure = Failure(type(error).__name__, str(error), traceback=traceback.format_exc())
-            event = working.RunFailed(instance, work, failure)
+            event = working.RunFailed(seat, work, failure)
         else:
-            event = working.Ran(instance, work, outcome, cost_ns)
-            if work is Errand.OPEN and isinstance(instance.function, SinkFunction) and instance.spec.on_driver:
+            event = working.Ran(seat, work, outcome, cost_ns)
+            if work is OPEN and isinstance(instance.function, SinkFunction) and instance.spec.on_driver:
                 self.jobs[job_of(instance.address.job)].writers[instance.address.function] = instance.function.writer
         self._later(cost_ns, partial(self._work, name, event))
 

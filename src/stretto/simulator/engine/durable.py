@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any
 
 from stretto import coordinator as coordination
-from stretto import worker as working
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import Observer
-from stretto.actors.instance import Instance
+from stretto.actors.seat import Seat
 from stretto.checkpointing import (
     AnnounceCheckpoint,
     Checkpointing,
@@ -37,15 +36,9 @@ from stretto.recovery import Recovery
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.engine.cluster import SimulatedCluster
 from stretto.simulator.engine.storage import SimulatedFiles
-from stretto.snapshots import (
-    FetchFailed,
-    FetchSnapshots,
-    SnapshotFailed,
-    Snapshots,
-    SnapshotStored,
-    StoreSnapshot,
-)
-from stretto.worker import Worker
+from stretto.worker import events as working
+from stretto.worker.events import FetchFailed, FetchSnapshots, SnapshotFailed, SnapshotStored, StoreSnapshot
+from stretto.worker.machine import Worker, WorkerParts
 
 PULSE_NS = 20_000_000
 LOST_AFTER_NS = 120_000_000
@@ -83,7 +76,7 @@ class Parts:
 
     checkpointing: type[Checkpointing] = Checkpointing
     recovery: type[Recovery] = Recovery
-    snapshots: type[Snapshots] = Snapshots
+    worker: WorkerParts | None = None
 
 
 class DurableCluster(SimulatedCluster):
@@ -132,7 +125,7 @@ class DurableCluster(SimulatedCluster):
         return Coordinator(LOST_AFTER_NS, self._parts.checkpointing, self._parts.recovery)
 
     def new_worker(self, name: str, observer: Observer | None, strategy: Strategy | None) -> Worker:
-        return Worker(name, self._leasing, observer, self._policy(), strategy, self._parts.snapshots)
+        return Worker(name, self._parts.worker, observer, self._policy(), strategy)
 
     def submit_durable(self, deployment: Deployment) -> None:
         """Run a deployment with checkpoints, from the last complete one if there is any."""
@@ -168,10 +161,10 @@ class DurableCluster(SimulatedCluster):
         if happen is not None:
             happen(name)
 
-    def _execute(self, name: str, instance: Instance, work: Any) -> None:
-        if instance.origin is not None and instance.is_sink:
+    def _execute(self, name: str, seat: Seat, work: Any) -> None:
+        if seat.instance.origin is not None and seat.instance.is_sink:
             self._come_to(Moment.RESUMING, name)
-        super()._execute(name, instance, work)
+        super()._execute(name, seat, work)
 
     def hang(self, name: str, length_ns: int) -> None:
         """From now on nothing reaches a worker and nothing leaves it, for a while."""
@@ -302,7 +295,7 @@ class DurableCluster(SimulatedCluster):
                     self._random.randint(*self.write_ns), partial(self._reach_storage, name, self.workers[name], effect)
                 )
 
-    def _reach_storage(self, name: str, worker: working.Worker, effect: StoreSnapshot | FetchSnapshots) -> None:
+    def _reach_storage(self, name: str, worker: Worker, effect: StoreSnapshot | FetchSnapshots) -> None:
         if self.workers.get(name) is not worker:
             if isinstance(effect, StoreSnapshot) and self._random.random() < 0.5:
                 self._tear(effect)

@@ -11,9 +11,10 @@ import pyarrow as pa
 from stretto.actors.context import Context
 from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
-from stretto.actors.instance import Barrier, Errand, Instance
+from stretto.actors.instance import Instance
 from stretto.actors.metrics import LatencySketch, merged
 from stretto.actors.source import Reading
+from stretto.actors.work import SURRENDER, Barrier
 from stretto.errors import InvariantError
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing
@@ -86,7 +87,7 @@ def barrier_ms(lessees: int, costs: StateCosts, strategy: Strategy, timing: Timi
     specs = (source, holder, FunctionSpec("sink", Swallow(), 1))
 
     def cost_ns(chance: random.Random, instance: Instance, work: Any) -> int:
-        if work is Errand.SURRENDER:
+        if work is SURRENDER:
             return costs.give_ns
         if isinstance(work, Barrier):
             return MESSAGE_NS + len(work.parts) * costs.take_ns

@@ -20,8 +20,9 @@ from stretto.actors.channel import Message
 from stretto.actors.context import Context
 from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
-from stretto.actors.instance import Barrier, Errand, Instance
+from stretto.actors.instance import Instance
 from stretto.actors.source import Reading
+from stretto.actors.work import SURRENDER, Barrier
 from stretto.errors import InvariantError
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.engine.cluster import SimulatedCluster
@@ -156,7 +157,7 @@ def latencies(setting: Setting, strategy: Strategy, latency_ns: int) -> Latencie
     def costs(chance: random.Random, instance: Instance, work: Any) -> int:
         is_batch = isinstance(work, Message) and isinstance(work.payload, pa.RecordBatch)
         if instance.address.function == "aggregate":
-            if work is Errand.SURRENDER:
+            if work is SURRENDER:
                 prices: int = instance.function.prices
                 return OTHER_NS + prices * GIVE_NS_PER_PRICE
             if isinstance(work, Barrier):

@@ -22,6 +22,7 @@ from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, Function
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.actors.partitioning import HashPartitioner
+from stretto.actors.seat import Seat
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
 from stretto.scheduling.strategy import Desk, Pending, Strategy, lots
@@ -115,7 +116,7 @@ class ByLot(Strategy):
 class RandomReject(ByLot):
     """The lessor deals its messages to all instances by lot."""
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         chosen = self._random.randrange(len(candidates) + 1)
         return candidates[chosen - 1] if chosen else None
 
@@ -136,7 +137,7 @@ class RandomDirect(ByLot):
 class SloReject(ByLot):
     """The lessor forwards, to one by lot, what would wait for longer than the objective allows."""
 
-    def enqueue(self, lessor: Instance, message: Message, candidates: list[str]) -> str | None:
+    def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         late = (len(lessor.mailbox) + 1) * COST_NS > SLO_NS
         return self._random.choice(candidates) if late and candidates else None
 

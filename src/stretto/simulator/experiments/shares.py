@@ -15,8 +15,9 @@ import pyarrow as pa
 from stretto.actors.context import Context
 from stretto.actors.deployment import Deployment, Edge, Forward, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
-from stretto.actors.instance import Instance, Outcome, Work
+from stretto.actors.instance import Instance
 from stretto.actors.source import Reading
+from stretto.actors.work import Outcome, Work
 from stretto.scheduling.policies import FairShare
 from stretto.simulator.checking.history import History
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing

@@ -6,7 +6,7 @@ from enum import Enum
 
 from stretto.actors.address import Address
 from stretto.actors.deployment import Deployment
-from stretto.actors.instance import Instance
+from stretto.actors.seat import Seat
 from stretto.checkpoints.manifest import Manifest, Storage
 from stretto.scheduling.strategy import Strategy
 
@@ -24,8 +24,8 @@ class LocalJob:
     """What this worker knows of a job: the lessors and lessees here, where the other lessors are, who may host lessees.
 
     `hosts_change` is the change of hosts that the coordinator waits to hear of, once no lessor here has a lessee where
-    none may be any more; 0 when it does not wait. A job with checkpoints has `storage`; `origin` is the one it goes on
-    from."""
+    none may be any more; 0 when it does not wait. A job with checkpoints has `storage`; `origin` is the one it
+    resumes from."""
 
     def __init__(
         self,
@@ -39,30 +39,34 @@ class LocalJob:
         self.storage = storage
         self.origin = origin
         self.checkpoint = 0
-        """The last checkpoint that the coordinator has begun."""
+        """The last one that the coordinator has begun."""
         self.phase = JobPhase.LOADING
         self.deployment: Deployment | None = None
-        self.instances: dict[Address, Instance] = {}
-        self.lessees: dict[Address, Instance] = {}
+        self.seats: dict[Address, Seat] = {}
+        self.lessees: dict[Address, Seat] = {}
         self.hosts: list[str] = []
         self.hosts_change = 0
         self.strategies: dict[str, Strategy] = {}
         self.opening = 0
         self.finished = 0
         # What has run since the last report: reporting costs what was done, not what is there.
-        self.unreported: dict[Address, Instance] = {}
+        self.unreported: dict[Address, Seat] = {}
 
     def may_have_lessees(self, function: str) -> bool:
         spec = self.deployment.functions.get(function) if self.deployment is not None else None
         return spec is not None and spec.lessees_max > 0
 
-    def hosts_for(self, instance: Instance, here: str) -> list[str]:
+    def all_seats(self) -> list[Seat]:
+        """Those of lessors and of lessees."""
+        return [*self.seats.values(), *self.lessees.values()]
+
+    def hosts_for(self, seat: Seat, here: str) -> list[str]:
         """The workers that may host lessees of an actor, in an order that gives each actor others to begin with: first
         those that are home to no actor of its function."""
-        homes = set(self.placement[instance.address.function])
+        homes = set(self.placement[seat.address.function])
         away = [member for member in self.hosts if member not in homes]
         others = [member for member in self.hosts if member in homes and member != here]
-        first = instance.address.partition * instance.spec.lessees_max
+        first = seat.address.partition * seat.spec.lessees_max
         return [*_turned(away, first), *_turned(others, first)]
 
 

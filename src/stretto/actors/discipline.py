@@ -1,0 +1,74 @@
+"""Disciplines: how a function may scale, which its state alone decides. One lease mechanism asks them what to do.
+
+A discipline says what a lease brings to a lessee, which workers a message may be routed to, and what the instances of
+an actor do at a barrier. `worker/leasing/` runs the protocol and asks; it never looks at a function's state itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stretto.state.packing import packed, unpacked
+
+if TYPE_CHECKING:
+    from stretto.actors.function import Function
+
+
+class Discipline:
+    """The base is sequential: one instance per partition, at home, and nothing is ever leased."""
+
+    spreads = False
+    """Whether other workers than the actor's home may run its messages."""
+
+    def __init__(self, name: str, says: str) -> None:
+        self.name = name
+        self.says = says
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.says}"
+
+    def places(self, candidates: list[str]) -> list[str]:
+        """Of the workers that hold a lease of the actor or may get one, those that a message may be sent to."""
+        return candidates if self.spreads else []
+
+    def surrender(self, lessee: Function) -> bytes | None:
+        """At a barrier: what a lessee gives to the lessor; it begins from scratch."""
+        return None
+
+    def consolidate(self, lessor: Function, part: bytes) -> None:
+        """At a barrier: the lessor takes in what a lessee gave."""
+
+
+class Stateless(Discipline):
+    """Any message on any lessee. At a barrier everybody waits for what was sent; there is nothing to merge."""
+
+    spreads = True
+
+
+class Combinable(Discipline):
+    """Any message on any lessee, each with a partial state. At a barrier the partial states come home and merge."""
+
+    spreads = True
+
+    def surrender(self, lessee: Function) -> bytes | None:
+        content = exported(lessee)
+        lessee.bind_states()
+        return content
+
+    def consolidate(self, lessor: Function, part: bytes) -> None:
+        states = lessor.states()
+        for name, content in unpacked(part).items():
+            theirs = states[name].fresh()
+            theirs.restore(content)
+            states[name].merge(theirs)
+
+
+def exported(function: Function) -> bytes:
+    """All states of a function as bytes."""
+    return packed({name: state.export() for name, state in function.states().items()})
+
+
+SEQUENTIAL = Discipline("sequential", "one instance per partition")
+KEYED = Discipline("keyed", "one instance per partition, which has all rows of its keys")
+STATELESS = Stateless("stateless", "any message on any lessee")
+COMBINABLE = Combinable("combinable", "any message on any lessee, partial states merge at barriers")

@@ -1,0 +1,88 @@
+"""An instance is opened: its function first, then what it resumes from a checkpoint; it may have ended before that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from stretto.actors import barriers, resuming
+from stretto.actors.function import EVENT_TIME_MAX_US
+from stretto.actors.snapshot import Origin
+from stretto.actors.work import End, Errand, Open, Outcome
+from stretto.errors import FunctionError
+
+if TYPE_CHECKING:
+    from stretto.actors.instance import Instance
+
+
+def opened(instance: Instance, errand: Open, now_ns: int) -> Outcome:
+    """Open the function and resume; nothing can be sent yet."""
+    ctx = instance.ctx
+    instance.function.open(ctx)
+    if ctx.sent:
+        raise FunctionError(
+            f"function '{instance.address.function}' sent in open()",
+            "its consumers may not be there yet",
+            "Send from process(), or set a timer in open() and send from on_timer().",
+        )
+    instance.timers.take_from(ctx)
+    if instance.origin is not None:
+        _resume(instance, instance.origin)
+    return Outcome(now_ns)
+
+
+def ended(instance: Instance, errand: End, now_ns: int) -> Outcome:
+    """Its inputs had all ended in the checkpoint, and it had not."""
+    outcome = Outcome(now_ns)
+    instance.advance_watermark(outcome)
+    instance.finish(outcome)
+    return outcome
+
+
+APPLIES: dict[type[Errand], Callable[[Any, Any, int], Outcome]] = {Open: opened, End: ended}
+
+
+def _resume(instance: Instance, origin: Origin) -> None:
+    contents = list(origin.contents.values())
+    if contents:
+        instance.at_watermark(min(content.plain["watermark_us"] for content in contents))
+    _resume_channels(instance, origin)
+    if origin.whole and contents:
+        (content,) = contents
+        # Those that `open` has set were set before the checkpoint, too.
+        instance.timers.restore(content.plain["timers"])
+        instance.ctx.counts = content.plain["counts"]
+        resuming.rebuild(instance, content)
+        consolidated, remembered = content.plain["consolidated"], content.plain["remembered"]
+    else:
+        pending = resuming.timers_of(instance, origin)
+        if pending is not None:
+            instance.timers.restore(pending)
+        instance.ctx.counts = resuming.counts_of(origin)
+        resuming.share_out(instance, origin)
+        consolidated, remembered = resuming.consolidated_of(instance, origin), resuming.regrouped(instance, origin)
+    if consolidated is not None:
+        barriers.adopt(instance, consolidated)
+    if origin.whole or remembered is not None:
+        instance.function.recall(remembered)
+    instance.origin, instance.finished = None, origin.finished
+
+
+def _resume_channels(instance: Instance, origin: Origin) -> None:
+    """How far each input is. Where the wiring is as it was, the snapshot says so for each of its channels."""
+    if origin.channels is not None:
+        for channel in instance.inputs:
+            channel.watermark_us, channel.ended = origin.channels[channel.sender.function, channel.sender.partition]
+        live = [channel for channel in instance.inputs if not channel.ended]
+        least_us = min((channel.watermark_us for channel in live), default=EVENT_TIME_MAX_US)
+        for channel in live:
+            if channel.watermark_us == least_us > instance.watermark_us:
+                # All are ahead of the instance: what comes next on the last of them takes it along.
+                channel.watermark_us = instance.watermark_us
+        return
+    ((_, content),) = origin.contents.items()
+    found: dict[tuple[Any, ...], list[tuple[int, bool]]] = {}
+    for function, partition, name, watermark_us, is_ended in content.plain["channels"]:
+        found.setdefault((function, partition, name), []).append((watermark_us, is_ended))
+    for channel in instance.inputs:
+        channel.watermark_us, channel.ended = found[*channel.sender[1:], channel.input].pop(0)

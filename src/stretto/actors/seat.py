@@ -1,0 +1,142 @@
+"""Where an instance sits in its worker: what waits for it, how urgent that is, whether it may run, what it costs.
+
+Plain data that the worker's parts keep. The instance knows nothing of it. What scheduling policies and strategies see
+of an instance is its seat.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stretto.actors.deadlines import POINTS_PER_WINDOW, ProgressMap
+from stretto.actors.mailbox import Mailbox
+from stretto.actors.metrics import FunctionMetrics, LatencySketch
+
+if TYPE_CHECKING:
+    from stretto.actors.channel import Message, OutChannel
+    from stretto.actors.gate import LesseeGate, LessorGate
+    from stretto.actors.instance import Instance
+    from stretto.actors.work import Work
+
+
+class Phase(Enum):
+    """An instance's life; the worker moves it along in this order."""
+
+    OPENING = "opening"
+    OPEN = "open"
+    FINISHED = "finished"
+
+
+class NextRead:
+    """What a source would read next, as urgent as the message that it would become."""
+
+    __slots__ = ("deadline_ns",)
+
+    def __init__(self, deadline_ns: int) -> None:
+        self.deadline_ns = deadline_ns
+
+
+class Keeper(Protocol):
+    """A part of the worker that decides what an instance may run of what waits for it."""
+
+    def has_work(self, seat: Seat) -> bool:
+        """Whether `next_work` would find something, or move something along."""
+
+    def next_work(self, seat: Seat) -> Work | None:
+        """The next piece of work that may run now."""
+
+    def urgent(self, seat: Seat) -> list[Message] | None:
+        """The messages that the next run is about where that is not the first in the mailbox; empty if it is to run
+        at once."""
+
+
+class Seat:
+    """One instance's place. Each group of fields is written by one part of the worker.
+
+    - Itself: `phase`, and `dropped` with its job.
+    - What may run: `keeper` decides, with its own record in `gate`; without one, all that is in the `mailbox` may.
+      `criticals` counts the critical messages that its actor has sent; `marked` is the last checkpoint whose mark it
+      has passed, or that was called off: its mark and those before are void.
+    - Whether it may run: `starved` counts the reasons why not: channels without credits, or that wait to hear of
+      lessees; too many batches that are `undecided` about where to go; a run that is `interrupted` until they are.
+    - Its place in the ready queue: `queued`, the number of its `entry`, its `urgency`.
+    - For deadlines: `cost_ns` per message of late, `path_ns` of the longest way below it, and `progress`, when stream
+      time arrives, if it feeds windows; the `share` of its job.
+    - When it is to be woken: `poll_due` and `next_read` of a source, `timers_alarm_ns`.
+    - What is reported: `metrics`, and for a sink `latency`."""
+
+    __slots__ = (
+        "address",
+        "cost_ns",
+        "criticals",
+        "dropped",
+        "entry",
+        "extra_outs",
+        "gate",
+        "inputs",
+        "instance",
+        "interrupted",
+        "keeper",
+        "latency",
+        "mailbox",
+        "marked",
+        "metrics",
+        "next_read",
+        "outs",
+        "path_ns",
+        "phase",
+        "poll_due",
+        "progress",
+        "queued",
+        "share",
+        "spec",
+        "starved",
+        "strategy",
+        "timers_alarm_ns",
+        "undecided",
+        "urgency",
+    )
+
+    def __init__(self, instance: Instance, share: float = 1.0) -> None:
+        self.instance = instance
+        self.address = instance.address
+        self.spec = instance.spec
+        # The same lists as the instance's: it routes by them, the worker numbers and counts.
+        self.inputs = instance.inputs
+        self.outs = instance.outs
+        self.extra_outs: list[OutChannel] = []
+        self.phase = Phase.OPENING
+        self.dropped = False
+        self.mailbox = Mailbox()
+        self.keeper: Keeper | None = None
+        self.gate: LessorGate | LesseeGate | None = None
+        self.criticals = 0
+        self.marked = 0
+        self.strategy: Any = None
+        """A `scheduling.Strategy`, which is not known here."""
+        self.starved = 0
+        self.undecided = 0
+        self.interrupted: Any = None
+        self.queued = False
+        self.entry = 0
+        self.urgency = 0.0
+        self.share = share
+        self.cost_ns = 0.0
+        self.path_ns = 0.0
+        self.progress: ProgressMap | None = None
+        self.next_read: NextRead | None = None
+        self.poll_due = False
+        self.timers_alarm_ns: int | None = None
+        self.metrics = FunctionMetrics()
+        self.latency = LatencySketch() if instance.is_sink else None
+
+    @property
+    def opening(self) -> bool:
+        """Opening sends nothing, so it needs no credits."""
+        return self.phase is Phase.OPENING
+
+    def feed_windows(self, slide_us: int) -> None:
+        """It feeds a function with windows, so that it is worth knowing when stream time arrives."""
+        self.progress = self.progress or ProgressMap()
+        self.progress.step_us = max(1, slide_us // POINTS_PER_WINDOW)

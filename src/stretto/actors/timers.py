@@ -1,0 +1,55 @@
+"""The timers of one instance, for both clocks: set and cancelled by its function, fired when they are due."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+from stretto.actors.context import Clock, Context
+
+Pending = dict[str, list[tuple[int, Any]]]
+"""Timers as a snapshot has them: by clock, when they are due and their tags, the earliest first."""
+
+
+class Timers:
+    """Timers by clock, the earliest first, and of one moment in the order in which they were set."""
+
+    __slots__ = ("_heaps", "_made")
+
+    def __init__(self) -> None:
+        self._heaps: dict[Clock, list[tuple[int, int, Any]]] = {clock: [] for clock in Clock}
+        self._made = 0
+
+    def next_due(self, clock: Clock) -> int | None:
+        """When the first timer is due."""
+        heap = self._heaps[clock]
+        return heap[0][0] if heap else None
+
+    def pop_due(self, clock: Clock, reached: int) -> tuple[int, Any] | None:
+        """The first timer that is due at this time, with its tag."""
+        heap = self._heaps[clock]
+        if not heap or heap[0][0] > reached:
+            return None
+        due, _, tag = heapq.heappop(heap)
+        return due, tag
+
+    def take_from(self, ctx: Context) -> None:
+        """Keep what a function has set during a call, and forget what it has cancelled."""
+        for clock, due, tag in ctx.timers_set:
+            self._made += 1
+            heapq.heappush(self._heaps[clock], (due, self._made, tag))
+        for clock, due, tag in ctx.timers_cancelled:
+            kept = [entry for entry in self._heaps[clock] if (entry[0], entry[2]) != (due, tag)]
+            heapq.heapify(kept)
+            self._heaps[clock] = kept
+        ctx.timers_set, ctx.timers_cancelled = [], []
+
+    def pending(self) -> Pending:
+        """All of them, for a snapshot."""
+        return {clock.value: [(due, tag) for due, _, tag in sorted(self._heaps[clock])] for clock in Clock}
+
+    def restore(self, pending: Pending) -> None:
+        """Replace all of them by those of a snapshot. They are sorted, so each list is a heap."""
+        for clock in Clock:
+            self._heaps[clock] = [(due, number, tag) for number, (due, tag) in enumerate(pending[clock.value])]
+        self._made = max(map(len, self._heaps.values()))

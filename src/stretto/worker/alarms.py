@@ -1,0 +1,82 @@
+"""When instances are to be woken: sources to read, functions whose processing-time timers are due."""
+
+from __future__ import annotations
+
+import heapq
+
+from stretto.actors.context import Clock
+from stretto.actors.deadlines import LAX_NS, NEVER_NS, YIELDS_NS, start_deadline_ns
+from stretto.actors.seat import NextRead, Phase, Seat
+from stretto.actors.work import FIRE_TIMERS, POLL, Errand, Outcome, Poll
+from stretto.worker.local_job import LocalJob
+from stretto.worker.part import AfterRun, Host, Part
+
+
+class Alarms(Part):
+    """Alarms by time, and of one moment in the order in which they were set."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._heap: list[tuple[int, int, Seat, Errand]] = []
+        self._made = 0
+
+    def errands(self) -> dict[type[Errand], AfterRun]:
+        return {Poll: AfterRun(settles=self._read, completes=self._polled)}
+
+    def wake(self) -> None:
+        now_ns = self._host.now_ns
+        while self._heap and self._heap[0][0] <= now_ns:
+            _, _, seat, errand = heapq.heappop(self._heap)
+            if seat.dropped or seat.phase is Phase.FINISHED:
+                continue
+            if errand is POLL:
+                seat.poll_due = True
+            else:
+                seat.timers_alarm_ns = None
+                seat.mailbox.append(errand)
+            self._host.offer(seat)
+        self._reset()
+
+    def dropped(self, job: LocalJob) -> None:
+        self._heap = [alarm for alarm in self._heap if not alarm[2].dropped]
+        heapq.heapify(self._heap)
+        self._reset()
+
+    def after_run(self, seat: Seat) -> None:
+        """A run may have set a timer that is due sooner than those before."""
+        timer_ns = seat.instance.timers.next_due(Clock.PROCESSING)
+        if timer_ns is not None and (seat.timers_alarm_ns is None or timer_ns < seat.timers_alarm_ns):
+            seat.timers_alarm_ns = timer_ns
+            self._set(timer_ns, seat, FIRE_TIMERS)
+
+    def _read(self, seat: Seat, poll: Poll, outcome: Outcome) -> None:
+        seat.metrics.rows_in += outcome.rows_in
+
+    def _polled(self, seat: Seat, poll: Poll, outcome: Outcome) -> None:
+        if outcome.finished:
+            return
+        now_ns, next_ns = self._host.now_ns, outcome.next_ns
+        seat.next_read = _next_read(seat, now_ns if next_ns is None else next_ns, now_ns)
+        if next_ns is None:
+            seat.poll_due = True
+        elif self._host.ready.idle:
+            self._set(next_ns, seat, POLL)
+        else:
+            # There is other work: let rows gather, so that batches grow with the load.
+            self._set(max(next_ns, outcome.gather_until_ns), seat, POLL)
+
+    def _set(self, due_ns: int, seat: Seat, errand: Errand) -> None:
+        self._made += 1
+        heapq.heappush(self._heap, (due_ns, self._made, seat, errand))
+        self._reset()
+
+    def _reset(self) -> None:
+        self.due_ns = self._heap[0][0] if self._heap else NEVER_NS
+
+
+def _next_read(source: Seat, due_ns: int, now_ns: int) -> NextRead:
+    """Reading is as urgent as what will be read: it was due at a time, and has its whole way before it."""
+    latency_ns = source.outs[0].latency_ns if source.outs else LAX_NS
+    if latency_ns == LAX_NS:
+        due_ns = max(due_ns, now_ns - YIELDS_NS)
+    return NextRead(start_deadline_ns(due_ns, latency_ns, source.cost_ns, source.path_ns))

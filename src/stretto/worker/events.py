@@ -1,0 +1,192 @@
+"""What happens to a worker (events, past facts) and what it wants done (effects, imperatives).
+
+Effects are carried out in order. Each one that can finish comes back as an event, and each way of failing is a type of
+its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stretto.actors.address import Address
+from stretto.actors.deployment import Deployment
+from stretto.actors.seat import Seat
+from stretto.actors.snapshot import Content, Snapshot
+from stretto.actors.work import Outcome, Work
+from stretto.checkpoints.manifest import ActorRecord, Storage
+from stretto.checkpoints.store import CheckpointStore
+from stretto.machine import FrameArrived, Refuse, Send, Ticked
+from stretto.protocol.jobs import Failure
+from stretto.protocol.membership import Member
+
+# Runs.
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Effect: apply the work to the seat's instance, then say `Ran` or `RunFailed`."""
+
+    seat: Seat
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    seat: Seat
+    work: Work
+    outcome: Outcome
+    cost_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailed:
+    seat: Seat
+    work: Work
+    failure: Failure
+
+
+# Code.
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCode:
+    """Effect: fetch and check the code of a job, then say `CodeLoaded` or `CodeFailed`."""
+
+    job: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLoaded:
+    job: str
+    deployment: Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFailed:
+    job: str
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Effect: close the functions of dropped instances; failures are only logged."""
+
+    seats: list[Seat]
+
+
+# Membership.
+
+
+@dataclass(frozen=True, slots=True)
+class PeerBroken:
+    """The connection to or from a member broke: frames may be lost."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Effect: the membership as it now is; connect to the new, cut off the gone."""
+
+    members: list[Member]
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Effect: leave the loop after all that was sent before is out."""
+
+    reason: str
+
+
+# Snapshots.
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSnapshot:
+    """Effect: write a snapshot beside what runs, then say `SnapshotStored` or `SnapshotFailed`."""
+
+    storage: Storage
+    address: Address
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStored:
+    """A snapshot is durable."""
+
+    address: Address
+    checkpoint: int
+    record: ActorRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFailed:
+    """A snapshot could not be stored."""
+
+    address: Address
+    checkpoint: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The snapshots that an actor resumes from, by the partitions that they were of; `whole` if it is the one that it
+    was."""
+
+    records: dict[int, ActorRecord]
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshots:
+    """Effect: read the snapshots of actors, then say `Fetched` or `FetchFailed`."""
+
+    storage: Storage
+    job: str
+    wanted: dict[Address, Wanted]
+
+    def read_from(self, store: CheckpointStore) -> Fetched:
+        """Do it; whatever goes wrong is raised."""
+        return Fetched(
+            self.job,
+            {
+                address: {
+                    former: store.fetch(address, record, wanted.whole) for former, record in wanted.records.items()
+                }
+                for address, wanted in self.wanted.items()
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The snapshots of a job's actors here were read."""
+
+    job: str
+    contents: dict[Address, dict[int, Content]]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchFailed:
+    """They could not be read; `damaged` if they never will be."""
+
+    job: str
+    reason: str
+    damaged: bool
+
+
+Event = (
+    FrameArrived
+    | PeerBroken
+    | CodeLoaded
+    | CodeFailed
+    | Ran
+    | RunFailed
+    | Ticked
+    | SnapshotStored
+    | SnapshotFailed
+    | Fetched
+    | FetchFailed
+)
+Effect = Run | Send | LoadCode | Close | Connect | Refuse | Exit | StoreSnapshot | FetchSnapshots

@@ -1,0 +1,292 @@
+"""The worker machine: events in, effects out. It picks what runs next and lets its parts do the rest.
+
+A run is an effect (`Run`): the driver calls `instance.apply` and reports `Ran` or `RunFailed`, with what it cost. One
+thing runs at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+
+from stretto.actors.address import Address
+from stretto.actors.channel import Message
+from stretto.actors.deadlines import COST_WEIGHT, NEVER_NS
+from stretto.actors.gate import Observer
+from stretto.actors.seat import Phase, Seat
+from stretto.actors.work import POLL, Outcome, Work
+from stretto.machine import FrameArrived, Refuse, Send, Ticked
+from stretto.protocol.frames import Frame
+from stretto.protocol.jobs import Failed, Failure
+from stretto.protocol.membership import COORDINATOR
+from stretto.scheduling.policies import LLF, Policy
+from stretto.scheduling.spreading import RejectSend
+from stretto.scheduling.strategy import Strategy
+from stretto.worker.alarms import Alarms
+from stretto.worker.channels import Channels
+from stretto.worker.desk import StrategyDesk
+from stretto.worker.events import Effect, Event, Ran, Run, RunFailed
+from stretto.worker.hosting import Hosting
+from stretto.worker.invariants import check_seat
+from stretto.worker.jobs import Jobs
+from stretto.worker.leasing.barriers import Barriers
+from stretto.worker.leasing.forwarding import Forwarding
+from stretto.worker.leasing.lessees import Lessees
+from stretto.worker.leasing.lessors import Lessors
+from stretto.worker.leasing.marks import Marks
+from stretto.worker.leasing.programs import Programs
+from stretto.worker.leasing.registration import Registration
+from stretto.worker.leasing.rules import Rules
+from stretto.worker.local_job import LocalJob
+from stretto.worker.membership import Membership
+from stretto.worker.part import FrameHandlers, Handlers, Part
+from stretto.worker.reports import Reports
+from stretto.worker.resuming import Resuming
+from stretto.worker.sending import Sending
+from stretto.worker.snapshots import Snapshots
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerParts:
+    """Which classes a worker is made of. The simulator plants faults by replacing one."""
+
+    channels: type[Channels] = Channels
+    hosting: type[Hosting] = Hosting
+    rules: type[Rules] = Rules
+    programs: type[Programs] = Programs
+    barriers: type[Barriers] = Barriers
+    lessees: type[Lessees] = Lessees
+    forwarding: type[Forwarding] = Forwarding
+    registration: type[Registration] = Registration
+    snapshots: type[Snapshots] = Snapshots
+    resuming: type[Resuming] = Resuming
+
+
+class Worker:
+    """The machine. `handle` is the only way in."""
+
+    def __init__(
+        self,
+        member: str,
+        parts: WorkerParts | None = None,
+        observer: Observer | None = None,
+        policy: Policy | None = None,
+        strategy: Strategy | None = None,
+    ) -> None:
+        self.member = member
+        self.policy = policy or LLF()
+        self.now_ns = 0
+        self.refused = 0
+        self.stale = 0
+        self.jobs: dict[str, LocalJob] = {}
+        self.effects: list[Effect] = []
+        self._local_frames: deque[Frame] = deque()
+        self._running: Seat | None = None
+        self._parts = self._assembled(parts or WorkerParts(), observer, strategy or RejectSend())
+        self._declare()
+
+    def _assembled(self, kinds: WorkerParts, observer: Observer | None, strategy: Strategy) -> list[Part]:
+        """Make the parts and introduce them to each other."""
+        self.reports = reports = Reports(self)
+        self.alarms = Alarms(self)
+        self.channels = channels = kinds.channels(self, reports)
+        rules = kinds.rules(self.member, channels)
+        programs = kinds.programs(self.member)
+        self.sending = sending = Sending(self, channels, rules)
+        self.desk = desk = StrategyDesk(self, channels, sending, strategy)
+        hosting = kinds.hosting(self, channels, observer)
+        forwarding = kinds.forwarding(self, channels, rules, hosting, desk, reports)
+        registration = kinds.registration(self, channels, rules, forwarding, hosting)
+        barriers = kinds.barriers(self, channels, rules, programs, forwarding, registration, hosting)
+        lessees = kinds.lessees(self, rules, programs, hosting)
+        snapshots = kinds.snapshots(self)
+        marks = Marks(self, barriers, snapshots, hosting)
+        resuming = kinds.resuming(self)
+        jobs = Jobs(self, channels, desk, hosting, resuming, reports)
+        self.membership = membership = Membership(self)
+        # Some need each other.
+        channels.meet(forwarding, registration, programs, hosting, desk, sending)
+        desk.meet(forwarding)
+        hosting.meet(Lessors(rules, barriers, marks), lessees)
+        barriers.meet(marks)
+        snapshots.meet(marks)
+        resuming.meet(jobs)
+        membership.meet(jobs)
+        own = desk.own
+        self.ready = own.create_queue(self.policy)
+        # Asked for each message: a strategy that leaves it to the queue is passed over.
+        self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
+        leasing: list[Part] = [forwarding, registration, barriers, lessees]
+        return [channels, desk, hosting, *leasing, jobs, snapshots, resuming, membership, self.alarms, reports]
+
+    def _declare(self) -> None:
+        """Collect what the parts have declared."""
+        self._handlers: Handlers = {
+            FrameArrived: self._on_frame,
+            Ran: self._on_ran,
+            RunFailed: self._on_run_failed,
+            Ticked: lambda event: None,
+        }
+        self._frame_handlers: FrameHandlers = {}
+        for part in self._parts:
+            self._handlers.update(part.events())
+            self._frame_handlers.update(part.frames())
+            for kind, after in part.errands().items():
+                self.sending.follow(kind, after)
+        self._timed = [part for part in self._parts if type(part).wake is not Part.wake]
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """Take one event in; the effects are to be carried out in order."""
+        effects: list[Effect] = []
+        self.effects = effects
+        self.now_ns = now_ns
+        self._handlers[type(event)](event)
+        while self._local_frames:
+            frame = self._local_frames.popleft()
+            self._frame_handlers[type(frame)](self.member, frame)
+        for part in self._timed:
+            if part.due_ns <= now_ns:
+                part.wake()
+        if self._running is None and not self.membership.leaving:
+            self._dispatch()
+        return effects
+
+    def next_deadline_ns(self) -> int | None:
+        """When to say `Ticked` at the latest, if nothing else happens."""
+        deadline_ns = min(part.due_ns for part in self._timed)
+        return None if deadline_ns == NEVER_NS else deadline_ns
+
+    @property
+    def version(self) -> int:
+        """Of the membership that it knows; 0 before it is a member."""
+        return self.membership.version
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is under way; its end will be an event."""
+        return self._running is not None
+
+    @property
+    def running(self) -> Seat | None:
+        return self._running
+
+    # Choosing what runs.
+
+    def _dispatch(self) -> None:
+        while (seat := self._next_seat(self.now_ns)) is not None:
+            work = self._next_work(seat)
+            if work is not None:
+                self._running = seat
+                self.desk.begins(seat, work)
+                self.effects.append(Run(seat, work))
+                return
+
+    def _next_work(self, seat: Seat) -> Work | None:
+        if seat.keeper is not None:
+            if (work := seat.keeper.next_work(seat)) is not None:
+                return work
+        elif seat.mailbox.count:
+            return seat.mailbox.popleft()
+        if seat.poll_due:
+            seat.poll_due = False
+            return POLL
+        return None
+
+    def offer(self, seat: Seat) -> None:
+        """Put a seat up for running if it has work and may send."""
+        if seat.queued or seat.dropped or seat is self._running:
+            return
+        has_work = seat.mailbox.count if seat.keeper is None else seat.keeper.has_work(seat)
+        if (has_work or seat.poll_due) and (not seat.starved or seat.opening):
+            self.ready.enqueue(seat)
+
+    # Runs that ended.
+
+    def _on_ran(self, event: Ran) -> None:
+        seat, outcome = event.seat, event.outcome
+        self._running = None
+        if seat.dropped:
+            return
+        cost_ns = event.cost_ns
+        seat.metrics.busy_ns += cost_ns
+        weight = COST_WEIGHT if seat.cost_ns else 1.0
+        seat.cost_ns += weight * (cost_ns - seat.cost_ns)
+        if self.ready.counts:
+            self.policy.spent(seat, cost_ns, self.now_ns)
+        if seat.progress is not None and outcome.progress_us is not None:
+            seat.progress.learn(outcome.progress_us, outcome.arrived_ns)
+        self.reports.touch(seat)
+        work = event.work
+        if type(work) is Message:
+            self.channels.ran(seat, work, outcome)
+        else:
+            self.sending.settle(seat, work, outcome)
+        self.sending.send(event)
+
+    def after_run(self, seat: Seat, outcome: Outcome) -> None:
+        """All that follows a run has been done, and what it sent is on its way."""
+        if outcome.finished:
+            seat.phase = Phase.FINISHED
+            for part in self._parts:
+                part.finished(seat)
+        else:
+            self.alarms.after_run(seat)
+        self.offer(seat)
+
+    def _on_run_failed(self, event: RunFailed) -> None:
+        self._running = None
+        if not event.seat.dropped:
+            self.fail(event.seat.address.job, event.failure)
+
+    def fail(self, job: str, failure: Failure) -> None:
+        self.effects.append(Send(COORDINATOR, Failed(job, failure)))
+        self.drop(job)
+
+    def drop(self, name: str) -> None:
+        """Forget a job and all that waits for it."""
+        job = self.jobs.pop(name)
+        for seat in job.all_seats():
+            seat.dropped = True
+        for part in self._parts:
+            part.dropped(job)
+        self.ready.forget(name)
+
+    # Frames.
+
+    def _on_frame(self, event: FrameArrived) -> None:
+        sender = event.sender
+        if sender != COORDINATOR and sender not in self.membership.members:
+            self.refuse(f"a frame of {sender}, which is not a member in version {self.version}")
+            return
+        handler = self._frame_handlers.get(type(event.frame))
+        if handler is None:
+            self.refuse(f"a frame of type {type(event.frame).__name__} from {sender}")
+            return
+        handler(sender, event.frame)
+
+    def tell(self, member: str, frame: Frame) -> None:
+        """Send a control frame to a member; to oneself it comes after what is being handled."""
+        if member == self.member:
+            self._local_frames.append(frame)
+        else:
+            self.effects.append(Send(member, frame))
+
+    def refuse(self, reason: str) -> None:
+        self.refused += 1
+        self.effects.append(Refuse(reason))
+
+    # What is here.
+
+    def seat_of(self, address: Address) -> Seat | None:
+        job = self.jobs.get(address.job)
+        return None if job is None else job.seats.get(address) or job.lessees.get(address)
+
+    def home(self, address: Address) -> str:
+        return self.jobs[address.job].placement[address.function][address.partition]
+
+    def check_invariants(self) -> None:
+        """What must hold between any two events; the simulator and the property tests call this after each step."""
+        for job in self.jobs.values():
+            for seat in job.seats.values():
+                check_seat(seat, seat is self._running)

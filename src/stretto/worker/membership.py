@@ -1,0 +1,61 @@
+"""Who the other members are, and when this one leaves."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from stretto.machine import Send
+from stretto.protocol.checkpointing import Broken
+from stretto.protocol.membership import COORDINATOR, Leave, Left, Member, Members
+from stretto.worker.events import Connect, Exit, PeerBroken
+from stretto.worker.part import FrameHandlers, Handlers, Host, Part
+
+
+class JobsHere(Protocol):
+    """Whoever has jobs here."""
+
+    def drop_all(self) -> None:
+        """Forget all of them."""
+
+
+class Membership(Part):
+    """The latest membership that was heard of."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.version = 0
+        self.members: dict[str, Member] = {}
+        self.leaving = False
+
+    def meet(self, jobs: JobsHere) -> None:
+        self._jobs = jobs
+
+    def events(self) -> Handlers:
+        return {PeerBroken: self._on_peer_broken}
+
+    def frames(self) -> FrameHandlers:
+        return {Members: self._on_members, Leave: self._on_leave}
+
+    def _on_members(self, sender: str, frame: Members) -> None:
+        if frame.version <= self.version:
+            self._host.refuse(f"membership version {frame.version} after version {self.version}")
+            return
+        self.version = frame.version
+        self.members = {member.name: member for member in frame.members}
+        if self._host.member not in self.members:
+            self._exit("this incarnation was superseded")
+            return
+        self._host.effects.append(Connect(frame.members))
+
+    def _on_peer_broken(self, event: PeerBroken) -> None:
+        for job in self._host.jobs:
+            self._host.effects.append(Send(COORDINATOR, Broken(job, event.member, "the connection broke")))
+
+    def _on_leave(self, sender: str, frame: Leave) -> None:
+        self._jobs.drop_all()
+        self._host.effects.append(Send(COORDINATOR, Left()))
+        self._exit("the coordinator asked it to leave")
+
+    def _exit(self, reason: str) -> None:
+        self.leaving = True
+        self._host.effects.append(Exit(reason))

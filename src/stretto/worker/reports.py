@@ -1,0 +1,65 @@
+"""What the coordinator hears of the work here: totals of the instances that have run, four times a second."""
+
+from __future__ import annotations
+
+from stretto.actors.deadlines import NEVER_NS
+from stretto.actors.gate import LessorGate
+from stretto.actors.metrics import FunctionMetrics
+from stretto.actors.seat import Seat
+from stretto.machine import Send
+from stretto.protocol.membership import COORDINATOR
+from stretto.protocol.reports import Report
+from stretto.worker.local_job import LocalJob
+from stretto.worker.part import Host, Part
+
+REPORT_EVERY_NS = 250_000_000
+
+
+class Reports(Part):
+    """Which jobs have something to report. Reporting costs what was done, not what is there."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._unreported: dict[str, LocalJob] = {}
+        self._next_ns = 0
+
+    def touch(self, seat: Seat) -> None:
+        """The figures of an instance have changed."""
+        job = self._host.jobs[seat.address.job]
+        job.unreported[seat.address] = seat
+        self._unreported[job.job] = job
+        self.due_ns = self._next_ns
+
+    def wake(self) -> None:
+        self._next_ns = self._host.now_ns + REPORT_EVERY_NS
+        for job in self._unreported.values():
+            self.report(job)
+        self._unreported = {}
+        self.due_ns = NEVER_NS
+
+    def dropped(self, job: LocalJob) -> None:
+        self._unreported.pop(job.job, None)
+        if not self._unreported:
+            self.due_ns = NEVER_NS
+
+    def report(self, job: LocalJob) -> None:
+        """Report what has changed of a job now."""
+        functions: dict[str, dict[int, FunctionMetrics]] = {}
+        for address, seat in job.unreported.items():
+            functions.setdefault(address.function, {})[address.partition] = _totals(seat)
+        job.unreported = {}
+        self._host.effects.append(Send(COORDINATOR, Report(job.job, functions, self._host.refused)))
+
+
+def _totals(seat: Seat) -> FunctionMetrics:
+    """The totals so far, with the queue length of this moment."""
+    metrics = seat.metrics
+    metrics.queued = len(seat.mailbox)
+    metrics.counts = seat.instance.ctx.counts
+    metrics.latency = seat.latency.export() if seat.latency is not None else None
+    metrics.strategies = {
+        name: why for out in seat.outs if out.strategy and (why := out.strategy.why(name := out.receiver.function))
+    }
+    durations = seat.gate.durations if isinstance(seat.gate, LessorGate) else None
+    metrics.barriers = durations.export() if durations is not None else None
+    return metrics

@@ -1,0 +1,148 @@
+"""A worker's part in checkpoints: sources send marks, snapshots are stored, sinks publish.
+
+A checkpoint is a chain of SYNC_ONE barriers from the sources to the sinks (dirigo.txt 4.2): each actor waits for the
+marks of all its upstream actors, has all its state together then, and sends the mark on. Its snapshot is written while
+it continues; the coordinator hears when that is durable.
+
+What is the coordinator's: when a checkpoint begins, when it is complete, and whether it will be at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from stretto.actors.seat import Phase, Seat
+from stretto.actors.snapshot import Snapshot
+from stretto.actors.work import Barrier, Errand, Marking, Outcome, Publishing
+from stretto.machine import Send
+from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
+from stretto.protocol.membership import COORDINATOR
+from stretto.worker.events import SnapshotFailed, SnapshotStored, StoreSnapshot
+from stretto.worker.local_job import LocalJob
+from stretto.worker.part import AfterRun, FrameHandlers, Handlers, Host, Part
+
+
+class MarksCalledOff(Protocol):
+    """Whoever knows which marks are void."""
+
+    def called_off(self, seat: Seat, checkpoint: int) -> None: ...
+
+    def overdue(self, seat: Seat, checkpoint: int) -> None: ...
+
+
+class Snapshots(Part):
+    """The snapshots of one worker's actors."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def meet(self, marks: MarksCalledOff) -> None:
+        self._marks = marks
+
+    def events(self) -> Handlers:
+        return {SnapshotStored: self._on_stored, SnapshotFailed: self._on_store_failed}
+
+    def frames(self) -> FrameHandlers:
+        return {
+            Checkpoint: self._on_checkpoint,
+            Abandon: self._on_abandon,
+            Overdue: self._on_overdue,
+            Publish: self._on_publish,
+        }
+
+    def errands(self) -> dict[type[Errand], AfterRun]:
+        marked = AfterRun(settles=self._passed)
+        return {Barrier: marked, Marking: marked, Publishing: AfterRun(settles=self._published)}
+
+    # Taking them.
+
+    def _on_checkpoint(self, sender: str, frame: Checkpoint) -> None:
+        job = self._host.jobs.get(frame.job)
+        if job is None or frame.checkpoint <= job.checkpoint:
+            self._host.stale += 1
+            return
+        job.checkpoint = frame.checkpoint
+        for seat in job.seats.values():
+            if seat.instance.is_source and seat.phase is Phase.OPEN:
+                self._mark(seat, frame.checkpoint)
+            else:
+                self._has_finished(seat, job)
+
+    def finished(self, seat: Seat) -> None:
+        self._has_finished(seat, self._host.jobs[seat.address.job])
+
+    def _has_finished(self, seat: Seat, job: LocalJob) -> None:
+        """A sink whose input has ended gets no more marks, and takes part in checkpoints until all is published. Others
+        take part no more."""
+        if seat.instance.is_source:
+            self._unmark(seat, job.checkpoint)
+        if seat.phase is Phase.FINISHED and seat.instance.lingers and seat.marked < job.checkpoint:
+            self._mark(seat, job.checkpoint)
+
+    def _mark(self, seat: Seat, checkpoint: int) -> None:
+        seat.mailbox.append(Marking(checkpoint))
+        self._host.offer(seat)
+
+    def _unmark(self, seat: Seat, checkpoint: int) -> None:
+        """It will not come to marks that wait for it."""
+        for work in [work for work in seat.mailbox if isinstance(work, Marking) and work.checkpoint <= checkpoint]:
+            seat.mailbox.remove(work)
+
+    def _passed(self, seat: Seat, work: Barrier | Marking, outcome: Outcome) -> None:
+        if outcome.snapshot is not None:
+            seat.marked = outcome.snapshot.checkpoint
+            self.taken(seat, outcome.snapshot)
+
+    def taken(self, seat: Seat, snapshot: Snapshot) -> None:
+        """A run has come to a mark."""
+        storage = self._host.jobs[seat.address.job].storage
+        assert storage is not None
+        self._host.effects.append(StoreSnapshot(storage, seat.address, snapshot))
+
+    def _on_stored(self, event: SnapshotStored) -> None:
+        if event.address.job in self._host.jobs:
+            self._tell(Stored(event.address, event.checkpoint, event.record))
+
+    def _on_store_failed(self, event: SnapshotFailed) -> None:
+        job = self._host.jobs.get(event.address.job)
+        if job is not None:
+            for state in job.seats[event.address].instance.function.states().values():
+                state.forget_fragments()
+            self._tell(Unstored(event.address, event.checkpoint, event.reason))
+
+    def decline(self, seat: Seat, checkpoint: int, reason: str) -> None:
+        """An actor cannot come to a mark; the coordinator will call the checkpoint off."""
+        self._tell(Unstored(seat.address, checkpoint, reason))
+
+    def _on_abandon(self, sender: str, frame: Abandon) -> None:
+        job = self._host.jobs.get(frame.job)
+        if job is None:
+            self._host.stale += 1
+            return
+        job.checkpoint = max(job.checkpoint, frame.checkpoint)
+        for seat in job.seats.values():
+            self._unmark(seat, frame.checkpoint)
+            self._marks.called_off(seat, frame.checkpoint)
+
+    def _on_overdue(self, sender: str, frame: Overdue) -> None:
+        job = self._host.jobs.get(frame.job)
+        for seat in job.seats.values() if job is not None else ():
+            self._marks.overdue(seat, frame.checkpoint)
+
+    # Publishing.
+
+    def _on_publish(self, sender: str, frame: Publish) -> None:
+        job = self._host.jobs.get(frame.job)
+        if job is None:
+            self._host.stale += 1
+            return
+        for seat in job.seats.values():
+            if seat.instance.is_sink:
+                seat.mailbox.append(Publishing(frame.checkpoint))
+                self._host.offer(seat)
+
+    def _published(self, seat: Seat, publishing: Publishing, outcome: Outcome) -> None:
+        self._tell(Published(seat.address, publishing.checkpoint))
+
+    def _tell(self, frame: Any) -> None:
+        self._host.effects.append(Send(COORDINATOR, frame))
