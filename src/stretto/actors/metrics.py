@@ -6,10 +6,14 @@ DDSketch (relative error 1 percent), which crosses the wire as its sparse bins.
 
 from __future__ import annotations
 
+import math
+from math import ceil, log2
+
 import msgspec
-from ddsketch import DDSketch
 
 RELATIVE_ERROR = 0.01
+GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
+BINS_PER_DOUBLING = 1 / log2(GAMMA)
 
 
 class SketchBins(msgspec.Struct, array_like=True):
@@ -45,28 +49,56 @@ class FunctionMetrics(msgspec.Struct):
 
 
 class LatencySketch:
-    """Latencies in milliseconds, weighted by rows; merges with others."""
+    """Latencies in milliseconds, weighted by rows; merges with others. A DDSketch over sparse bins: bin k holds the
+    values from gamma ** (k - 1), exclusive, to gamma ** k (Masson, Rim and Lee, VLDB 2019)."""
 
-    __slots__ = ("_sketch",)
+    __slots__ = ("_bins", "_max_ms", "_min_ms", "_sum_ms", "_zeros", "count")
 
     def __init__(self) -> None:
-        self._sketch = DDSketch(RELATIVE_ERROR)
+        self._bins: dict[int, float] = {}
+        self._zeros = 0.0
+        self._sum_ms = 0.0
+        self._min_ms = math.inf
+        self._max_ms = 0.0
+        self.count = 0.0
+        """How many rows it has seen."""
 
     def add(self, latency_ns: int, rows: int) -> None:
-        self._sketch.add(max(latency_ns, 0) / 1e6, rows)
-
-    @property
-    def count(self) -> float:
-        return float(self._sketch.count)
+        if rows <= 0:
+            raise ValueError(f"A latency of {rows} rows was recorded: at least one row must have it.")
+        if latency_ns > 0:
+            value = latency_ns / 1e6
+            key = ceil(log2(value) * BINS_PER_DOUBLING)
+            bins = self._bins
+            bins[key] = bins.get(key, 0.0) + rows
+        else:
+            value = 0.0
+            self._zeros += rows
+        self.count += rows
+        self._sum_ms += value * rows
+        if value < self._min_ms:
+            self._min_ms = value
+        if value > self._max_ms:
+            self._max_ms = value
 
     def quantile(self, q: float) -> float | None:
-        value = self._sketch.get_quantile_value(q)
+        """The value of the row at rank q * (count - 1), within 1 percent; None while there are no rows."""
+        if not self.count:
+            return None
+        left = q * (self.count - 1) - self._zeros
+        if left < 0:
+            return 0.0
+        key = 0
+        for key in sorted(self._bins):
+            left -= self._bins[key]
+            if left < 0:
+                break
         # A bin's middle may lie beyond the greatest value that is in it, which is known exactly.
-        return None if value is None else min(float(value), float(self._sketch._max))
+        return min(_value(key), self._max_ms)
 
     @property
     def max_ms(self) -> float | None:
-        return float(self._sketch._max) if self._sketch.count else None
+        return self._max_ms if self.count else None
 
     def percentiles(self) -> dict[str, float | None]:
         """The four figures that every report of ours shows."""
@@ -75,22 +107,24 @@ class LatencySketch:
         return found
 
     def export(self) -> SketchBins | None:
-        sketch = self._sketch
-        if not sketch.count:
+        if not self.count:
             return None
-        store = sketch._store
-        bins = {i + store.offset: count for i, count in enumerate(store.bins) if count}
-        return SketchBins(bins, sketch._zero_count, sketch._sum, sketch._min, sketch._max)
+        return SketchBins(self._bins.copy(), self._zeros, self._sum_ms, self._min_ms, self._max_ms)
 
     def merge(self, other: SketchBins) -> None:
-        sketch = self._sketch
+        bins = self._bins
         for key, weight in other.bins.items():
-            sketch._store.add(key, weight)
-        sketch._zero_count += other.zeros
-        sketch._count += other.zeros + sum(other.bins.values())
-        sketch._sum += other.sum_ms
-        sketch._min = min(sketch._min, other.min_ms)
-        sketch._max = max(sketch._max, other.max_ms)
+            bins[key] = bins.get(key, 0.0) + weight
+        self._zeros += other.zeros
+        self.count += other.zeros + sum(other.bins.values())
+        self._sum_ms += other.sum_ms
+        self._min_ms = min(self._min_ms, other.min_ms)
+        self._max_ms = max(self._max_ms, other.max_ms)
+
+
+def _value(key: int) -> float:
+    """The value that stands for a bin: as far, relatively, from its lower end as from its upper one."""
+    return 2 ** (key / BINS_PER_DOUBLING) * (1 - RELATIVE_ERROR)
 
 
 def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
@@ -153,9 +187,8 @@ def _bins_between(later: SketchBins | None, earlier: SketchBins | None) -> Sketc
     zeros = later.zeros - earlier.zeros
     if not bins and not zeros:
         return None
-    value = DDSketch(RELATIVE_ERROR)._mapping.value
-    least = value(min(bins)) if bins and not zeros else 0.0
-    greatest = value(max(bins)) if bins else 0.0
+    least = _value(min(bins)) if bins and not zeros else 0.0
+    greatest = _value(max(bins)) if bins else 0.0
     return SketchBins(
         bins,
         zeros,

@@ -89,6 +89,41 @@ def test_quantiles_are_within_one_percent_of_the_exact_ones() -> None:
     assert sketch.max_ms == values[-1] / 1e6
 
 
+def test_a_sketch_answers_as_the_reference_implementation_does() -> None:
+    """The figures are those of the package ddsketch 3.0.1 over the same values."""
+    draws = random.Random(3)
+    sketch = LatencySketch()
+    for _ in range(1_000):
+        sketch.add(int(draws.lognormvariate(16, 2)), draws.randint(1, 9))
+    for _ in range(20):
+        sketch.add(-1, 5)
+    assert sketch.count == 5_158
+    expected = {
+        0.0: 0.0,
+        0.25: 2.4350801357,
+        0.5: 7.7680435316,
+        0.95: 232.7888163727,
+        0.99: 1107.8579755585,
+        1.0: 3519.941502,
+    }
+    assert {q: sketch.quantile(q) for q in expected} == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("latency_ns", "key"),
+    [(1, -690), (500_000, -34), (1_000_000, 0), (1_020_000, 1), (20_000_000, 150), (3_000_000_000_000, 746)],
+)
+def test_a_value_is_in_the_bin_of_the_reference_implementation(latency_ns: int, key: int) -> None:
+    sketch = LatencySketch()
+    sketch.add(latency_ns, 3)
+    assert sketch.export() == SketchBins({key: 3.0}, 0.0, 3 * latency_ns / 1e6, latency_ns / 1e6, latency_ns / 1e6)
+
+
+def test_a_latency_is_that_of_at_least_one_row() -> None:
+    with pytest.raises(ValueError, match="at least one row"):
+        LatencySketch().add(1_000, 0)
+
+
 def test_an_empty_sketch_knows_nothing() -> None:
     sketch = LatencySketch()
     assert sketch.export() is None

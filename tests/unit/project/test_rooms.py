@@ -128,6 +128,35 @@ def _is_impure_call(name: str | None, func: ast.expr, *, seeded: bool) -> bool:
     return module in SEEDED_NAMES and function not in SEEDED_NAMES[module]
 
 
+# Fields of the JVM's side, which PySpark offers by no public name.
+JVM_FIELDS = {"_jsc", "_jvm"}
+# The peers' scripts call what their engines offer; mutations break the code under test on purpose.
+MAY_TOUCH_PRIVATE_FIELDS = ("bench/compare/peers/", "simulator/mutations.py", "simulator/checking/mutations.py")
+
+
+def foreign_privates(source: str) -> list[str]:
+    """Reads of private fields (`x._field`) that the module does not define itself, one line for each."""
+    tree = ast.parse(source)
+    own: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                own.add(name)
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+                own.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                own.add(name)
+    return [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in own | JVM_FIELDS
+        and ast.unparse(node) != "os._exit"
+    ]
+
+
 def _modules_of(room: str) -> list[Path]:
     module = PACKAGE / f"{room}.py"
     return [module] if module.exists() else sorted((PACKAGE / room).rglob("*.py"))
@@ -144,6 +173,18 @@ def _name(path: Path) -> str:
 @pytest.mark.parametrize("path", PURE_MODULES, ids=_name)
 def test_pure_rooms_have_no_clock_no_files_and_no_randomness_of_their_own(path: Path) -> None:
     assert impurities(path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=_name)
+def test_private_fields_stay_in_their_module(path: Path) -> None:
+    if not _name(path).startswith(MAY_TOUCH_PRIVATE_FIELDS):
+        assert foreign_privates(path.read_text("utf-8")) == []
+
+
+def test_the_guard_finds_private_fields_of_others() -> None:
+    assert len(foreign_privates("from sketches import Sketch\nSketch()._store.bins")) == 1
+    assert len(foreign_privates("class A:\n    def f(self, sketch):\n        return self._sketch._store")) == 1
+    assert foreign_privates("class A:\n    def f(self, other):\n        return self._x + other._x") == []
 
 
 @pytest.mark.parametrize("path", ROOM_FILES, ids=_name)
