@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,33 @@ def test_the_lock_pins_what_the_project_asks_for() -> None:
         assert pins[name][0] in wanted.specifier, (
             f"{name} in requirements.lock is not {wanted.specifier}: run make lock"
         )
+
+
+def _imported() -> set[str]:
+    """The packages that our sources import, at the top of a module or in a function."""
+    found: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Import(names=names):
+                    found |= {alias.name.partition(".")[0] for alias in names}
+                case ast.ImportFrom(module=str(module), level=0):
+                    found.add(module.partition(".")[0])
+    return found
+
+
+def test_what_is_declared_is_imported_or_brought_by_an_extra() -> None:
+    declared = [Requirement(line) for line in _pyproject()["project"]["dependencies"]]
+    extras = {
+        canonicalize_name(needed.name)
+        for wanted in declared
+        for needed in map(Requirement, metadata.requires(wanted.name) or [])
+        if needed.marker and any(needed.marker.evaluate({"extra": extra}) for extra in wanted.extras)
+    }
+    distributions = metadata.packages_distributions()
+    providers = {canonicalize_name(name) for module in _imported() for name in distributions.get(module, [])}
+    names = {canonicalize_name(wanted.name) for wanted in declared}
+    assert sorted(names - providers - extras) == []
 
 
 def test_the_lock_pins_the_tools_that_build() -> None:
