@@ -86,7 +86,7 @@ class Queues(RuleBasedStateMachine):
     @invariant()
     def they_agree(self) -> None:
         assert len(self.queue) == len(self.plain.items) == len(list(self.queue))
-        assert self.queue.total_cost == sum(item[2] for item in self.plain.items)
+        assert self.queue.ahead(math.inf) == sum(item[2] for item in self.plain.items)
         assert self.queue.peek() == (self.plain.items[0][0] if self.plain.items else None)
 
 

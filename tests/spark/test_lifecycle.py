@@ -34,7 +34,6 @@ from stretto.jobs import JobStatus
 from stretto.protocol.membership import COORDINATOR, Member
 from stretto.runtime import cluster as cluster_module
 from stretto.runtime.coordinator_loop import CoordinatorLoop
-from stretto.runtime.hosting import running_threads
 
 GONE_WITHIN_S = 30.0
 WAIT_S = 60.0
@@ -64,6 +63,11 @@ def alive(pid: int, created_s: float) -> bool:
         return abs(process.create_time() - created_s) < 1 and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def running_threads() -> list[str]:
+    """The names of stretto's threads in this process."""
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("stretto-"))
 
 
 def listening(worker: Member) -> bool:
@@ -413,7 +417,6 @@ from stretto import App, Cluster, sinks, sources, tumbling
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.source import NexmarkSource
 from stretto.runtime.coordinator_loop import CoordinatorLoop
-from stretto.runtime.hosting import running_threads
 
 me = psutil.Process()
 
@@ -438,7 +441,8 @@ def run(spark):
     open_ports = [c.laddr.port for pid in pids if psutil.pid_exists(pid)
                   for c in psutil.Process(pid).net_connections("tcp") if c.status == psutil.CONN_LISTEN]
     return {
-        "rows": rows, "ours": running_threads(), "open_ports": open_ports,
+        "rows": rows, "ours": [thread.name for thread in threading.enumerate() if thread.name.startswith("stretto-")],
+        "open_ports": open_ports,
         "threads": threading.active_count(), "fds": me.num_fds(), "rss": me.memory_info().rss,
         "objects": len(gc.get_objects()), "pythons": len(pythons()),
         "files": [path.name for path in Path(tempfile.gettempdir()).glob("stretto-*")],

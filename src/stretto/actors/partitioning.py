@@ -35,11 +35,6 @@ _MASKS = np.array([(1 << (8 * size)) - 1 for size in range(9)], dtype=np.uint64)
 _UNITS_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-def shard_of(hashes: Hashes) -> npt.NDArray[np.int64]:
-    """The shard of each hash."""
-    return (hashes % np.uint64(SHARDS)).astype(np.int64)
-
-
 def partition_of(hashes: Hashes, parallelism: int) -> npt.NDArray[np.uint8]:
     """The partition of each hash, for a function of so many partitions."""
     partitions: npt.NDArray[np.uint8] = _partition_of_shard(parallelism)[hashes.astype(np.uint8)]

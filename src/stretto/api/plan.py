@@ -6,7 +6,7 @@ Nodes are checked as they are made (unknown columns, types), the graph as a whol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -164,9 +164,6 @@ class Plan:
     nodes: dict[str, Node]
     slo: SLO
     spreads: Spreads = field(default_factory=dict)
-
-    def consumers(self, name: str) -> Iterator[Node]:
-        return (node for node in self.nodes.values() if name in node.inputs)
 
     @property
     def sources(self) -> list[SourceNode]:

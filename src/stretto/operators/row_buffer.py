@@ -158,10 +158,6 @@ class RowBuffer(State):
         """Rows held, with those that have expired and were not cleaned yet."""
         return sum(run.rows.num_rows for run in self._runs)
 
-    @property
-    def num_runs(self) -> int:
-        return len(self._runs)
-
     def add(self, rows: pa.RecordBatch, entries: Entries) -> None:
         if len(entries):
             self._push(Run(rows, entries))

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -129,8 +128,3 @@ def failure_line(error: Exception) -> str:
     lines = [line.strip() for line in told.split("\n\tat ")[0].splitlines() if line.strip()]
     line = re.sub(r"^(Lost task .*?\): |z:.*?: |: )", "", lines[-1]) if lines else ""
     return line[:LINE_CHARS_MAX] or type(error).__name__
-
-
-def running_threads() -> list[str]:
-    """The names of this package's threads in the driver; empty after every cluster is closed."""
-    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("stretto-"))

@@ -34,9 +34,6 @@ class AllowList:
     def replace(self, keys: set[str]) -> None:
         self._keys = frozenset(key.encode() for key in keys)
 
-    def add(self, key: str) -> None:
-        self._keys |= {key.encode()}
-
     def callback(self, domain: str, key: bytes) -> bool:
         """Called by the authenticator's thread for each handshake."""
         if key in self._keys:

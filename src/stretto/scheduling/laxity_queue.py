@@ -64,11 +64,6 @@ class LaxityQueue(Generic[T]):
         """All items, the most urgent first."""
         return (node.item for node in _in_order(self._root))
 
-    @property
-    def total_cost(self) -> float:
-        """What it takes to run them all."""
-        return self._root.total if self._root is not None else 0.0
-
     def admits(self, deadline: float, cost: float, now: float) -> bool:
         """Whether one more item could start by its deadline, and all that are less urgent still by theirs."""
         ahead, slack = 0.0, math.inf

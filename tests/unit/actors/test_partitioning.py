@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stretto.actors.partitioning import SHARDS, HashPartitioner, hash_array, hash_columns, partition_of, shard_of
+from stretto.actors.partitioning import SHARDS, HashPartitioner, hash_array, hash_columns, partition_of
 from stretto.errors import PlanError
 
 TEXTS = [
@@ -122,8 +122,8 @@ def test_slices_chunks_and_dictionaries_do_not_change_a_hash(texts: list[str | N
 
 
 def test_integers_spread_evenly_over_shards() -> None:
-    shards = shard_of(hash_array(pa.array(range(256_000))))
-    counts = np.bincount(shards, minlength=SHARDS)
+    one_each = partition_of(hash_array(pa.array(range(256_000))), SHARDS)
+    counts = np.bincount(one_each, minlength=SHARDS)
     assert counts.min() > 800
     assert counts.max() < 1_200
 

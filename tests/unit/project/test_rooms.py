@@ -130,8 +130,6 @@ def _is_impure_call(name: str | None, func: ast.expr, *, seeded: bool) -> bool:
 
 # Fields of the JVM's side, which PySpark offers by no public name.
 JVM_FIELDS = {"_jsc", "_jvm"}
-# The peers' scripts call what their engines offer; mutations break the code under test on purpose.
-MAY_TOUCH_PRIVATE_FIELDS = ("bench/compare/peers/", "simulator/mutations.py", "simulator/checking/mutations.py")
 
 
 def foreign_privates(source: str) -> list[str]:
@@ -157,6 +155,37 @@ def foreign_privates(source: str) -> list[str]:
     ]
 
 
+# What is called from outside: users' API, the hooks of PySpark's data sources, the diagram for ARCHITECTURE.md.
+CALLED_FROM_OUTSIDE = {
+    *("allowed_lateness", "cancel_timer", "set_timer", "to_spark"),
+    *("getDefaultReadLimit", "initialOffset", "latestOffset", "streamReader"),
+    "diagram",
+}
+
+
+def definitions(source: str) -> set[str]:
+    """Functions, methods and classes, but for commands, which a decorator registers."""
+    return {
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and not node.name.startswith("__")
+        and not any(isinstance(by, ast.Call) for by in node.decorator_list)
+    }
+
+
+def uses(source: str) -> set[str]:
+    """All names that the code mentions where it does not define them."""
+    named: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(attr=name) | ast.Name(id=name) | ast.keyword(arg=str(name)) | ast.Constant(str(name)):
+                named.add(name)
+            case ast.MatchClass(kwd_attrs=names):
+                named.update(names)
+    return named
+
+
 def _modules_of(room: str) -> list[Path]:
     module = PACKAGE / f"{room}.py"
     return [module] if module.exists() else sorted((PACKAGE / room).rglob("*.py"))
@@ -170,6 +199,12 @@ def _name(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
+def _is_special(path: Path) -> bool:
+    """Mutations break the code under test on purpose and are found as subclasses; the peers' scripts call, and are
+    called by, other engines."""
+    return path.name.endswith("mutations.py") or path.parent.name == "peers"
+
+
 @pytest.mark.parametrize("path", PURE_MODULES, ids=_name)
 def test_pure_rooms_have_no_clock_no_files_and_no_randomness_of_their_own(path: Path) -> None:
     assert impurities(path.read_text("utf-8")) == []
@@ -177,7 +212,7 @@ def test_pure_rooms_have_no_clock_no_files_and_no_randomness_of_their_own(path: 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=_name)
 def test_private_fields_stay_in_their_module(path: Path) -> None:
-    if not _name(path).startswith(MAY_TOUCH_PRIVATE_FIELDS):
+    if not _is_special(path):
         assert foreign_privates(path.read_text("utf-8")) == []
 
 
@@ -185,6 +220,19 @@ def test_the_guard_finds_private_fields_of_others() -> None:
     assert len(foreign_privates("from sketches import Sketch\nSketch()._store.bins")) == 1
     assert len(foreign_privates("class A:\n    def f(self, sketch):\n        return self._sketch._store")) == 1
     assert foreign_privates("class A:\n    def f(self, other):\n        return self._x + other._x") == []
+
+
+def test_the_product_uses_what_it_defines() -> None:
+    sources = {path: path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    defined = [definitions(text) for path, text in sources.items() if not _is_special(path)]
+    used = [uses(text) for text in sources.values()]
+    assert sorted(set[str]().union(*defined).difference(CALLED_FROM_OUTSIDE, *used)) == []
+
+
+def test_the_guard_finds_what_is_unused() -> None:
+    source = "class A:\n    @property\n    def size(self): ...\n    def f(self): ...\nA().f()"
+    assert definitions(source) - uses(source) == {"size"}
+    assert definitions("@app.command()\ndef run(): ...") == set()
 
 
 @pytest.mark.parametrize("path", ROOM_FILES, ids=_name)

@@ -25,7 +25,7 @@ def test_the_allow_list_admits_whom_it_lists_and_tells_of_the_others() -> None:
     allowed = AllowList(refused.append)
     first, second, stranger = (KeyPair.new().public for _ in range(3))
     assert not allowed.callback("*", first.encode()), "an empty list admits nobody"
-    allowed.add(first)
+    allowed.replace({first})
     assert allowed.callback("*", first.encode())
     allowed.replace({second})
     assert allowed.callback("*", second.encode())

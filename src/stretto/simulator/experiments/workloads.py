@@ -7,7 +7,6 @@ same Pareto distributions would be smoother than chance. A row of an input says 
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,11 +69,6 @@ def variation(values: Sequence[float]) -> float:
     """The standard deviation divided by the mean."""
     found = np.asarray(values, dtype=float)
     return float(found.std() / found.mean()) if found.size and found.mean() else 0.0
-
-
-def pareto_variation(alpha: float) -> float:
-    """The coefficient of variation of a Pareto distribution."""
-    return 1 / math.sqrt(alpha * (alpha - 2))
 
 
 def volumes(chance: random.Random, alpha: float | None, count: int) -> list[float]:
