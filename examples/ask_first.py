@@ -6,9 +6,7 @@ functions of one app, `app.spread(lessees=3, strategy="examples.ask_first:AskFir
 stretto simulate barriers --strategy examples.ask_first:AskFirst
 """
 
-import random
-
-from stretto.scheduling import Address, Message, Seat, Strategy, Work
+from stretto.scheduling import Address, Desk, Message, Seat, Strategy, Work, lots
 
 
 class AskFirst(Strategy):
@@ -19,6 +17,11 @@ class AskFirst(Strategy):
     def __init__(self) -> None:
         self.asked: dict[int, Message] = {}
 
+    def bind(self, desk: Desk) -> None:
+        """Random choices come from a seeded generator, so that a simulated run can be replayed."""
+        super().bind(desk)
+        self.random = lots(desk)
+
     def post_apply(self, seat: Seat, work: Work, cost_ns: int) -> None:
         """After each run: ask about each message that would be late, unless it was asked about already."""
         pending = {message.ticket for message in self.asked.values()}
@@ -26,7 +29,7 @@ class AskFirst(Strategy):
             lessor = message.channel.seat
             candidates = self.desk.candidates(lessor)
             if candidates and message.ticket not in pending:
-                number = self.desk.request(random.choice(candidates), lessor.address, self.desk.waiting())
+                number = self.desk.request(self.random.choice(candidates), lessor.address, self.desk.waiting())
                 self.asked[number] = message
 
     def on_request(self, sender: str, address: Address, content: int) -> bool:

@@ -19,6 +19,8 @@ from stretto.scheduling.strategies import STRATEGIES
 from stretto.scheduling.strategy import Strategy
 from stretto.scheduling.tokens import TokenRate
 from stretto.simulator.checking.barriers import try_seed
+from stretto.simulator.checking.history import History
+from stretto.simulator.checking.scenarios import Scenario
 from stretto.simulator.engine.cluster import SimulatedCluster
 
 SEEDS = 30
@@ -39,6 +41,22 @@ def test_barriers_hold_under_every_strategy(name: str) -> None:
         assert not trial.violations, f"seed {seed}: {trial.violations[0]}\n{trial.log}"
         barriers += trial.barriers
     assert barriers > SEEDS
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_equal_seeds_give_equal_histories(name: str) -> None:
+    for seed in range(5):
+        assert history(seed, VARIANTS[name]) == history(seed, VARIANTS[name]), f"seed {seed}"
+
+
+def history(seed: int, strategy: Callable[[], Strategy]) -> str:
+    """All that happened in a run, in order."""
+    recorded = History()
+    cluster = SimulatedCluster(6, seed, history=recorded)
+    job = cluster.submit(Scenario(seed, 8, strategy).deployment)
+    cluster.run()
+    assert job.status is JobStatus.FINISHED, job.failure
+    return recorded.log(last=len(recorded.happenings))
 
 
 @pytest.fixture(scope="module")
