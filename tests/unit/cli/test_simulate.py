@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 
+import pytest
 from typer.testing import CliRunner
 
 from stretto.cli.program import program
+from stretto.cli.simulate.seeds import Sweep
 
 runner = CliRunner()
 
@@ -34,6 +38,37 @@ def test_a_mutation_is_caught_with_a_witness_and_a_way_to_see_it_again() -> None
     assert "lessor of" in result.stderr
     again = runner.invoke(program, replay.split()[1:])
     assert again.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["faults", "--workers", "4", "--functions", "5", "--mutate", "states-forgotten", "--rescale"],
+        ["faults", "--functions", "4", "--mutate", "offset-forgotten"],
+        ["barriers", "--workers", "5", "--functions", "6", "--mutate", "state-lost", "--strategy", "reject"],
+    ],
+    ids=["rescale", "faults", "barriers"],
+)
+def test_the_command_that_is_printed_does_the_same_run_again(options: list[str]) -> None:
+    result = runner.invoke(program, ["simulate", *options, "--seeds", "100", "--json"])
+    assert result.exit_code == 1, result.output
+    (command,) = re.findall(r"Replay it with: stretto (.*)", result.stderr)
+    assert set(options) <= set(command.split())
+    again = runner.invoke(program, [*shlex.split(command), "--json"])
+    assert again.exit_code == 1
+    found, replayed = json.loads(result.stdout), json.loads(again.stdout)
+    assert (replayed["failed_seeds"], replayed["violations"]) == (found["failed_seeds"], found["violations"])
+    assert _told(again.stderr) == _told(result.stderr)
+
+
+def _told(stderr: str) -> str:
+    """What is printed of the failing run, without the bar of progress before it."""
+    return stderr[re.search(r"^seed \d+: ", stderr, re.MULTILINE).start() :]
+
+
+def test_an_option_that_was_not_given_is_not_in_the_command() -> None:
+    sweep = Sweep("faults", {"workers": 3, "mutate": None, "every-step": True, "rescale": False}, list, dict, str)
+    assert sweep.replay(7) == "stretto simulate faults --seeds 1 --first 7 --workers 3 --every-step"
 
 
 def test_an_unknown_mutation_is_refused_with_those_there_are() -> None:

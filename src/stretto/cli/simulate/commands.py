@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
@@ -13,20 +12,16 @@ from rich.console import Console
 from rich.table import Table
 
 from stretto.cli.progress import steps_bar
-from stretto.cli.reporting import WRONG_ANSWER, errors, print_json, reported
+from stretto.cli.reporting import WRONG_ANSWER, print_json, reported
 from stretto.cli.simulate.faults import faults
+from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.cli.simulate.strategies import strategies
 from stretto.cli.simulate.tenants import tenants
-from stretto.errors import UserError
 from stretto.scheduling.strategies import STRATEGIES, strategy_named
-from stretto.simulator.checking.barriers import Trial, try_seed
+from stretto.simulator.checking.barriers import try_seed
 from stretto.simulator.checking.mutations import MUTATIONS
 from stretto.simulator.experiments import send_modes
 from stretto.simulator.experiments import shares as fair_shares
-from stretto.worker.machine import WorkerParts
-
-SHOWN_MAX = 3
-"""Failing seeds that are told in full."""
 
 simulate = typer.Typer(
     name="simulate", no_args_is_help=True, help="Run whole clusters in virtual time, and try to break them."
@@ -72,43 +67,18 @@ def barriers(
     ends; no mailbox leaves the table of states. The exit code is 1 when anything was wrong, and the command that
     replays the run is printed."""
     with reported():
-        parts = _parts(mutate)
+        parts = None if mutate is None else mutation_named(mutate, MUTATIONS)
         make = None if strategy is None else partial(strategy_named, strategy)
         if make is not None:
             make()  # A mistake in the name is told before anything runs.
-        began = time.perf_counter()
-        failed: list[Trial] = []
-        totals: Counter[str] = Counter()
-        kinds: Counter[str] = Counter()
-        with steps_bar() as bar:
-            for seed in bar.track(range(first, first + seeds), description="seeds"):
-                trial = try_seed(seed, workers, functions, parts, make)
-                totals.update(barriers=trial.barriers, messages=trial.messages)
-                kinds.update(violation.kind for violation in trial.violations)
-                if trial.violations:
-                    failed.append(trial)
-                    if mutate is not None:
-                        break  # Caught: the others would show the same.
-        elapsed_s = time.perf_counter() - began
-    tried = seeds if not failed or mutate is None else failed[0].seed - first + 1
-    found = {
-        "seeds": tried,
-        "barriers": totals["barriers"],
-        "messages": totals["messages"],
-        "violations": dict(sorted(kinds.items())),
-        "seeds_per_s": round(tried / elapsed_s, 1),
-        "failed_seeds": [trial.seed for trial in failed],
-    }
-    if mutate is not None:
-        found["mutation"] = mutate
-    for trial in failed[:SHOWN_MAX]:
-        _tell(trial, workers, functions, mutate, strategy)
-    if json:
-        print_json(found)
-    else:
-        Console().print(_table(found))
-    if failed:
-        raise typer.Exit(WRONG_ANSWER)
+    sweep = Sweep(
+        "barriers",
+        {"workers": workers, "functions": functions, "mutate": mutate, "strategy": strategy},
+        lambda seed: [try_seed(seed, workers, functions, parts, make)],
+        lambda trial: {"barriers": trial.barriers, "messages": trial.messages},
+        lambda trial: trial.log,
+    )
+    try_seeds(sweep, range(first, first + seeds), json, lambda found: Console().print(_table(found)))
 
 
 simulate.command(epilog="Example:  [bold]stretto simulate strategies[/]")(strategies)
@@ -176,25 +146,7 @@ def _point(point: send_modes.Point) -> dict[str, Any]:
     return {**asdict(point), "reject_by_direct": point.reject_by_direct}
 
 
-def _parts(mutate: str | None) -> WorkerParts | None:
-    if mutate is None:
-        return None
-    if mutate not in MUTATIONS:
-        raise UserError(f"there is no mutation '{mutate}'", None, f"Choose one of {', '.join(MUTATIONS)}.")
-    return MUTATIONS[mutate]
-
-
-def _tell(trial: Trial, workers: int, functions: int, mutate: str | None, strategy: str | None) -> None:
-    """The witness, the last events, and how to see it again."""
-    for violation in trial.violations[:SHOWN_MAX]:
-        errors.print(f"seed {trial.seed}: {violation.kind}: {violation.witness}", style="red", markup=False)
-    errors.print(trial.log, markup=False, highlight=False, soft_wrap=True)
-    options = "".join(f" --{name} {value}" for name, value in (("mutate", mutate), ("strategy", strategy)) if value)
-    command = f"stretto simulate barriers --seeds 1 --first {trial.seed} --workers {workers} --functions {functions}"
-    errors.print(f"Replay it with: {command}{options}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _table(found: dict[str, Any]) -> Table:
+def _table(found: Mapping[str, Any]) -> Table:
     table = Table("seeds", "barriers", "messages", "violations", "seeds/s")
     violations = ", ".join(f"{count} {kind}" for kind, count in found["violations"].items()) or "none"
     figures = (f"{found[name]:,}" for name in ("seeds", "barriers", "messages"))
