@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
+from stretto.actors.instance import Instance
+from stretto.jobs import JobStatus
 from stretto.simulator.checking.fault_mutations import MUTATIONS
 from stretto.simulator.checking.faults import try_every_step, try_seed
+from stretto.simulator.checking.scenarios import Scenario
+from stretto.simulator.engine.cluster import SimulatedCluster
 
 SEEDS = 300
 CAUGHT_WITHIN = 1_000
@@ -38,6 +44,33 @@ def test_a_crash_at_any_step_changes_nothing(seed: int) -> None:
         assert not trial.violations, f"{trial.faults}: {trial.violations[0]}"
         runs += 1
     assert runs > 200
+
+
+def _instances() -> int:
+    """How many instances of actors are alive. Messages cannot be counted: the garbage collector does not know them."""
+    gc.collect()
+    return sum(isinstance(found, Instance) for found in gc.get_objects())
+
+
+@pytest.mark.parametrize("rescales", [False, True])
+def test_a_run_that_is_over_leaves_nothing_behind(rescales: bool) -> None:
+    before = _instances()
+    for seed in range(20):
+        try_seed(seed, 5, 7, rescales=rescales)
+    assert _instances() == before
+
+
+def test_a_job_that_is_stopped_leaves_nothing_behind() -> None:
+    """Also when it is stopped in the middle of a barrier; the cluster is not closed, as a real one would not be."""
+    before = _instances()
+    for seed in range(40):
+        cluster, scenario = SimulatedCluster(4, seed), Scenario(seed, 8)
+        cluster.submit(scenario.deployment)
+        cluster.stop(scenario.deployment.job, 3_000_000 + seed * 300_000)
+        cluster.run()
+        assert cluster.jobs[scenario.deployment.job].status is JobStatus.STOPPED
+        del cluster, scenario
+    assert _instances() == before
 
 
 def test_equal_seeds_give_equal_runs() -> None:

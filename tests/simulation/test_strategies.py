@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 from examples.ask_first import AskFirst
 
+from stretto.actors.instance import Instance
 from stretto.api.lowering import lowered
 from stretto.api.slo import objective
 from stretto.bench.nexmark.events import NexmarkConfig
@@ -41,6 +43,18 @@ def test_barriers_hold_under_every_strategy(name: str) -> None:
         assert not trial.violations, f"seed {seed}: {trial.violations[0]}\n{trial.log}"
         barriers += trial.barriers
     assert barriers > SEEDS
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_messages_that_a_strategy_holds_go_with_the_run(name: str) -> None:
+    def instances() -> int:
+        gc.collect()
+        return sum(isinstance(found, Instance) for found in gc.get_objects())
+
+    before = instances()
+    for seed in range(10):
+        try_seed(seed, 8, 8, strategy=VARIANTS[name])
+    assert instances() == before
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -61,6 +61,10 @@ class Gate:
         if self.observer is not None:
             self.observer.moved(self.address, self.role, before, trigger, self.state)
 
+    def forget(self) -> None:
+        """Its instance was dropped: let go of all messages. The garbage collector does not look at messages, and could
+        never free what they lead back to."""
+
 
 class LessorGate(Gate):
     """The lessor's. `former` are lessees whose lease has ended; their channels serve again if they get another.
@@ -126,6 +130,12 @@ class LessorGate(Gate):
         self.registrations: list[tuple[str, Any]] = []
         self.candidates: list[str] | None = None
         self.overdue: tuple[int, set[int]] = (0, set())
+
+    def forget(self) -> None:
+        self.held = []
+        self.waiting = {}
+        self.messages = []
+        self.offered = {}
 
 
 class LesseeGate(Gate):

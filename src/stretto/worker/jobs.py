@@ -198,5 +198,8 @@ class Jobs(Part):
         seats = job.all_seats()
         for seat in seats:
             seat.mailbox.clear()
+            seat.interrupted = None
+            if seat.gate is not None:
+                seat.gate.forget()
         unclosed = [seat for seat in seats if seat.phase is not Phase.FINISHED or seat.instance.lingers]
         self._host.effects.append(Close(unclosed))

@@ -63,6 +63,7 @@ def try_seed(
     found += check(history)
     if job.status is JobStatus.FINISHED:
         found += result_of(scenario, Scenario(seed, functions_max))
+    cluster.close()
     return Trial(seed, barriers_of(history), messages_of(history), found, history.log() if found else "")
 
 

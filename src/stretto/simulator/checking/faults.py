@@ -153,6 +153,7 @@ def _run(cluster: DurableCluster, scenario: Scenario, reference: Scenario, trial
         trial.violations.append(Violation("liveness", f"it took {(cluster.now_ns - BEGIN_NS) / 1e9:.1f} s to end"))
     trial.checkpoints = sum(1 for each in cluster.announced if each.manifest is not None)
     trial.recoveries = cluster.recoveries
+    cluster.close()
 
 
 class Faults:

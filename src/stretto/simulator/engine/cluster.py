@@ -113,7 +113,9 @@ class SimulatedCluster:
         self._inbox: dict[str, deque[working.Event]] = {}
         self._busy: set[str] = set()
         self._owed_ns: dict[str, int] = {}
-        self._homes: dict[int, str] = {}
+        self._homes: dict[Instance, str] = {}
+        """All instances that have run anything, and their workers."""
+        self._seats: set[Seat] = set()
         self.now_ns = 1_000_000_000
         self.coordinator_skew_ns = 0
         self.jobs: dict[str, SimulatedJob] = {}
@@ -121,6 +123,7 @@ class SimulatedCluster:
         self.refusals: list[str] = []
         self.coordinator = self.new_coordinator()
         self.workers: dict[str, Worker] = {}
+        self._gone: list[Worker] = []
         self._assemble([*(f"w{i}~1" for i in range(workers)), "driver~1"])
 
     def new_coordinator(self) -> Coordinator:
@@ -169,7 +172,29 @@ class SimulatedCluster:
 
     def where(self, instance: Instance) -> str:
         """The worker that an instance is on."""
-        return self._homes[id(instance)]
+        return self._homes[instance]
+
+    def close(self) -> None:
+        """Let go of everything. Call it when nothing is to be read from the cluster any more.
+
+        The garbage collector does not look at messages, so it cannot free a cycle through one. Whoever holds a message
+        (a mailbox, a gate, a strategy, the effects of a worker that crashed) is held by it, by way of its channel, the
+        seat there and the sender. A seat without fields, and a channel without a sender, hold nothing."""
+        self._queue.clear()
+        jobs = [job for worker in (*self.workers.values(), *self._gone) for job in worker.jobs.values()]
+        seats = {*self._seats, *(seat for job in jobs for seat in job.all_seats())}
+        for seat in seats:
+            for out in (*seat.outs, *seat.extra_outs):
+                if out.local is not None:
+                    out.local.out = None
+        for seat in seats:
+            vars(seat.instance).clear()
+            for name in Seat.__slots__:
+                delattr(seat, name)
+        self._homes.clear()
+        self._seats.clear()
+        self.workers.clear()
+        self._gone.clear()
 
     # Members.
 
@@ -314,7 +339,7 @@ class SimulatedCluster:
                     for seat in seats:
                         seat.instance.close()
                 case working.Exit():
-                    del self.workers[name]
+                    self._gone.append(self.workers.pop(name))
                     return
                 case Refuse(reason=reason):
                     self.refusals.append(reason)
@@ -347,7 +372,8 @@ class SimulatedCluster:
             self._later(paused_until_ns - self.now_ns, partial(self._execute, name, seat, work))
             return
         instance = seat.instance
-        self._homes[id(instance)] = name
+        self._homes[instance] = name
+        self._seats.add(seat)
         cost_ns = self._cost_ns(name, instance, work)
         if self._history is not None:
             self._history.began(self.now_ns, name, instance, work)

@@ -181,7 +181,7 @@ class DurableCluster(SimulatedCluster):
 
     def crash(self, name: str) -> None:
         """A worker's process dies; Spark tells of it a little later."""
-        if self.workers.pop(name, None) is None:
+        if name not in self.workers:
             return
         self._forget(name)
         ended = coordination.WorkerEnded(name, "its process died")
@@ -203,7 +203,6 @@ class DurableCluster(SimulatedCluster):
             self._interrupt(write)
         self._committing.clear()
         for name in list(self.workers):
-            del self.workers[name]
             self._forget(name)
         self._queue.clear()
         self._latest_ns.clear()
@@ -239,6 +238,7 @@ class DurableCluster(SimulatedCluster):
                 self.files.tear(path, [content], self._random)
 
     def _forget(self, name: str) -> None:
+        self._gone.append(self.workers.pop(name))
         self._inbox.pop(name, None)
         self._wake_ns.pop(name, None)
         self._busy.discard(name)

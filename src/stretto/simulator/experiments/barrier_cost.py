@@ -96,6 +96,7 @@ def barrier_ms(lessees: int, costs: StateCosts, strategy: Strategy, timing: Timi
     cluster = SimulatedCluster(lessees + 3, seed, timing, costs=cost_ns)
     job = cluster.submit(Deployment("barriers", {spec.name: spec for spec in specs}))
     cluster.run()
+    cluster.close()
     if job.failure is not None:
         raise InvariantError("the simulated job failed", f"{job.failure.fact}: {job.failure.detail}")
     parts = cluster.coordinator.jobs["barriers"].metrics["holder"].values()

@@ -175,6 +175,7 @@ def latencies(setting: Setting, strategy: Strategy, latency_ns: int) -> Latencie
     began_ns = cluster.now_ns
     job = cluster.submit(_deployment(setting, strategy, latency_ns))
     cluster.run()
+    cluster.close()
     if job.failure is not None:
         raise InvariantError("the simulated job failed", f"{job.failure.fact}: {job.failure.detail}")
     return _summary(results, updates, began_ns)

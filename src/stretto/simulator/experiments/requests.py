@@ -146,6 +146,7 @@ def latencies(setting: Setting, strategy: Callable[[], Strategy], latency_ns: in
     cluster = SimulatedCluster(setting.workers, setting.seed, TIMING, steps_max=100_000_000, costs=costs)
     job = cluster.submit(deployment)
     cluster.run()
+    cluster.close()
     if job.failure is not None:
         raise InvariantError("the simulated job failed", f"{job.failure.fact}: {job.failure.detail}")
     counted = np.array([took_ns for _, took_ns in sorted(done)[int(WARM_UP * len(done)) :]]) / 1e6

@@ -200,6 +200,7 @@ def latencies(
     warm_ns, last_ns = cluster.now_ns + WARM_UP_NS, cluster.now_ns + int(virtual_s * 1e9)
     job = cluster.submit(deployment)
     cluster.run()
+    cluster.close()
     if job.failure is not None:
         raise InvariantError("the simulated job failed", f"{job.failure.fact}: {job.failure.detail}")
     p50, p95 = np.quantile(np.array(windows), [0.5, 0.95]).round(3).tolist()

@@ -133,6 +133,7 @@ def simulated(workers: int = 3, seconds: float = 2.0, seed: int = 1) -> SharesRe
         away = (rests_ns, returns_ns) if job == RESTING else (end_ns, end_ns)
         cluster.submit(_deployment(job, workers, Eager(*away, end_ns)))
     cluster.run()
+    cluster.close()
     members = sorted({member for _, member, _ in ledger.spent_ns if not member.startswith("driver")})
     for phase in phases:
         for member in members:

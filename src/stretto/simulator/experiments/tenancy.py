@@ -130,6 +130,7 @@ def together(
     cluster = SimulatedCluster(workers, seed, TIMING, steps_max=50_000_000, costs=costs, policy=policy)
     jobs = {tenant.name: cluster.submit(tenant.deployment()) for tenant in tenants}
     cluster.run()
+    cluster.close()
     for name, job in jobs.items():
         if job.failure is not None:
             raise InvariantError(f"the simulated job {name} failed", f"{job.failure.fact}: {job.failure.detail}")
