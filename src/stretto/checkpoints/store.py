@@ -37,7 +37,7 @@ class Files(Protocol):
         """Write a file. It has its name only when it is whole, and is durable when this returns."""
 
     def create(self, path: str) -> bool:
-        """Make an empty file, or say that it was there already."""
+        """Make an empty file, or say that it was there already. Of several that try at once, exactly one makes it."""
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         """A stretch of a file, shorter if the file is."""
@@ -61,11 +61,14 @@ class CheckpointStore:
     # Owning.
 
     def claim(self) -> int:
-        """Become the owner: nobody who was it before may publish any more."""
+        """Become the owner: nobody who was it before may publish any more. Of several drivers that claim a number at
+        once, one gets it; the others take later ones."""
+        number = 0
         while True:
-            self.owner = self._greatest_owner() + 1
-            if self._files.create(f"owners/{self.owner:06d}"):
-                return self.owner
+            number = max(number, self._greatest_owner()) + 1
+            if self._files.create(f"owners/{number:06d}"):
+                self.owner = number
+                return number
 
     def lineage(self, proposed: str) -> str:
         """The name of these checkpoints: the proposed one, if they have none yet."""

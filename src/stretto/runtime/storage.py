@@ -2,6 +2,10 @@
 
 A local file is written under another name, brought to the disk, and renamed, so that it is whole or not there; an
 object store does the same by itself. Names that begin with `_` are files that were never finished.
+
+Claiming a directory needs a file that is made only if it is not there, in one step. The local system has that, and
+object stores do (a conditional put), but pyarrow.fs does not offer it: obstore does (`object_store.py`). HDFS cannot be
+asked for it from here, so two drivers that claim a directory there at the same moment may both get it.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from pyarrow import fs
 
 from stretto.checkpoints.store import CheckpointStore
 from stretto.errors import DamagedError, StorageError
+from stretto.runtime.object_store import Create, creator_at
 
 LARGE = 1 << 20
 """Bytes; a file of this size is not kept in the page cache."""
@@ -93,14 +98,14 @@ class LocalFiles:
 
 
 class RemoteFiles:
-    """A directory of an object store or of HDFS."""
+    """A directory of an object store or of HDFS. `creator` connects to the store when a file is first to be created
+    there; without one, as for HDFS, a file is looked for and then written, which is not one step."""
 
-    def __init__(self, uri: str) -> None:
-        try:
-            self._fs, self._root = fs.FileSystem.from_uri(uri)
-        except (OSError, ValueError) as error:
-            raise StorageError(f"the checkpoint directory {uri} cannot be reached", str(error)) from error
-        self._renames = self._fs.type_name == "hdfs"
+    def __init__(self, filesystem: fs.FileSystem, root: str, creator: Callable[[], Create] | None) -> None:
+        self._fs = filesystem
+        self._root = root
+        self._creator = creator
+        self._renames = filesystem.type_name == "hdfs"
 
     def write(self, path: str, parts: Sequence[Any]) -> None:
         target = self._path(path)
@@ -117,6 +122,8 @@ class RemoteFiles:
             raise _unwritable(target, error) from error
 
     def create(self, path: str) -> bool:
+        if self._creator is not None:
+            return self._creator()(path)
         target = self._path(path)
         try:
             if self._fs.get_file_info(target).type is not fs.FileType.NotFound:
@@ -160,7 +167,13 @@ def files_at(uri: str) -> LocalFiles | RemoteFiles:
     """Storage by a path or a URI."""
     if "://" not in uri:
         return LocalFiles(os.path.abspath(uri))
-    return LocalFiles(uri.removeprefix("file://")) if uri.startswith("file://") else RemoteFiles(uri)
+    if uri.startswith("file://"):
+        return LocalFiles(uri.removeprefix("file://"))
+    try:
+        filesystem, root = fs.FileSystem.from_uri(uri)
+    except (OSError, ValueError) as error:
+        raise StorageError(f"the checkpoint directory {uri} cannot be reached", str(error)) from error
+    return RemoteFiles(filesystem, root, creator_at(uri, filesystem, root))
 
 
 def store_at(uri: str, owner: int = 0) -> CheckpointStore:

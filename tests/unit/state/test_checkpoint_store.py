@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import pyarrow as pa
 import pytest
+from obstore.store import LocalStore, MemoryStore
+from pyarrow import fs
 
 from stretto.actors.address import Address
 from stretto.actors.snapshot import Snapshot
 from stretto.checkpoints.manifest import ActorRecord, Manifest, decoded, encoded
 from stretto.checkpoints.store import CheckpointStore, Files
 from stretto.errors import DamagedError, StorageError
-from stretto.runtime.storage import LocalFiles
+from stretto.runtime.object_store import create, s3_store
+from stretto.runtime.storage import LocalFiles, RemoteFiles
 from stretto.simulator.engine.storage import SimulatedFiles
 from stretto.state import Fragment
 from stretto.state.packing import packed
@@ -19,9 +29,11 @@ ADDRESS = Address("app", "count", 0)
 PLAIN = packed({"kept": [1, ("a", 2)]})
 
 
-@pytest.fixture(params=["simulated", "local"])
-def files(request: pytest.FixtureRequest, tmp_path: object) -> Files:
-    return SimulatedFiles() if request.param == "simulated" else LocalFiles(str(tmp_path))
+@pytest.fixture(params=["simulated", "local", "objects"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    if request.param == "simulated":
+        return SimulatedFiles()
+    return LocalFiles(str(tmp_path)) if request.param == "local" else object_files(tmp_path)
 
 
 def snapshot(checkpoint: int, **fragments: list[Fragment]) -> Snapshot:
@@ -62,6 +74,87 @@ def test_of_two_owners_the_later_one_counts(files: Files) -> None:
     assert other.claim() == 2
     assert not one.is_owner()
     assert other.is_owner()
+
+
+class Looking:
+    """A file system that lets something else happen right after the n-th time that it was asked what is there."""
+
+    def __init__(self, number: int, happen: Callable[[], object]) -> None:
+        self._fs = fs.LocalFileSystem()
+        self._left = number
+        self._happen = happen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
+
+    def get_file_info(self, what: Any) -> Any:
+        found = self._fs.get_file_info(what)
+        self._left -= 1
+        if self._left == 0:
+            self._happen()
+        return found
+
+
+def object_files(directory: Path, filesystem: Any = None) -> RemoteFiles:
+    """A directory as an object store is seen: pyarrow lists it, and obstore creates in it."""
+    directory.mkdir(exist_ok=True)
+    creator = lambda: partial(create, LocalStore(directory))  # noqa: E731
+    return RemoteFiles(filesystem or fs.LocalFileSystem(), str(directory), creator)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_claim_in_the_middle_of_another_gets_another_number(tmp_path: Path, number: int) -> None:
+    other = CheckpointStore(object_files(tmp_path / "app"))
+    one = CheckpointStore(object_files(tmp_path / "app", Looking(number, other.claim)))
+    one.claim()
+    if not other.owner:
+        other.claim()  # The first claim has not looked so often.
+    assert {one.owner, other.owner} == {1, 2}
+    assert [one.is_owner(), other.is_owner()].count(True) == 1
+
+
+@pytest.mark.parametrize("kind", ["local", "objects"])
+def test_of_many_that_claim_at_once_each_gets_a_number(tmp_path: Path, kind: str) -> None:
+    directory = tmp_path / "app"
+    claimers, rounds = 8, 20
+    stores = [
+        CheckpointStore(LocalFiles(str(directory)) if kind == "local" else object_files(directory))
+        for _ in range(claimers)
+    ]
+    barrier = threading.Barrier(claimers)
+
+    def claims(store: CheckpointStore) -> list[int]:
+        found = []
+        for _ in range(rounds):
+            barrier.wait()
+            found.append(store.claim())
+        return found
+
+    with ThreadPoolExecutor(claimers) as pool:
+        numbers = [number for found in pool.map(claims, stores) for number in found]
+    assert sorted(numbers) == list(range(1, claimers * rounds + 1))
+
+
+def test_an_object_is_created_once() -> None:
+    store = MemoryStore()
+    assert create(store, "owners/000001")
+    assert not create(store, "owners/000001")
+    assert create(store, "owners/000002")
+
+
+def test_a_store_that_refuses_is_named(tmp_path: Path) -> None:
+    (tmp_path / "owners").write_text("a file where a directory should be")
+    with pytest.raises(StorageError, match="cannot create s3://bucket/app/owners/000001"):
+        create(LocalStore(tmp_path), "owners/000001", "s3://bucket/app")
+
+
+def test_the_store_is_opened_at_the_place_of_the_uri() -> None:
+    uri = "s3://key:se%2Fcret@bucket/app/a?scheme=http&endpoint_override=localhost:9000&region=eu-west-1"
+    opened = s3_store(uri, "eu-west-1", "bucket/app/a")
+    assert (opened.prefix, opened.config["bucket"]) == ("app/a", "bucket")
+    assert opened.config["endpoint"] == "http://localhost:9000"
+    assert (opened.config["access_key_id"], opened.config["secret_access_key"]) == ("key", "se/cret")
+    assert opened.config["region"] == "eu-west-1"
 
 
 def test_the_last_manifest_comes_last_and_old_ones_go(files: Files) -> None:
