@@ -1,0 +1,66 @@
+"""The Python code of README.md and docs/ runs, block by block, and gives what the documents say.
+
+A document is one program: its blocks share a namespace and a current directory. The guides build on the session and
+the data of docs/README.md, so its blocks run first. What stands after `python` on a fence:
+
+- `no-run`: the block is not run; its first line is a comment that says why.
+- `file=NAME`: the block is the content of that file in the current directory.
+
+A `text output` block right after a Python block is what that block prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stretto import Cluster
+from tests.markdown import DOCUMENTS, ROOT, Block, blocks_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+FIRST = ROOT / "docs" / "README.md"
+
+
+def run(document: Path, namespace: dict[str, Any]) -> int:
+    """Run the blocks of a document in the current directory; returns how many there were."""
+    blocks = [*blocks_of(document), Block("", "", 0)]
+    count = 0
+    for block, following in zip(blocks, blocks[1:], strict=False):
+        if block.language != "python" or "no-run" in block.marks:
+            continue
+        count += 1
+        if named := [mark.removeprefix("file=") for mark in block.marks if mark.startswith("file=")]:
+            Path(named[0]).write_text(block.text)
+            continue
+        printed = io.StringIO()
+        # Empty lines in front, so that a traceback has the line numbers of the document.
+        code = compile("\n" * (block.line - 1) + block.text, str(document), "exec")
+        with contextlib.redirect_stdout(printed):
+            exec(code, namespace)
+        if following.info == "text output":
+            assert printed.getvalue() == following.text, f"{document.name}, line {following.line}"
+    return count
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_code_of_a_document_runs(
+    spark: SparkSession, document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    # As in a script: workers get classes of `__main__` by value.
+    namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark}
+    try:
+        if document != FIRST:
+            run(FIRST, namespace)
+        assert run(document, namespace) > 0
+    finally:
+        for value in list(namespace.values()):
+            if isinstance(value, Cluster):
+                value.close()
