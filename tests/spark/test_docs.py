@@ -13,16 +13,20 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-
-from stretto import Cluster
 from tests.markdown import DOCUMENTS, ROOT, Block, blocks_of
 
+from stretto import Cluster
+
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+# Queries over 2,000 rows take longer to compile than to run.
+SPARK_SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "1"}
 
 FIRST = ROOT / "docs" / "README.md"
 
@@ -31,7 +35,7 @@ def run(document: Path, namespace: dict[str, Any]) -> int:
     """Run the blocks of a document in the current directory; returns how many there were."""
     blocks = [*blocks_of(document), Block("", "", 0)]
     count = 0
-    for block, following in zip(blocks, blocks[1:], strict=False):
+    for block, following in itertools.pairwise(blocks):
         if block.language != "python" or "no-run" in block.marks:
             continue
         count += 1

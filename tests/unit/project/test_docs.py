@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.markdown import DOCUMENTS, GUIDES, ROOT, anchors_of, blocks_of, inline_code_of, links_of
 from typer.core import TyperCommand, TyperGroup
 
 from stretto.cli.program import program
-from tests.markdown import DOCUMENTS, GUIDES, ROOT, anchors_of, blocks_of, inline_code_of, links_of
 
 LINKED = [*DOCUMENTS, ROOT / "ARCHITECTURE.md", ROOT / "src" / "stretto" / "bench" / "README.md"]
 COMMAND = typer.main.get_command(program)
