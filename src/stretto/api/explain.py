@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stretto.actors.deployment import ByKey, Deployment, Forward, FunctionSpec, edges_of
-from stretto.actors.discipline import SEQUENTIAL
 from stretto.api import plan as nodes
 from stretto.api.engines import Engine, EngineChoice, choose
 from stretto.api.lowering import lowered
@@ -64,9 +63,9 @@ def _function_lines(spec: FunctionSpec, plan: nodes.Plan, deployment: Deployment
 def _scaling(spec: FunctionSpec) -> str:
     if spec.spill_bytes is not None:
         beyond = f"what is beyond {spec.spill_bytes:,} bytes per state goes to the disk"
-        return f"{SEQUENTIAL}; {beyond}"
+        return f"{spec.discipline}; {beyond}"
     if spec.sequential_because is not None:
-        return f"{SEQUENTIAL}, because {spec.sequential_because}"
+        return f"{spec.discipline}, because {spec.sequential_because}"
     if not spec.lessees_max:
         return str(spec.discipline)
     lessees = f"up to {spec.lessees_max} lessee{'s' if spec.lessees_max > 1 else ''} per partition"

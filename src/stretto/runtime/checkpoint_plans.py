@@ -16,7 +16,7 @@ from stretto.coordinator import CheckpointPlan
 from stretto.errors import DamagedError, StorageError, UserError
 from stretto.operators.ends import SinkFunction
 from stretto.operators.windows import Duration, duration_us
-from stretto.runtime.storage import store_at
+from stretto.runtime.storage import absolute, store_at
 
 log = logging.getLogger("stretto.checkpoints")
 
@@ -43,7 +43,7 @@ class Wish:
 
 def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[CheckpointStore, CheckpointPlan]:
     """The storage of an app's checkpoints, with this driver as its owner, and the plan for the coordinator."""
-    interval_us, uri, keep = wish.interval_us, wish.uri, wish.keep
+    interval_us, uri, keep = wish.interval_us, absolute(wish.uri), wish.keep
     store = store_at(uri)
     store.claim()
     manifests, wrong = store.manifests()

@@ -24,7 +24,7 @@ from stretto.errors import DamagedError, StorageError, UserError
 from stretto.operators.described import rows_of
 from stretto.operators.shown import fitted, settled, together
 from stretto.runtime.hosting import use_own_python
-from stretto.runtime.storage import store_at
+from stretto.runtime.storage import absolute, store_at
 
 log = logging.getLogger("stretto.checkpoints")
 
@@ -56,8 +56,7 @@ def read_state(
     state: str | None = None,
 ) -> DataFrame:
     """See `stretto.state.read`."""
-    uri = os.fspath(directory)
-    uri = uri if "://" in uri else os.path.abspath(uri)
+    uri = absolute(os.fspath(directory))
     store = store_at(uri)
     use_own_python(spark)
     manifest = _manifest(store, uri, checkpoint, savepoint)

@@ -163,10 +163,15 @@ class RemoteFiles:
         return f"{self._root.rstrip('/')}/{path}"
 
 
+def absolute(uri: str) -> str:
+    """The same place from every process: a path does not depend on the current directory, a URI never did."""
+    return uri if "://" in uri else os.path.abspath(uri)
+
+
 def files_at(uri: str) -> LocalFiles | RemoteFiles:
     """Storage by a path or a URI."""
     if "://" not in uri:
-        return LocalFiles(os.path.abspath(uri))
+        return LocalFiles(absolute(uri))
     if uri.startswith("file://"):
         return LocalFiles(uri.removeprefix("file://"))
     try:
