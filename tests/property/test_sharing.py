@@ -16,6 +16,7 @@ import pytest
 from stretto.actors.context import Context
 from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.actors.partitioning import HashPartitioner
+from stretto.actors.shards import ShardMap
 from stretto.actors.sharing import KeyShare, Place
 from stretto.expressions import compile_scalar, parse_aggregate
 from stretto.operators.joins import IntervalJoin, UnboundedJoin, WindowJoin
@@ -72,6 +73,10 @@ FUNCTIONS: dict[str, Callable[[], Function]] = {
 }
 
 
+def at(partition: int, parallelism: int) -> Place:
+    return Place(partition, ShardMap.even(parallelism))
+
+
 class Partitions:
     """A function's partitions, with rows dealt by key."""
 
@@ -85,7 +90,7 @@ class Partitions:
             function.bind_states()
 
     def process(self, batch: pa.RecordBatch, name: str) -> None:
-        for partition, rows in HashPartitioner(self.dealt_by[name], self.parallelism).split(batch):
+        for partition, rows in HashPartitioner(self.dealt_by[name], ShardMap.even(self.parallelism)).split(batch):
             self.contexts[partition].input = name
             self.functions[partition].process(rows, self.contexts[partition])
 
@@ -112,7 +117,14 @@ class Partitions:
                 for name, state in function.states().items():
                     part = state.fresh()
                     part.rebuild(states[name])
-                    part.keep(self._share(function, name, Place(now, parallelism), Place(former, self.parallelism)))
+                    part.keep(
+                        self._share(
+                            function,
+                            name,
+                            Place(now, ShardMap.even(parallelism)),
+                            Place(former, ShardMap.even(self.parallelism)),
+                        )
+                    )
                     state.take_in(part)
         return others
 

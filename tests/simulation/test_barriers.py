@@ -18,7 +18,7 @@ from stretto.api.lowering import lowered
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import QUERIES, Workload, build
 from stretto.bench.verify import Match, compare
-from stretto.jobs import JobStatus
+from stretto.coordinator.records import JobStatus
 from stretto.scheduling.spreading import Arbitrary, DirectSend, ForwardAll, Near, RejectSend
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checking.barriers import try_seed

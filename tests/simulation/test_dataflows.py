@@ -27,10 +27,10 @@ from stretto.api.memory import CollectSink, MemorySource
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import QUERIES, Workload, build
 from stretto.bench.verify import Match, compare
+from stretto.coordinator.records import JobStatus
 from stretto.errors import InvariantError
-from stretto.jobs import JobStatus
-from stretto.machine import Send
 from stretto.protocol.channels import CriticalSent, Data, OpenChannel
+from stretto.protocol.machines import Send
 from stretto.simulator.engine.cluster import SimulatedCluster, SimulatedJob, Timing
 from stretto.worker.channels import Channels
 from stretto.worker.events import Effect, Event

@@ -18,7 +18,7 @@ from stretto.actors.deadlines import LAX_NS
 from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
-from stretto.actors.metrics import LatencySketch, merged
+from stretto.actors.metrics import LatencySketch
 from stretto.actors.source import Reading
 from stretto.scheduling.policies import EDF, FIFO, LLF, SJF, FairShare, Policy
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing
@@ -97,7 +97,7 @@ def p99_ms(policy: type[Policy], seed: int = 1, longer: int = 1) -> dict[str, fl
     cluster.run()
     found = {}
     for name in ("urgent", "bulk"):
-        total = merged(list(cluster.coordinator.jobs[name].metrics["end"].values()))
+        total = cluster.observation.jobs[name].functions["end"].totals
         sketch = LatencySketch()
         assert total.latency is not None
         sketch.merge(total.latency)

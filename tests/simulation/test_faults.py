@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from stretto.actors.instance import Instance
-from stretto.jobs import JobStatus
+from stretto.coordinator.records import JobStatus
 from stretto.simulator.checking.fault_mutations import MUTATIONS
 from stretto.simulator.checking.faults import try_every_step, try_seed
 from stretto.simulator.checking.scenarios import Scenario

@@ -15,7 +15,7 @@ from stretto.api.slo import objective
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import Workload, build
 from stretto.bench.verify import Match, compare
-from stretto.jobs import JobStatus
+from stretto.coordinator.records import JobStatus
 from stretto.scheduling.offloading import AcceptAndCheck, RejectLate
 from stretto.scheduling.strategies import STRATEGIES
 from stretto.scheduling.strategy import Strategy

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from stretto import App, sinks, sources
 from stretto.bench.chaos import Blow, Chaos
 from stretto.bench.chaos import run as run_chaos
+from stretto.coordinator.records import JobStatus
 from stretto.errors import StorageError, UserError
-from stretto.jobs import JobStatus
 from stretto.operators.windows import tumbling
 from stretto.runtime.cluster import Cluster
 

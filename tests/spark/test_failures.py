@@ -26,8 +26,8 @@ from stretto.api.stream import Stream
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.generator import generate
 from stretto.bench.nexmark.source import NexmarkSource
+from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError, FunctionError, SourceError, StrettoError
-from stretto.jobs import JobStatus
 from stretto.runtime import cluster as cluster_module
 from stretto.runtime.codec import FRAME_BYTES_MAX
 

@@ -28,9 +28,9 @@ from stretto import App, Cluster, Job, UserError, sinks
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.generator import generate
 from stretto.bench.nexmark.source import NexmarkSource
-from stretto.coordinator import Event, WorkerExpected
+from stretto.coordinator.events import Event, WorkerExpected
+from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError
-from stretto.jobs import JobStatus
 from stretto.protocol.membership import COORDINATOR, Member
 from stretto.runtime import cluster as cluster_module
 from stretto.runtime.coordinator_loop import CoordinatorLoop

@@ -15,8 +15,8 @@ from stretto.actors.source import Reading, Source, SourceReader
 from stretto.api.app import App
 from stretto.api.memory import CollectSink, CollectWriter, MemorySource
 from stretto.api.plan import SinkNode
+from stretto.coordinator.records import JobStatus
 from stretto.errors import EngineError, FunctionError, SourceError
-from stretto.jobs import JobStatus
 from stretto.operators.windows import hopping, session, span, tumbling
 from stretto.runtime.job import last_by_key
 from stretto.runtime.microbatch import MicrobatchQuery

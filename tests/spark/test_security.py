@@ -33,8 +33,8 @@ from stretto.api.memory import CollectSink
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.generator import generate
 from stretto.bench.nexmark.source import NexmarkSource
+from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError
-from stretto.jobs import JobStatus
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Deploy, Failed, Failure, Finished, Stop

@@ -15,6 +15,7 @@ import pyarrow as pa
 from stretto.actors.deadlines import LAX_NS
 from stretto.actors.discipline import KEYED, SEQUENTIAL, Discipline
 from stretto.actors.function import Function
+from stretto.actors.shards import ShardMap
 
 Transform = Callable[[pa.RecordBatch], list[pa.RecordBatch]]
 
@@ -82,6 +83,11 @@ class FunctionSpec:
     """How much memory each of its states that can spill may take in each partition; None for all that it needs."""
     dealt_by: dict[str, pa.Schema] = field(default_factory=dict)
     """For each input whose rows are dealt by key, by this edge or already by one before it: the columns."""
+
+    @property
+    def shards(self) -> ShardMap:
+        """Which partition owns which shard of its keys, where its rows are partitioned by key."""
+        return ShardMap.even(self.parallelism)
 
     @property
     def discipline(self) -> Discipline:

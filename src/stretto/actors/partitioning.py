@@ -1,16 +1,13 @@
-"""Which shard, and so which partition, a row belongs to: stable hashes of key columns, a batch at a time.
+"""Which shard a row belongs to: stable hashes of key columns, a batch at a time. Which partition owns it: `shards.py`.
 
-A function's keys fall into `SHARDS` shards, and its partitions own contiguous ranges of shards, so a rescale moves
-whole shards (elasticutor.txt 3). The hash depends on the values alone: never on the process, the machine, the width of
-an integer, the unit of a timestamp, the scale of a decimal, or how Arrow happens to chunk, slice or encode a column.
-Snapshots rely on that, so a change to any constant here is a change of the snapshot format.
+The hash depends on the values alone: never on the process, the machine, the width of an integer, the unit of a
+timestamp, the scale of a decimal, or how Arrow happens to chunk, slice or encode a column. Snapshots rely on that, so a
+change to any constant here is a change of the snapshot format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -18,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stretto.actors.shards import ShardMap
 from stretto.errors import PlanError
 
 Hashes = npt.NDArray[np.uint64]
 
-SHARDS = 256
 LONG_BYTES_MIN = 256
 """From this length on, a string is hashed by itself; shorter ones are hashed together, eight bytes at a time."""
 
@@ -35,31 +32,15 @@ _MASKS = np.array([(1 << (8 * size)) - 1 for size in range(9)], dtype=np.uint64)
 _UNITS_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-def partition_of(hashes: Hashes, parallelism: int) -> npt.NDArray[np.uint8]:
-    """The partition of each hash, for a function of so many partitions."""
-    partitions: npt.NDArray[np.uint8] = _partition_of_shard(parallelism)[hashes.astype(np.uint8)]
-    return partitions
-
-
-@lru_cache(maxsize=SHARDS)
-def _partition_of_shard(parallelism: int) -> npt.NDArray[np.uint8]:
-    return (np.arange(SHARDS) * parallelism // SHARDS).astype(np.uint8)
-
-
-@dataclass(frozen=True, slots=True)
 class HashPartitioner:
-    """Splits batches by the hash of their key columns."""
+    """Splits batches by the shard of their keys."""
 
-    keys: tuple[str, ...]
-    parallelism: int
+    __slots__ = ("_shards", "keys", "parallelism")
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.parallelism <= SHARDS:
-            raise PlanError(
-                "a keyed function cannot have so many partitions",
-                f"{self.parallelism} asked for, between 1 and {SHARDS} possible",
-                f"A partition owns at least one of {SHARDS} shards: choose a parallelism in that range.",
-            )
+    def __init__(self, keys: tuple[str, ...], shards: ShardMap) -> None:
+        self.keys = keys
+        self.parallelism = shards.parallelism
+        self._shards = shards
 
     def split(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
         """Rows by partition in their order of arrival; each partition at most once, and none without rows."""
@@ -67,7 +48,7 @@ class HashPartitioner:
             return []
         if self.parallelism == 1:
             return [(0, batch)]
-        partitions = partition_of(hash_columns(batch, self.keys), self.parallelism)
+        partitions = self._shards.partitions_of(hash_columns(batch, self.keys))
         counts = np.bincount(partitions, minlength=self.parallelism)
         present = np.flatnonzero(counts)
         if len(present) == 1:

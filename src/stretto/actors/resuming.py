@@ -70,8 +70,8 @@ def _share(instance: Instance, origin: Origin, former: int, state: str) -> KeySh
         return None
     wanted = instance.function.input_of(state)
     keys = spec.dealt_by[wanted] if wanted is not None else next(iter(spec.dealt_by.values()))
-    before = Place(former, origin.parallelism) if origin.as_before else None
-    return KeyShare(keys, Place(instance.address.partition, spec.parallelism), before)
+    before = Place(former, origin.shards) if origin.shards is not None else None
+    return KeyShare(keys, Place(instance.address.partition, spec.shards), before)
 
 
 def with_reason(instance: Instance, state: str, act: Callable[[Any], None], argument: Any) -> None:

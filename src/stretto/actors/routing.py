@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from stretto.actors.channel import OutChannel, Payload
-from stretto.actors.deployment import ByKey, Edge, Stage
+from stretto.actors.deployment import ByKey, Edge, FunctionSpec, Stage
 from stretto.actors.partitioning import HashPartitioner
 from stretto.errors import StrettoError
 
@@ -31,12 +31,12 @@ class BoundEdge:
 
     __slots__ = ("_next", "_partitioner", "channels")
 
-    def __init__(self, edge: Edge, channels: list[OutChannel], partition: int) -> None:
+    def __init__(self, edge: Edge, channels: list[OutChannel], partition: int, target: FunctionSpec) -> None:
         self.channels = channels
         self._partitioner: HashPartitioner | None = None
         self._next: int | None = None
         if isinstance(edge.routing, ByKey) and len(channels) > 1:
-            self._partitioner = HashPartitioner(edge.routing.keys, len(channels))
+            self._partitioner = HashPartitioner(edge.routing.keys, target.shards)
         elif len(channels) > 1:
             # Start at the own partition, so that senders do not all begin with the same receiver.
             self._next = partition % len(channels)

@@ -10,16 +10,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stretto.actors.partitioning import hash_rows, partition_of
+from stretto.actors.partitioning import hash_rows
+from stretto.actors.shards import ShardMap
 from stretto.errors import StorageError
 
 
 @dataclass(frozen=True)
 class Place:
-    """A partition among so many."""
+    """A partition, and which shards it owns."""
 
     partition: int
-    parallelism: int
+    shards: ShardMap
+
+    def owns(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Which of these keys are the partition's."""
+        owned: npt.NDArray[np.bool_] = self.shards.partitions_of(hashes) == self.partition
+        return owned
 
 
 @dataclass(frozen=True)
@@ -33,9 +39,6 @@ class KeyShare:
 
     def mine(self, columns: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         hashes = hash_rows([columns[name] for name in self.keys.names])
-        if self.former is not None:
-            there = partition_of(hashes, self.former.parallelism) == self.former.partition
-            if not there.all():
-                raise StorageError(f"it is not kept by {', '.join(self.keys.names)}, by which rows are dealt")
-        mine: npt.NDArray[np.bool_] = partition_of(hashes, self.now.parallelism) == self.now.partition
-        return mine
+        if self.former is not None and not self.former.owns(hashes).all():
+            raise StorageError(f"it is not kept by {', '.join(self.keys.names)}, by which rows are dealt")
+        return self.now.owns(hashes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stretto.actors.function import EVENT_TIME_MIN_US
+from stretto.actors.shards import ShardMap
 from stretto.state import Fragment
 
 
@@ -35,18 +36,18 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What an instance goes on from: snapshots by the partition that they were of, and how it is wired now.
+    """What an instance resumes from: snapshots by the partition that they were of, and how it is wired now.
 
-    `whole` says that it is the partition that it was, so that its fragments are stored already. Else it gets what is
-    its share of all `contents`, where the function had `parallelism` partitions (none: it is new) and rows were dealt
-    `as_before`; of what cannot be divided by key, such as counts, it gets that of the partitions that it `leads`.
-    `channels` has how far each actor is that feeds it; None where that is in the snapshot."""
+    `whole` says that it is the partition that it was, so that its fragments are stored already. Else it gets its part
+    of all `contents`, where the function had `parallelism` partitions (0: it is new), which owned these `shards` if
+    rows were partitioned by the same columns; of what cannot be divided by key, such as counts, it gets that of the
+    partitions that it `leads`. `channels` has how far each actor is that feeds it; None where the snapshot has that."""
 
     checkpoint: int
     contents: dict[int, Content]
     whole: bool = True
     finished: bool = False
     parallelism: int = 1
-    as_before: bool = False
+    shards: ShardMap | None = None
     leads: frozenset[int] = frozenset()
     channels: dict[tuple[str, int], tuple[int, bool]] | None = None

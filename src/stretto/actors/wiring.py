@@ -88,7 +88,8 @@ class _Wirer:
             if isinstance(edge.routing, Forward):
                 targets = range(seat.address.partition, seat.address.partition + 1)
             channels = [self._make_out(seat, edge, target, stage.schema) for target in targets]
-            edges.append(BoundEdge(edge, channels, seat.address.partition))
+            target = self._deployment.functions[edge.target]
+            edges.append(BoundEdge(edge, channels, seat.address.partition, target))
         return BoundStage(stage, edges, [self._bind(seat, child) for child in stage.stages])
 
     def _make_out(self, seat: Seat, edge: Edge, target: int, schema: pa.Schema) -> OutChannel:

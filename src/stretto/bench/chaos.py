@@ -25,8 +25,8 @@ from stretto.bench.nexmark.queries import Workload, build
 from stretto.bench.nexmark.run import OUT, SparkAnswers, verify
 from stretto.bench.standalone import kill_tree, spark_worker_of
 from stretto.bench.verify import Match
+from stretto.coordinator.records import JobStatus
 from stretto.errors import UserError
-from stretto.jobs import JobStatus
 from stretto.protocol.membership import Member
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job

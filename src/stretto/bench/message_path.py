@@ -21,9 +21,9 @@ from stretto.actors.context import Context
 from stretto.actors.deployment import Deployment, Edge, Forward, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.seat import Seat
-from stretto.machine import FrameArrived, Send
 from stretto.protocol.channels import Data, Grant, OpenChannel
 from stretto.protocol.jobs import Deploy, Start
+from stretto.protocol.machines import FrameArrived, Send
 from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair

@@ -20,8 +20,8 @@ from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import Workload, build
 from stretto.bench.nexmark.run import Answers, Running, SparkAnswers, rows_expected, verify
 from stretto.bench.verify import Match
+from stretto.coordinator.records import JobStatus
 from stretto.errors import StrettoError, UserError
-from stretto.jobs import JobStatus
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
 from stretto.runtime.scratch import scratch_directory

@@ -38,9 +38,9 @@ from stretto.actors.work import Outcome, Work
 from stretto.api.app import App
 from stretto.api.lowering import lowered
 from stretto.bench.tenant_jobs import EPOCH_US, Stream, StreamSource
-from stretto.machine import FrameArrived, Ticked
 from stretto.operators.windows import tumbling
 from stretto.protocol.jobs import Deploy
+from stretto.protocol.machines import FrameArrived, Ticked
 from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.runtime.garbage import calm_garbage_collector
 from stretto.scheduling.policies import FIFO, Policy

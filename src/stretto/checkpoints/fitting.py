@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stretto.checkpoints.manifest import Manifest, Traits
-from stretto.checkpoints.resuming import Shape
+from stretto.actors.shape import FunctionShape
+from stretto.checkpoints.manifest import Manifest
 from stretto.errors import StorageError
 
 KEEP_NAMES = "Give functions and states the names that they had, or let them go with drop_state=True (--drop-state)."
 KEEP_KINDS = "Leave it as it was, or begin it empty: under another name, and with drop_state=True (--drop-state)."
 
 
-def check_fit(app: str, shapes: Mapping[str, Shape], manifest: Manifest, drop_state: bool = False) -> list[str]:
+def check_fit(app: str, shapes: Mapping[str, FunctionShape], manifest: Manifest, drop_state: bool = False) -> list[str]:
     """The functions that are new, which begin empty; a StorageError where the app does not fit the checkpoint."""
-    for name, before in manifest.traits.items():
+    for name, before in manifest.shapes.items():
         knew = any(record.plain is not None for record in manifest.functions[name])
         shape = shapes.get(name)
         if shape is not None:
-            _check_function(app, manifest, name, (before, shape.traits), drop_state)
+            _check_function(app, manifest, name, (before, shape), drop_state)
         elif before.states and knew and not drop_state:
             lost = f"function '{name}' is not in the app, and what it knew would be dropped: {', '.join(before.states)}"
             raise _misfit(app, manifest, lost, KEEP_NAMES)
     return [name for name in shapes if name not in manifest.functions]
 
 
-def _check_function(app: str, manifest: Manifest, name: str, traits: tuple[Traits, Traits], drop_state: bool) -> None:
-    before, now = traits
+def _check_function(
+    app: str, manifest: Manifest, name: str, shapes: tuple[FunctionShape, FunctionShape], drop_state: bool
+) -> None:
+    before, now = shapes
     if _role(before) != _role(now):
         raise _misfit(app, manifest, f"'{name}' was a {_role(before)}, and is a {_role(now)}", "Give it another name.")
     for state, layout in before.states.items():
@@ -39,10 +41,10 @@ def _check_function(app: str, manifest: Manifest, name: str, traits: tuple[Trait
             raise _misfit(app, manifest, told, KEEP_KINDS)
 
 
-def _role(traits: Traits) -> str:
-    if not traits.feeds:
+def _role(shape: FunctionShape) -> str:
+    if not shape.feeds:
         return "source"
-    return "sink" if traits.is_sink else "function"
+    return "sink" if shape.is_sink else "function"
 
 
 def _misfit(app: str, manifest: Manifest, detail: str, fix: str) -> StorageError:

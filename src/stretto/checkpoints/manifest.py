@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from stretto.actors.function import EVENT_TIME_MIN_US
+from stretto.actors.shape import Shapes
 from stretto.errors import DamagedError
 
 VERSION = 2
@@ -56,26 +57,6 @@ class ActorRecord(msgspec.Struct, frozen=True):
         return own + [fragment.piece for fragments in self.states.values() for fragment in fragments]
 
 
-class Feed(msgspec.Struct, frozen=True, array_like=True):
-    """Where an input of a function comes from."""
-
-    sender: str
-    input: str
-    forward: bool
-
-
-class Traits(msgspec.Struct, frozen=True):
-    """What must be known of a function to go on from a checkpoint of it in another dataflow: who feeds it, by which
-    columns the rows of each input are dealt to its partitions, what its states are, and for a source how many parts its
-    input is in."""
-
-    feeds: tuple[Feed, ...] = ()
-    dealt_by: dict[str, tuple[str, ...]] = {}
-    states: dict[str, str] = {}
-    is_sink: bool = False
-    splits: int = 0
-
-
 class Manifest(msgspec.Struct, frozen=True):
     """A complete checkpoint of an app: its actors by function and partition, and what the functions were."""
 
@@ -84,7 +65,7 @@ class Manifest(msgspec.Struct, frozen=True):
     functions: dict[str, list[ActorRecord]]
     savepoint: str | None = None
     version: int = VERSION
-    traits: dict[str, Traits] = {}
+    shapes: Shapes = {}
 
     @property
     def finished(self) -> bool:

@@ -13,49 +13,22 @@ so agree. Where nothing has changed, each actor follows itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
-import numpy as np
 from msgspec.structs import replace
 
-from stretto.actors.deployment import Deployment, Forward, FunctionSpec, edges_of
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
-from stretto.actors.partitioning import SHARDS, partition_of
-from stretto.checkpoints.manifest import ActorRecord, Feed, Manifest, Traits
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A function as far as checkpoints see it."""
-
-    parallelism: int
-    traits: Traits
-
-
-def shapes_of(deployment: Deployment) -> dict[str, Shape]:
-    """The shapes of all functions of a deployment."""
-    feeds: dict[str, list[Feed]] = {name: [] for name in deployment.functions}
-    for name, spec in deployment.functions.items():
-        for stage in spec.outputs.values():
-            for edge in edges_of(stage):
-                feeds[edge.target].append(Feed(name, edge.input, isinstance(edge.routing, Forward)))
-    return {name: _shape(spec, tuple(feeds[name])) for name, spec in deployment.functions.items()}
-
-
-def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> Shape:
-    is_sink = not any(edges_of(stage) for stage in spec.outputs.values())
-    dealt_by = {name: tuple(schema.names) for name, schema in spec.dealt_by.items()}
-    splits = 0 if feeds else spec.parallelism
-    return Shape(spec.parallelism, Traits(feeds, dealt_by, spec.function.layouts(), is_sink, splits))
+from stretto.actors.shape import FunctionShape, Shapes
+from stretto.actors.shards import ShardMap
+from stretto.checkpoints.manifest import ActorRecord, Manifest
 
 
 class Resumption:
     """How a dataflow goes on from `manifest`, or from the beginning."""
 
-    def __init__(self, manifest: Manifest | None, shapes: Mapping[str, Shape]) -> None:
+    def __init__(self, manifest: Manifest | None, shapes: Mapping[str, FunctionShape]) -> None:
         self._records = manifest.functions if manifest is not None else {}
-        self._before = manifest.traits if manifest is not None else {}
+        self._before = manifest.shapes if manifest is not None else {}
         self._shapes = shapes
         self._told: dict[tuple[str, int], int] = {}
         self._finished: dict[tuple[str, int], bool] = {}
@@ -67,18 +40,24 @@ class Resumption:
         if counts != {name: len(records) for name, records in self._records.items()}:
             return False
         return self._before.keys() == counts.keys() and all(
-            shape.traits.feeds == self._before[name].feeds and self.is_dealt_as_before(name)
+            shape.feeds == self._before[name].feeds and self._owns_as_before(name)
             for name, shape in self._shapes.items()
         )
 
     def splits(self, function: str) -> int:
         """In how many parts a source's input is: as many as it had at first."""
         before = self._before.get(function)
-        return before.splits if before is not None and before.splits else self._shapes[function].traits.splits
+        return before.splits if before is not None and before.splits else self._shapes[function].splits
 
-    def traits(self) -> dict[str, Traits]:
+    def shapes(self) -> Shapes:
         """What the next manifest says of the functions."""
-        return {name: replace(shape.traits, splits=self.splits(name)) for name, shape in self._shapes.items()}
+        return {name: replace(shape, splits=self.splits(name)) for name, shape in self._shapes.items()}
+
+    def former_shards(self, function: str) -> ShardMap | None:
+        """Which partition owned which shard, if rows were partitioned by the same columns and there were several."""
+        before = self._before.get(function)
+        same = before is not None and before.parallelism > 1 and self.is_dealt_as_before(function)
+        return before.shards if before is not None and same else None
 
     def parallelism(self, function: str) -> int:
         """How many partitions it had; 0 if it is new."""
@@ -87,23 +66,32 @@ class Resumption:
     def is_whole(self, function: str) -> bool:
         """Whether each partition is exactly what it was."""
         had, shape = self.parallelism(function), self._shapes[function]
-        return had == shape.parallelism and (had == 1 or self.is_dealt_as_before(function))
+        return had == shape.parallelism and (had == 1 or self._owns_as_before(function))
+
+    def _owns_as_before(self, function: str) -> bool:
+        before, shape = self._before.get(function), self._shapes[function]
+        if before is None or not self.is_dealt_as_before(function):
+            return False
+        return before.shards is None or shape.shards is None or before.shards.owners == shape.shards.owners
 
     def is_dealt_as_before(self, function: str) -> bool:
         before = self._before.get(function)
-        return before is not None and before.dealt_by == self._shapes[function].traits.dealt_by
+        return before is not None and before.dealt_by == self._shapes[function].dealt_by
 
     def follows(self, function: str, partition: int) -> dict[int, ActorRecord]:
         """The partitions whose snapshots an actor needs some of, with these."""
         had, shape = self.parallelism(function), self._shapes[function]
         if self.is_whole(function):
             chosen = [partition]
-        elif shape.traits.splits:
+        elif shape.splits:
             mine = range(partition, self.splits(function), shape.parallelism)
             chosen = sorted({split % had for split in mine} if had else set())
-        elif shape.traits.dealt_by and shape.parallelism > 1:
-            overlap = _overlaps(had, shape.parallelism)[partition] if self.is_dealt_as_before(function) else range(had)
-            chosen = list(overlap)
+        elif shape.dealt_by and shape.parallelism > 1:
+            before = self._before[function].shards if self.is_dealt_as_before(function) else None
+            if before is None or shape.shards is None:
+                chosen = list(range(had))
+            else:
+                chosen = shape.shards.overlaps(partition, before)
         else:
             chosen = list(range(partition, had, shape.parallelism))
         return {former: self._records[function][former] for former in chosen}
@@ -127,7 +115,7 @@ class Resumption:
         had_finished = all(record.finished for record in followed)
         if self.is_same:
             return had_finished
-        if self._shapes[function].traits.splits:
+        if self._shapes[function].splits:
             return partition >= self.splits(function) or (bool(followed) and had_finished)
         return had_finished and all(self.finished(*sender) for sender in self._senders(function, partition))
 
@@ -145,7 +133,7 @@ class Resumption:
 
     def _senders(self, function: str, partition: int) -> list[tuple[str, int]]:
         senders = []
-        for feed in self._shapes[function].traits.feeds:
+        for feed in self._shapes[function].feeds:
             every = range(self._shapes[feed.sender].parallelism)
             senders += [(feed.sender, each) for each in ([partition] if feed.forward else every)]
         return senders
@@ -153,11 +141,3 @@ class Resumption:
     def channels(self, function: str, partition: int) -> dict[tuple[str, int], tuple[int, bool]]:
         """How far each actor that feeds one is."""
         return {sender: self.told(*sender) for sender in self._senders(function, partition)}
-
-
-@cache
-def _overlaps(had: int, has: int) -> list[list[int]]:
-    """For each of so many partitions, those of so many others that had some of its shards."""
-    shards = np.arange(SHARDS, dtype=np.uint64)
-    pairs = {*zip(partition_of(shards, has).tolist(), partition_of(shards, had).tolist(), strict=True)}
-    return [sorted(former for now, former in pairs if now == partition) for partition in range(has)]

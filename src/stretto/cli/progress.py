@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from stretto.cli.reporting import errors
-from stretto.jobs import JobStatus
+from stretto.coordinator.records import JobStatus
 from stretto.runtime.job import Job
 from stretto.runtime.metrics import JobMetrics
 

@@ -6,9 +6,24 @@ refused.
 
 from __future__ import annotations
 
+from enum import Enum
+
 import msgspec
 
 COORDINATOR = "coordinator"
+
+
+class MemberRole(Enum):
+    """What a member is there for. Transient workers and clients do not exist yet."""
+
+    WORKER = "worker"
+    """It hosts actors of all jobs."""
+    DRIVER = "driver"
+    """It is the driver's own process, which hosts what can only run there."""
+    TRANSIENT = "transient"
+    """It runs what a burst redirects to it, and may vanish at any time."""
+    CLIENT = "client"
+    """It asks and hosts nothing."""
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
@@ -19,7 +34,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
     public_key: str
     host: str
     pid: int
-    on_driver: bool = False
+    role: MemberRole = MemberRole.WORKER
 
 
 class Join(msgspec.Struct, frozen=True, tag="join"):

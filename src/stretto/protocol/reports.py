@@ -8,8 +8,9 @@ from stretto.actors.metrics import FunctionMetrics
 
 
 class Report(msgspec.Struct, frozen=True, tag="report"):
-    """Totals per function and partition of the instances here."""
+    """Totals per function and partition of the instances here, and when they were read."""
 
     job: str
     functions: dict[str, dict[int, FunctionMetrics]]
     refused: int = 0
+    measured_ns: int = 0

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stretto.actors.deployment import Deployment
+from stretto.actors.shape import FunctionShape, shapes_of
 from stretto.checkpoints.fitting import check_fit
 from stretto.checkpoints.manifest import Manifest, Storage
-from stretto.checkpoints.resuming import Shape, shapes_of
 from stretto.checkpoints.store import CheckpointStore
-from stretto.coordinator import CheckpointPlan
+from stretto.coordinator.events import CheckpointPlan
 from stretto.errors import DamagedError, StorageError, UserError
 from stretto.operators.ends import SinkFunction
 from stretto.operators.windows import Duration, duration_us
@@ -78,7 +78,7 @@ def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[Ch
     )
 
 
-def _fits(app: str, shapes: Mapping[str, Shape], manifest: Manifest, drop_state: bool) -> bool:
+def _fits(app: str, shapes: Mapping[str, FunctionShape], manifest: Manifest, drop_state: bool) -> bool:
     """Earlier checkpoints are there in case that the last one cannot be read; those of another app are no help."""
     try:
         check_fit(app, shapes, manifest, drop_state)

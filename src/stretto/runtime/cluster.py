@@ -10,34 +10,37 @@ import threading
 import time
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stretto.actors.address import job_of
 from stretto.actors.deployment import Deployment
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
-from stretto.actors.metrics import FunctionMetrics
+from stretto.actors.shape import shapes_of
 from stretto.api.engines import Engine, EngineChoice, choose
 from stretto.api.lowering import lowered
 from stretto.api.plan import ApplyNode, MapNode, Plan, WindowAggregateNode
 from stretto.api.relational import unsupported
-from stretto.checkpointing import AnnounceCheckpoint, CheckpointRequested
 from stretto.checkpoints.store import KEPT
-from stretto.coordinator import (
-    LOST_AFTER_NS,
+from stretto.coordinator.events import (
+    AnnounceCheckpoint,
     AnnounceJob,
     AnnounceMembers,
+    CheckpointRequested,
     CloseRequested,
+    ForgetRequested,
     ReplaceWorker,
     StopRequested,
     SubmitRequested,
     WorkerEnded,
 )
+from stretto.coordinator.machine import LOST_AFTER_NS
+from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError, EngineError, InvariantError
-from stretto.jobs import JobStatus, shapes_of
+from stretto.observation.model import Observation
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, duration_us
-from stretto.protocol.membership import COORDINATOR, Join, Member
+from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.runtime.checkpoint_plans import Wish, opened_checkpoints
 from stretto.runtime.code_store import CodeStore, local_modules
 from stretto.runtime.cold_store import check_rocksdict
@@ -171,7 +174,7 @@ class Cluster:
                     raise ClusterError(f"worker {member} ended at the start", reason, "Look at the executors' logs.")
                 left = deadline - time.monotonic()
                 if left <= 0 or (not self._members_changed.wait(min(left, 1.0)) and self._all_hosts_ended()):
-                    joined = sum(1 for member in self._members if not member.on_driver)
+                    joined = len(self.workers)
                     raise ClusterError(
                         f"only {joined} of {workers} workers joined within {timeout_s:g} s",
                         "Spark did not start their tasks, or they could not reach the driver",
@@ -186,7 +189,7 @@ class Cluster:
     def _all_hosts_ended(self) -> bool:
         return bool(self._hosts) and all(host.join(0) for host in self._hosts)
 
-    def _settings(self, member: str, on_driver: bool = False, parked: bool = False) -> WorkerSettings:
+    def _settings(self, member: str, role: MemberRole = MemberRole.WORKER, parked: bool = False) -> WorkerSettings:
         keys = KeyPair.new()
         self._coordinator.expect(member, keys.public, parked)
         return WorkerSettings(
@@ -196,14 +199,14 @@ class Cluster:
             self._coordinator.endpoint,
             self._coordinator.keys.public,
             str(self._code.directory),
-            on_driver,
+            role,
             self._policy,
             self._strategy,
         )
 
     def _make_driver_loop(self) -> WorkerLoop:
         """The driver hosts the ends that must be in its process: collecting, callbacks, DataFrames."""
-        settings = self._settings(DRIVER_MEMBER, on_driver=True)
+        settings = self._settings(DRIVER_MEMBER, MemberRole.DRIVER)
         host = _driver_address(self.spark)
         transport = Transport(self.id, settings.member, settings.keys, host)
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
@@ -301,8 +304,7 @@ class Cluster:
         execution = self._executions[change.job]
         execution.announce(change.status, error_of(change.failure) if change.failure else None)
         if change.status.ended:
-            with self._coordinator.lock:
-                self._coordinator.machine.forget(change.job)
+            self._coordinator.request(ForgetRequested(change.job))
             del self._executions[change.job]
             self._deployments.pop(change.job, None)
             self._coordinator.manifests.stores.pop(change.job, None)
@@ -318,20 +320,23 @@ class Cluster:
     @property
     def workers(self) -> list[Member]:
         """The workers that are members now, without the driver's own."""
-        return [member for member in self._members if not member.on_driver]
+        return [member for member in self._members if member.role is MemberRole.WORKER]
+
+    @property
+    def observation(self) -> Observation:
+        """What the cluster does: jobs, functions, actors, edges and workers, as of the last reports."""
+        return self._coordinator.observation
 
     @property
     def busy_workers(self) -> set[str]:
         """The names of those that have a part in some job."""
-        with self._coordinator.lock:
-            jobs = list(self._coordinator.machine.jobs.values())
-            return {name for job in jobs if not job.status.ended for name in job.members}
+        jobs = self.observation.jobs.values()
+        return {name for job in jobs if not JobStatus(job.status).ended for name in job.members}
 
     @property
     def refused(self) -> dict[str, int]:
         """How many connections and frames each member has refused, with the coordinator's own."""
-        with self._coordinator.lock:
-            counts = dict(self._coordinator.machine.refused_by)
+        counts = dict(self.observation.refused)
         counts[COORDINATOR] = self._coordinator.transport.refusals.count
         return counts
 
@@ -383,12 +388,12 @@ class Cluster:
             store, checkpoints = opened_checkpoints(app.name, deployment, wish)
             self._coordinator.manifests.stores[name] = store
         digest = self._code.put(_for_workers(deployment), local_modules(_modules_of(plan)))
-        execution = ActorExecution(self, name, list(deployment.functions), plan, checkpoints is not None)
+        execution = ActorExecution(self, name, plan, checkpoints is not None)
         self._executions[name] = execution
         self._deployments[name] = deployment
         self._digests[name] = digest
         shapes = shapes_of(deployment)
-        self._coordinator.request(SubmitRequested(name, digest, shapes, deployment.spreads, checkpoints))
+        self._coordinator.request(SubmitRequested(name, digest, shapes, deployment.spreads, checkpoints, plan.slo))
         return Job(name, plan, choice, execution, self.spark)
 
     def _submit_microbatch(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:
@@ -452,13 +457,9 @@ class Cluster:
     def request_stop(self, job: str, drain: bool, savepoint: str | None = None) -> None:
         self._coordinator.request(StopRequested(job, drain, savepoint))
 
-    def read_metrics(self, job: str, order: list[str], elapsed_s: float, plan: Plan) -> JobMetrics:
-        with self._coordinator.lock:
-            record = self._coordinator.machine.jobs.get(job)
-            functions: dict[str, dict[Any, FunctionMetrics]] = {}
-            if record is not None:
-                functions = {name: dict(partitions) for name, partitions in record.metrics.items()}
-        return report(functions, order, elapsed_s, plan)
+    def read_metrics(self, job: str, elapsed_s: float, plan: Plan) -> JobMetrics:
+        observed = self.observation.jobs.get(job)
+        return report(observed.totals if observed is not None else {}, elapsed_s, plan)
 
 
 def _for_workers(deployment: Deployment) -> Deployment:

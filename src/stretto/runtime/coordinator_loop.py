@@ -9,19 +9,22 @@ import threading
 import time
 from collections.abc import Callable
 
-from stretto.checkpointing import AnnounceCheckpoint, PruneCheckpoints, WriteManifest
-from stretto.coordinator import (
-    LOST_AFTER_NS,
+from stretto.coordinator.events import (
+    AnnounceCheckpoint,
     AnnounceJob,
     AnnounceLoss,
     AnnounceMembers,
-    Coordinator,
     Event,
+    Observed,
+    PruneCheckpoints,
     ReplaceWorker,
     WorkerEnded,
     WorkerExpected,
+    WriteManifest,
 )
-from stretto.machine import FrameArrived, Refuse, Send, Ticked
+from stretto.coordinator.machine import LOST_AFTER_NS, Coordinator
+from stretto.observation.model import Observation
+from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.manifest_io import ManifestIO
 from stretto.runtime.transport import Transport
@@ -32,7 +35,7 @@ POLL_MS = 250.0
 
 
 class CoordinatorLoop:
-    """`request` may be called from any thread; `read` gives a consistent look at the machine."""
+    """`request` may be called from any thread, and `observation` may be read by any."""
 
     def __init__(
         self,
@@ -46,11 +49,12 @@ class CoordinatorLoop:
         lost_after_ns: int = LOST_AFTER_NS,
     ) -> None:
         self.keys = KeyPair.new()
-        self.machine = Coordinator(lost_after_ns)
+        self._machine = Coordinator(lost_after_ns)
+        self.observation = Observation()
+        """What the cluster does. It never changes; there is another one after the next reports."""
         self.manifests = ManifestIO(self.request)
         self._on_loss = on_loss
         self._on_checkpoint = on_checkpoint
-        self.lock = threading.Lock()
         self._on_job = on_job
         self._on_members = on_members
         self._on_failed = on_failed
@@ -128,15 +132,15 @@ class CoordinatorLoop:
     def _tell(self, event: Event) -> None:
         if isinstance(event, WorkerEnded):
             self.transport.dismiss(event.name)
-        with self.lock:
-            effects = self.machine.handle(event, time.time_ns())
-        for effect in effects:
+        for effect in self._machine.handle(event, time.time_ns()):
             match effect:
                 case Send(to=to, frame=frame):
                     self.transport.send_routed(to, frame)
                 case AnnounceMembers(members=members):
                     self.transport.set_members(list(members))
                     self._on_members(effect)
+                case Observed(observation=observation):
+                    self.observation = observation
                 case AnnounceJob():
                     self._on_job(effect)
                 case AnnounceLoss(member=member, reason=reason):

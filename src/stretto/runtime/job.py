@@ -13,9 +13,9 @@ import pyarrow as pa
 from stretto.api.changes import last_by_key
 from stretto.api.engines import EngineChoice
 from stretto.api.plan import Plan
-from stretto.checkpointing import AnnounceCheckpoint
+from stretto.coordinator.events import AnnounceCheckpoint
+from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError, StrettoError, UserError
-from stretto.jobs import JobStatus
 from stretto.runtime.metrics import JobMetrics
 
 if TYPE_CHECKING:
@@ -151,12 +151,11 @@ class Job:
 class ActorExecution:
     """A job on actors: fed by the coordinator's announcements, read by the handle."""
 
-    def __init__(self, cluster: Any, job: str, order: list[str], plan: Plan, is_durable: bool = False) -> None:
+    def __init__(self, cluster: Any, job: str, plan: Plan, is_durable: bool = False) -> None:
         self._is_durable = is_durable
         self.writers: dict[str, Any] = {}
         self._cluster = cluster
         self._job = job
-        self._order = order
         self._plan = plan
         self._status = JobStatus.DEPLOYING
         self._error: StrettoError | None = None
@@ -232,5 +231,5 @@ class ActorExecution:
         elapsed_s = 0.0
         if self._began_ns is not None:
             elapsed_s = ((self._ended_ns or time.monotonic_ns()) - self._began_ns) / 1e9
-        read: JobMetrics = self._cluster.read_metrics(self._job, self._order, elapsed_s, self._plan)
+        read: JobMetrics = self._cluster.read_metrics(self._job, elapsed_s, self._plan)
         return read

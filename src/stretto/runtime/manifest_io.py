@@ -6,9 +6,8 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from stretto.checkpointing import ManifestFailed, ManifestWritten, PruneCheckpoints, WriteManifest
 from stretto.checkpoints.store import CheckpointStore
-from stretto.coordinator import Event, JobLost
+from stretto.coordinator.events import Event, JobLost, ManifestFailed, ManifestWritten, PruneCheckpoints, WriteManifest
 from stretto.errors import StorageError
 from stretto.protocol.jobs import Failure
 

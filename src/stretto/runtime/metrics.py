@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, difference, juice, merged
+from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, difference, juice
 from stretto.api.plan import Plan
 from stretto.api.slo import SLO
 
@@ -66,7 +66,7 @@ class JobMetrics:
             name: difference(total, earlier.totals[name]) if name in earlier.totals else total
             for name, total in self.totals.items()
         }
-        return _figures(totals, self.elapsed_s - earlier.elapsed_s, self.plan)
+        return report(totals, self.elapsed_s - earlier.elapsed_s, self.plan)
 
     def as_dict(self) -> dict[str, Any]:
         found = asdict(replace(self, totals={}, plan=None))
@@ -74,15 +74,8 @@ class JobMetrics:
         return found
 
 
-def report(
-    functions: dict[str, dict[Any, FunctionMetrics]], order: list[str], elapsed_s: float, plan: Plan
-) -> JobMetrics:
-    """Merge what the workers reported; `order` lists the functions topologically."""
-    totals = {name: merged(list(functions[name].values())) for name in order if name in functions}
-    return _figures(totals, elapsed_s, plan)
-
-
-def _figures(totals: dict[str, FunctionMetrics], elapsed_s: float, plan: Plan) -> JobMetrics:
+def report(totals: dict[str, FunctionMetrics], elapsed_s: float, plan: Plan) -> JobMetrics:
+    """The figures of a job, from the totals of its functions in topological order."""
     elapsed_s = max(elapsed_s, 1e-9)
     latency = LatencySketch()
     for total in totals.values():

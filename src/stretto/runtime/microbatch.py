@@ -22,12 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from stretto.actors.metrics import FunctionMetrics, LatencySketch
+from stretto.actors.metrics import FunctionMetrics, LatencySketch, merged
 from stretto.actors.sink import SinkWriter
 from stretto.api.memory import conform
 from stretto.api.plan import AggregateNode, JoinNode, Plan, SinkNode, SourceNode, WindowAggregateNode
+from stretto.coordinator.records import JobStatus
 from stretto.errors import EngineError, FunctionError, StrettoError
-from stretto.jobs import JobStatus
 from stretto.runtime.job import Checkpoints
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.relational import session_settings, spark_error, to_dataframes
@@ -130,7 +130,9 @@ class MicrobatchQuery:
         A row's latency is taken from the start of the latest micro-batch that read anything to the end of the one that
         wrote it: the wait for a trigger is not seen."""
         ended = self._ended if self.status.ended else time.monotonic()
-        return report(self._measured(), list(self.plan.nodes), ended - self._began, self.plan)
+        measured = self._measured()
+        totals = {name: merged(list(measured[name].values())) for name in self.plan.nodes if name in measured}
+        return report(totals, ended - self._began, self.plan)
 
     def _measured(self) -> dict[str, dict[Any, FunctionMetrics]]:
         functions: dict[str, dict[Any, FunctionMetrics]] = {}

@@ -11,10 +11,10 @@ from stretto.actors.deployment import Deployment
 from stretto.actors.instance import Instance
 from stretto.actors.work import OPEN
 from stretto.errors import FunctionError, ProtocolError, StrettoError
-from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.operators.ends import SinkFunction
 from stretto.protocol.channels import CriticalSent, Data
 from stretto.protocol.jobs import Failure
+from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.reports import Report
 from stretto.runtime.cold_store import ColdStores

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import zmq
 
-from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Member
+from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Member, MemberRole
 from stretto.runtime import code_store
 from stretto.runtime.codec import encode
 from stretto.runtime.garbage import calm_garbage_collector
@@ -39,7 +39,7 @@ class WorkerSettings:
     coordinator_endpoint: str
     coordinator_key: str
     code_directory: str
-    on_driver: bool = False
+    role: MemberRole = MemberRole.WORKER
     policy: str = "llf"
     strategy: str = "reject"
 
@@ -80,7 +80,7 @@ def run_worker(settings: WorkerSettings) -> str:
 
 
 def membership(settings: WorkerSettings, transport: Transport, host: str) -> Member:
-    return Member(settings.member, transport.endpoint, settings.keys.public, host, os.getpid(), settings.on_driver)
+    return Member(settings.member, transport.endpoint, settings.keys.public, host, os.getpid(), settings.role)
 
 
 def own_address(coordinator_endpoint: str) -> str:

@@ -14,11 +14,11 @@ from stretto.actors.deadlines import AT_ONCE, LAX_NS, YIELDS_NS, frontier, start
 from stretto.actors.seat import Seat
 from stretto.actors.wiring import extra_input, join_local
 from stretto.actors.work import Outcome
-from stretto.machine import Send
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.checkpointing import Broken
 from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Failure
+from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.scheduling.strategy import Pending
 from stretto.worker.local_job import LocalJob

@@ -15,8 +15,8 @@ from stretto.actors.snapshot import Content, Snapshot
 from stretto.actors.work import Outcome, Work
 from stretto.checkpoints.manifest import ActorRecord, Storage
 from stretto.checkpoints.store import CheckpointStore
-from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.jobs import Failure
+from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Member
 
 # Runs.

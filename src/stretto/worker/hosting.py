@@ -14,8 +14,8 @@ from stretto.actors.gate import LesseeGate, LessorGate, Observer
 from stretto.actors.seat import Keeper, Seat
 from stretto.actors.wiring import wire_lessee
 from stretto.actors.work import OPEN
-from stretto.machine import Send
 from stretto.protocol.jobs import Hosts, HostsLeft
+from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import FrameHandlers, Host, Part

@@ -11,8 +11,8 @@ from stretto.actors.gate import LesseeGate
 from stretto.actors.seat import Phase, Seat
 from stretto.actors.wiring import wire
 from stretto.actors.work import OPEN, Errand, Open, Outcome
-from stretto.machine import Send
 from stretto.protocol.jobs import Deploy, Drain, Finished, Ready, Start, Stop, Stopped
+from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.scheduling.strategy import Strategy
 from stretto.worker.events import Close, CodeFailed, CodeLoaded, LoadCode

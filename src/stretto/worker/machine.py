@@ -16,9 +16,9 @@ from stretto.actors.deadlines import COST_WEIGHT, NEVER_NS
 from stretto.actors.gate import Observer
 from stretto.actors.seat import Phase, Seat
 from stretto.actors.work import POLL, Outcome, Work
-from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Failed, Failure
+from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.spreading import RejectSend

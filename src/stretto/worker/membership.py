@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stretto.machine import Send
 from stretto.protocol.checkpointing import Broken
+from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR, Leave, Left, Member, Members
 from stretto.worker.events import Connect, Exit, PeerBroken
 from stretto.worker.part import FrameHandlers, Handlers, Host, Part

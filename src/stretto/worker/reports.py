@@ -6,7 +6,7 @@ from stretto.actors.deadlines import NEVER_NS
 from stretto.actors.gate import LessorGate
 from stretto.actors.metrics import FunctionMetrics
 from stretto.actors.seat import Seat
-from stretto.machine import Send
+from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.reports import Report
 from stretto.worker.local_job import LocalJob
@@ -48,7 +48,7 @@ class Reports(Part):
         for address, seat in job.unreported.items():
             functions.setdefault(address.function, {})[address.partition] = _totals(seat)
         job.unreported = {}
-        self._host.effects.append(Send(COORDINATOR, Report(job.job, functions, self._host.refused)))
+        self._host.effects.append(Send(COORDINATOR, Report(job.job, functions, self._host.refused, self._host.now_ns)))
 
 
 def _totals(seat: Seat) -> FunctionMetrics:

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Protocol
 
 from stretto.actors.seat import Phase, Seat
+from stretto.actors.shape import shapes_of
 from stretto.actors.snapshot import Origin
 from stretto.actors.work import END
-from stretto.checkpoints.resuming import Resumption, shapes_of
-from stretto.machine import Send
+from stretto.checkpoints.resuming import Resumption
 from stretto.protocol.checkpointing import Unfetched
+from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.worker.events import Fetched, FetchFailed, FetchSnapshots, Wanted
 from stretto.worker.local_job import LocalJob
@@ -70,7 +71,7 @@ class Resuming(Part):
             whole,
             resumption.finished(*actor),
             resumption.parallelism(function),
-            resumption.is_dealt_as_before(function) and resumption.parallelism(function) > 1,
+            resumption.former_shards(function),
             frozenset() if whole else resumption.leads(*actor),
             None if resumption.is_same else resumption.channels(*actor),
         )

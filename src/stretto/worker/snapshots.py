@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from stretto.actors.seat import Phase, Seat
 from stretto.actors.snapshot import Snapshot
 from stretto.actors.work import Barrier, Errand, Marking, Outcome, Publishing
-from stretto.machine import Send
 from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
+from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.worker.events import SnapshotFailed, SnapshotStored, StoreSnapshot
 from stretto.worker.local_job import LocalJob

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stretto.actors.partitioning import SHARDS, HashPartitioner, hash_array, hash_columns, partition_of
+from stretto.actors.partitioning import HashPartitioner, hash_array, hash_columns
+from stretto.actors.shards import SHARDS, ShardMap
 from stretto.errors import PlanError
 
 TEXTS = [
@@ -122,14 +123,14 @@ def test_slices_chunks_and_dictionaries_do_not_change_a_hash(texts: list[str | N
 
 
 def test_integers_spread_evenly_over_shards() -> None:
-    one_each = partition_of(hash_array(pa.array(range(256_000))), SHARDS)
+    one_each = ShardMap.even(SHARDS).partitions_of(hash_array(pa.array(range(256_000))))
     counts = np.bincount(one_each, minlength=SHARDS)
     assert counts.min() > 800
     assert counts.max() < 1_200
 
 
 def test_partitions_own_contiguous_ranges_of_shards() -> None:
-    found = partition_of(np.arange(SHARDS, dtype=np.uint64), 3)
+    found = ShardMap.even(3).partitions_of(np.arange(SHARDS, dtype=np.uint64))
     assert found.tolist() == [shard * 3 // SHARDS for shard in range(SHARDS)]
 
 
@@ -148,27 +149,34 @@ def test_a_split_loses_nothing_and_keeps_the_order(
             "s": pa.array([s for _, s in rows], pa.string()),
         }
     )
-    partitioner = pickle.loads(pickle.dumps(HashPartitioner(keys, parallelism)))
+    partitioner = pickle.loads(pickle.dumps(HashPartitioner(keys, ShardMap.even(parallelism))))
     parts = partitioner.split(batch)
     assert all(part.num_rows for _, part in parts)
     assert len({partition for partition, _ in parts}) == len(parts)
     seen = []
     for partition, part in parts:
         assert part.column("at").to_pylist() == sorted(part.column("at").to_pylist())
-        assert set(partition_of(hash_columns(part, keys), parallelism).tolist()) == {partition}
+        assert set(ShardMap.even(parallelism).partitions_of(hash_columns(part, keys)).tolist()) == {partition}
         seen += part.to_pylist()
     assert sorted(seen, key=lambda row: row["at"]) == batch.to_pylist()
 
 
 def test_a_batch_for_one_partition_passes_untouched() -> None:
     batch = pa.record_batch({"n": [3, 3, 3]})
-    assert HashPartitioner(("n",), 1).split(batch) == [(0, batch)]
-    ((_, same),) = HashPartitioner(("n",), 7).split(batch)
+    assert HashPartitioner(("n",), ShardMap.even(1)).split(batch) == [(0, batch)]
+    ((_, same),) = HashPartitioner(("n",), ShardMap.even(7)).split(batch)
     assert same is batch
-    assert HashPartitioner(("n",), 7).split(batch.slice(0, 0)) == []
+    assert HashPartitioner(("n",), ShardMap.even(7)).split(batch.slice(0, 0)) == []
 
 
 @pytest.mark.parametrize("parallelism", [0, SHARDS + 1])
 def test_a_partition_owns_at_least_one_shard(parallelism: int) -> None:
     with pytest.raises(PlanError, match="so many partitions"):
-        HashPartitioner(("n",), parallelism)
+        HashPartitioner(("n",), ShardMap.even(parallelism))
+
+
+def test_a_later_map_says_whose_shards_a_partition_takes_over() -> None:
+    two, three = ShardMap.even(2), ShardMap.even(3, version=2)
+    assert [three.overlaps(partition, two) for partition in range(3)] == [[0], [0, 1], [1]]
+    assert sorted(shard for partition in range(3) for shard in three.shards_of(partition)) == list(range(SHARDS))
+    assert (two.version, three.version, three.parallelism) == (1, 2, 3)

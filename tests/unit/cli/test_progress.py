@@ -13,7 +13,7 @@ from stretto.actors.metrics import FunctionMetrics, LatencySketch
 from stretto.api.slo import SLO
 from stretto.cli import progress
 from stretto.cli.progress import Display, RateMeter, Watch, functions_table, job_line, jobs_table, ms
-from stretto.jobs import JobStatus
+from stretto.coordinator.records import JobStatus
 from stretto.runtime.metrics import report
 
 
@@ -22,12 +22,12 @@ def job(status: JobStatus = JobStatus.RUNNING) -> Any:
     latency = LatencySketch()
     latency.add(5_000_000, 1)
     functions = {
-        "bids": {0: FunctionMetrics(rows_in=100, sent_to={"counts": 100})},
-        "counts": {0: FunctionMetrics(rows_in=100, messages_in=2, queued=3, latency=latency.export())},
+        "bids": FunctionMetrics(rows_in=100, sent_to={"counts": 100}),
+        "counts": FunctionMetrics(rows_in=100, messages_in=2, queued=3, latency=latency.export()),
     }
     ends = {"sources": [SimpleNamespace(name="bids")], "sinks": [SimpleNamespace(name="out")]}
     plan: Any = SimpleNamespace(**ends, slo=SLO(latency_ms=10.0))
-    metrics = report(functions, ["bids", "counts", "out"], 2.0, plan)
+    metrics = report(functions, 2.0, plan)
     return SimpleNamespace(status=status, plan=plan, metrics=lambda: metrics)
 
 

@@ -22,8 +22,8 @@ from stretto.bench.nexmark.run import Bench, Outcome, Status, chosen, exit_code,
 from stretto.bench.verify import Match
 from stretto.cli import nexmark
 from stretto.cli.program import program
+from stretto.coordinator.records import JobStatus
 from stretto.errors import EngineError, FunctionError, StrettoError, UserError
-from stretto.jobs import JobStatus
 from stretto.runtime.metrics import report
 
 # Stand-ins for a cluster and for Spark SQL, so that commands run without either.
@@ -91,7 +91,7 @@ class FakeJob:
 
     def metrics(self) -> Any:
         plan: Any = SimpleNamespace(sources=[], sinks=[], slo=SLO())
-        return report({}, [], 0.5, plan)
+        return report({}, 0.5, plan)
 
 
 class FakeCluster:

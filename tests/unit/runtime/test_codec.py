@@ -47,7 +47,7 @@ from stretto.protocol.jobs import (
     Stopped,
 )
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Told, Unsync
-from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Member, Members
+from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Member, MemberRole, Members
 from stretto.protocol.reports import Report
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 from stretto.runtime import codec
@@ -68,7 +68,7 @@ plain = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
-members = st.builds(Member, texts, texts, texts, texts, counts, st.booleans())
+members = st.builds(Member, texts, texts, texts, texts, counts, st.sampled_from(MemberRole))
 failures = st.builds(Failure, texts, texts, maybe_texts, maybe_texts, maybe_texts, maybe_texts, maybe_texts)
 sketches = st.builds(SketchBins, st.dictionaries(st.integers(-2000, 2000), floats, max_size=3), floats, floats)
 metrics = st.builds(

@@ -11,9 +11,9 @@ import zmq
 
 from stretto.actors.deployment import Deployment
 from stretto.errors import ProtocolError
-from stretto.machine import FrameArrived
 from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Stop, Stopped
+from stretto.protocol.machines import FrameArrived
 from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.protocol.reports import Report
 from stretto.runtime.transport import Handshakes, Refusals, Transport, routing_id

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stretto.actors.partitioning import hash_columns, partition_of
+from stretto.actors.partitioning import hash_columns
+from stretto.actors.shards import ShardMap
 from stretto.actors.sharing import KeyShare, Place
 from stretto.errors import StorageError
 from stretto.state import ListState, MapState, State, ValueState
@@ -18,9 +19,13 @@ NUMBER = pa.schema([("k", pa.int32())])
 BOTH = pa.schema([("k", pa.int32()), ("s", pa.string())])
 
 
+def at(partition: int, parallelism: int) -> Place:
+    return Place(partition, ShardMap.even(parallelism))
+
+
 def partition_of_key(schema: pa.Schema, key: tuple[Any, ...], parallelism: int) -> int:
     batch = pa.record_batch([pa.array([part], field.type) for part, field in zip(key, schema, strict=True)], schema)
-    return int(partition_of(hash_columns(batch, schema.names), parallelism)[0])
+    return int(ShardMap.even(parallelism).partitions_of(hash_columns(batch, schema.names))[0])
 
 
 @pytest.mark.parametrize("schema", [NUMBER, BOTH])
@@ -38,7 +43,7 @@ def test_a_map_in_parts_has_each_entry_where_its_rows_go(schema: pa.Schema, seed
             for former, fragments in enumerate(stored):
                 part = state.fresh()
                 part.rebuild(fragments)
-                part.keep(KeyShare(schema, Place(now, parallelism), Place(former, len(states))))
+                part.keep(KeyShare(schema, at(now, parallelism), at(former, len(states))))
                 state.take_in(part)
             for key in state:
                 assert partition_of_key(schema, key if schema is BOTH else (key,), parallelism) == now
@@ -52,7 +57,7 @@ def test_a_map_in_parts_has_each_entry_where_its_rows_go(schema: pa.Schema, seed
 def test_what_a_key_of_a_map_has_of_the_streams_key() -> None:
     state: MapState[tuple[int, int], int] = MapState(stream_key=lambda key: key[1])
     state.restore([((window, k), window) for window in range(3) for k in range(20)])
-    mine = KeyShare(NUMBER, Place(1, 2))
+    mine = KeyShare(NUMBER, at(1, 2))
     state.keep(mine)
     assert sorted(state) == [(w, k) for w in range(3) for k in range(20) if partition_of_key(NUMBER, (k,), 2) == 1]
     assert state.fresh()._stream_key is state._stream_key
@@ -62,13 +67,13 @@ def test_a_map_that_is_not_kept_by_the_streams_key_is_refused() -> None:
     state: MapState[Any, int] = MapState()
     state.restore([("a", 1)])
     with pytest.raises(StorageError, match="such as 'a', are not of the stream's key \\(k int32\\)"):
-        state.keep(KeyShare(NUMBER, Place(0, 2)))
+        state.keep(KeyShare(NUMBER, at(0, 2)))
     state.restore([((1, 2, 3), 1)])
     with pytest.raises(StorageError, match="not of the stream's key"):
-        state.keep(KeyShare(BOTH, Place(0, 2)))
+        state.keep(KeyShare(BOTH, at(0, 2)))
     state.restore([(k, k) for k in range(20)])
     with pytest.raises(StorageError, match="it is not kept by k, by which rows are dealt"):
-        state.keep(KeyShare(NUMBER, Place(0, 4), Place(0, 2)))
+        state.keep(KeyShare(NUMBER, at(0, 4), at(0, 2)))
 
 
 def test_maps_with_a_key_in_common_need_to_combine() -> None:
@@ -83,7 +88,7 @@ def test_maps_with_a_key_in_common_need_to_combine() -> None:
 
 
 def test_what_is_for_all_keys_cannot_be_divided() -> None:
-    share = KeyShare(NUMBER, Place(0, 2))
+    share = KeyShare(NUMBER, at(0, 2))
     value, values = ValueState(0), ListState[int]()
     value.keep(share)  # At its default there is nothing to divide.
     values.keep(share)

@@ -24,11 +24,11 @@ from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance,
 from stretto.actors.function import EVENT_TIME_MIN_US, Function
 from stretto.actors.source import Reading
 from stretto.checkpoints.manifest import ActorRecord, Storage
-from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
 from stretto.protocol.jobs import Deploy, Drain, Finished, Hosts, HostsLeft, Ready, Start
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Told, Unsync
+from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.protocol.reports import Report
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest

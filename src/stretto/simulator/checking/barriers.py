@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stretto.coordinator.records import JobStatus
 from stretto.errors import StrettoError
-from stretto.jobs import JobStatus
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checking.checkers import Violation, barriers_of, check, messages_of
 from stretto.simulator.checking.history import History

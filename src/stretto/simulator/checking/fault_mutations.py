@@ -12,11 +12,12 @@ from stretto.actors.function import EVENT_TIME_MIN_US
 from stretto.actors.seat import Seat
 from stretto.actors.snapshot import Snapshot
 from stretto.actors.work import Publishing
-from stretto.checkpointing import Checkpointing
 from stretto.checkpoints.manifest import ActorRecord
-from stretto.jobs import Actor, Job, Underway
+from stretto.coordinator.checkpointing import Checkpointing
+from stretto.coordinator.machine import CoordinatorParts
+from stretto.coordinator.records import Actor, Job, Underway
+from stretto.coordinator.recovery import Recovery
 from stretto.protocol.checkpointing import Stored
-from stretto.recovery import Recovery
 from stretto.simulator.checking.mutations import mutation_name, worker_with
 from stretto.simulator.engine.durable import Parts
 from stretto.state.packing import packed, unpacked
@@ -49,8 +50,8 @@ class PublishBeforeManifest(Checkpointing):
 class SinksNotAwaited(Checkpointing):
     """A checkpoint does not wait for the sinks, so that it has nothing of what they hold back."""
 
-    def _begin(self, job: Job, now_ns: int) -> None:
-        super()._begin(job, now_ns)
+    def _begin(self, job: Job) -> None:
+        super()._begin(job)
         assert job.durability is not None
         assert job.durability.underway is not None
         job.durability.underway.awaited -= job.sinks
@@ -77,27 +78,24 @@ class NotPublishedAgain(Checkpointing):
 class CommitNotAwaited(Recovery):
     """A job goes on from the last checkpoint but one while the manifest of the last is still being written."""
 
-    def go_on(self, job: Job, now_ns: int) -> None:
+    def resume(self, job: Job) -> None:
         assert job.durability is not None
         committing, job.durability.committing = job.durability.committing, None
-        super().go_on(job, now_ns)
+        super().resume(job)
         job.durability.committing = committing
 
 
 class SameRun(Recovery):
     """The new attempt has the name of the old one, so that what is still under way of that is taken in."""
 
-    def begin(self, job: Job, now_ns: int) -> None:
-        assert job.durability is not None
-        rename, self._coordinator.rename = self._coordinator.rename, lambda job, run: None  # type: ignore[method-assign]
-        super().begin(job, now_ns)
-        self._coordinator.rename = rename  # type: ignore[method-assign]
+    def _rename(self, job: Job, attempt: str) -> None:
+        pass
 
 
 class OlderSources(Recovery):
     """Sources go on from the checkpoint before the last, the others from the last."""
 
-    def go_on(self, job: Job, now_ns: int) -> None:
+    def resume(self, job: Job) -> None:
         durability = job.durability
         if durability is not None and len(durability.manifests) > 1:
             before, last = durability.manifests[-2:]
@@ -106,7 +104,7 @@ class OlderSources(Recovery):
                 for name, records in last.functions.items()
             }
             durability.manifests[-1] = replaced(last, functions=functions)
-        super().go_on(job, now_ns)
+        super().resume(job)
 
 
 class OffsetForgotten(Snapshots):
@@ -181,8 +179,10 @@ def _without(snapshot: Snapshot, **changed: Any) -> Snapshot:
 
 def _parts(mutation: type[Any]) -> Parts:
     if issubclass(mutation, Checkpointing):
-        return Parts(checkpointing=mutation)
-    return Parts(recovery=mutation) if issubclass(mutation, Recovery) else Parts(worker=worker_with(mutation))
+        return Parts(coordinator=CoordinatorParts(checkpointing=mutation))
+    if issubclass(mutation, Recovery):
+        return Parts(coordinator=CoordinatorParts(recovery=mutation))
+    return Parts(worker=worker_with(mutation))
 
 
 MUTATIONS: dict[str, Parts] = {

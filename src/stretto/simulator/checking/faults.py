@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from stretto.checkpoints.manifest import decoded
+from stretto.coordinator.records import JobStatus
 from stretto.errors import DamagedError, StrettoError
-from stretto.jobs import JobStatus
 from stretto.protocol.membership import COORDINATOR
 from stretto.simulator.checking.barriers import TIMINGS, result_of
 from stretto.simulator.checking.checkers import Violation

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from stretto import coordinator as coordination
 from stretto.actors.address import Address, job_of
 from stretto.actors.channel import Message
 from stretto.actors.deployment import Deployment
@@ -19,17 +18,20 @@ from stretto.actors.gate import Observer
 from stretto.actors.instance import Instance
 from stretto.actors.mailbox_states import MailboxState, Role, Trigger
 from stretto.actors.seat import Seat
+from stretto.actors.shape import shapes_of
 from stretto.actors.work import OPEN
-from stretto.coordinator import Coordinator
+from stretto.coordinator import events as coordination
+from stretto.coordinator.machine import Coordinator
+from stretto.coordinator.records import JobStatus
 from stretto.errors import InvariantError
-from stretto.jobs import JobStatus, shapes_of
-from stretto.machine import FrameArrived, Refuse, Send, Ticked
+from stretto.observation.model import Observation
 from stretto.operators.ends import SinkFunction
 from stretto.protocol.channels import Data
 from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Failure
 from stretto.protocol.leasing import SyncAck, SyncReply, SyncRequest, Unsync
-from stretto.protocol.membership import COORDINATOR, Join, Member
+from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
+from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checking.history import History
@@ -120,6 +122,7 @@ class SimulatedCluster:
         self.coordinator_skew_ns = 0
         self.jobs: dict[str, SimulatedJob] = {}
         self.recoveries = 0
+        self.observation = Observation()
         self.refusals: list[str] = []
         self.coordinator = self.new_coordinator()
         self.workers: dict[str, Worker] = {}
@@ -301,6 +304,8 @@ class SimulatedCluster:
                     self.recoveries += status is JobStatus.RECOVERING
                     self.jobs[job].status = status
                     self.jobs[job].failure = failure
+                case coordination.Observed(observation=observation):
+                    self.observation = observation
                 case Refuse(reason=reason):
                     self.refusals.append(reason)
                 case _:
@@ -413,4 +418,5 @@ class _Recorder:
 
 
 def _member(name: str) -> Member:
-    return Member(name, f"sim://{name}", name, "simulated", 0, on_driver=name.startswith("driver"))
+    role = MemberRole.DRIVER if name.startswith("driver") else MemberRole.WORKER
+    return Member(name, f"sim://{name}", name, "simulated", 0, role)

@@ -13,26 +13,25 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from stretto import coordinator as coordination
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import Observer
 from stretto.actors.seat import Seat
-from stretto.checkpointing import (
+from stretto.checkpoints.manifest import Storage
+from stretto.checkpoints.store import CheckpointStore
+from stretto.coordinator import events as coordination
+from stretto.coordinator.events import (
     AnnounceCheckpoint,
-    Checkpointing,
     ManifestFailed,
     ManifestWritten,
     PruneCheckpoints,
+    ReplaceWorker,
     WriteManifest,
 )
-from stretto.checkpoints.manifest import Storage
-from stretto.checkpoints.store import CheckpointStore
-from stretto.coordinator import Coordinator, ReplaceWorker
+from stretto.coordinator.machine import Coordinator, CoordinatorParts
 from stretto.errors import DamagedError, StorageError
-from stretto.machine import Ticked
 from stretto.protocol.frames import Frame
+from stretto.protocol.machines import Ticked
 from stretto.protocol.membership import COORDINATOR, Heartbeat
-from stretto.recovery import Recovery
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.engine.cluster import SimulatedCluster
 from stretto.simulator.engine.storage import SimulatedFiles
@@ -74,8 +73,7 @@ class Moment(Enum):
 class Parts:
     """The parts of the machines that checkpoints are made of; mutations have others."""
 
-    checkpointing: type[Checkpointing] = Checkpointing
-    recovery: type[Recovery] = Recovery
+    coordinator: CoordinatorParts | None = None
     worker: WorkerParts | None = None
 
 
@@ -122,7 +120,7 @@ class DurableCluster(SimulatedCluster):
         self._assemble(self._new_parked())
 
     def new_coordinator(self) -> Coordinator:
-        return Coordinator(LOST_AFTER_NS, self._parts.checkpointing, self._parts.recovery)
+        return Coordinator(LOST_AFTER_NS, self._parts.coordinator)
 
     def new_worker(self, name: str, observer: Observer | None, strategy: Strategy | None) -> Worker:
         return Worker(name, self._parts.worker, observer, self._policy(), strategy)

@@ -12,7 +12,7 @@ from stretto.actors.context import Context
 from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
-from stretto.actors.metrics import LatencySketch, merged
+from stretto.actors.metrics import LatencySketch
 from stretto.actors.source import Reading
 from stretto.actors.work import SURRENDER, Barrier
 from stretto.errors import InvariantError
@@ -99,9 +99,8 @@ def barrier_ms(lessees: int, costs: StateCosts, strategy: Strategy, timing: Timi
     cluster.close()
     if job.failure is not None:
         raise InvariantError("the simulated job failed", f"{job.failure.fact}: {job.failure.detail}")
-    parts = cluster.coordinator.jobs["barriers"].metrics["holder"].values()
     sketch = LatencySketch()
-    durations = merged(list(parts)).barriers
+    durations = cluster.observation.jobs["barriers"].functions["holder"].totals.barriers
     if durations is None:
         raise InvariantError("no barrier had lessees")
     sketch.merge(durations)

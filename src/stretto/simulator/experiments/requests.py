@@ -21,6 +21,7 @@ from stretto.actors.context import Context
 from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Stage
 from stretto.actors.instance import Instance
 from stretto.actors.partitioning import HashPartitioner
+from stretto.actors.shards import ShardMap
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
 from stretto.scheduling.spreading import PriorityBased
@@ -180,7 +181,7 @@ def _one_key_each(actors: int) -> list[int]:
     if actors == 1:
         return [0]
     keys = pa.array(range(64 * actors), pa.int64())
-    dealt = HashPartitioner(("object",), actors).split(pa.RecordBatch.from_arrays([keys], schema=SCHEMA))
+    dealt = HashPartitioner(("object",), ShardMap.even(actors)).split(pa.RecordBatch.from_arrays([keys], schema=SCHEMA))
     first = {partition: rows.column(0)[0].as_py() for partition, rows in dealt}
     found = [first[partition] for partition in range(actors)]
     random.Random(0).shuffle(found)

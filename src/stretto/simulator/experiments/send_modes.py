@@ -23,6 +23,7 @@ from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.actors.partitioning import HashPartitioner
 from stretto.actors.seat import Seat
+from stretto.actors.shards import ShardMap
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
 from stretto.scheduling.strategy import Desk, Pending, Strategy, lots
@@ -210,7 +211,7 @@ def latencies(
 def _keys(actors: int) -> list[int]:
     """A key for each source, so that all actors are fed by equally many of them."""
     keys = list(range(64 * WORKERS))
-    dealt = HashPartitioner(("source",), actors).split(_batch_of_keys(keys)) if actors > 1 else []
+    dealt = HashPartitioner(("source",), ShardMap.even(actors)).split(_batch_of_keys(keys)) if actors > 1 else []
     queues = {partition: deque(rows.column("source").to_pylist()) for partition, rows in dealt}
     return [queues[source % actors].popleft() if queues else source for source in range(WORKERS)]
 

@@ -13,8 +13,8 @@ from stretto.actors.critical import SyncProgram
 from stretto.actors.gate import Lessee, LessorGate
 from stretto.actors.seat import Seat
 from stretto.actors.work import Work
-from stretto.machine import Send
 from stretto.protocol.leasing import Lease
+from stretto.protocol.machines import Send
 from stretto.protocol.scheduling import Offered
 from stretto.worker.leasing.rules import Rules
 from stretto.worker.part import FrameHandlers, Host, Part

@@ -20,7 +20,7 @@ from stretto.api.app import App
 from stretto.bench.compare.peers.talk import Peer, Task, serve
 from stretto.bench.compare.queries import Compared, FedStreams, compared
 from stretto.bench.nexmark.queries import Workload
-from stretto.jobs import JobStatus
+from stretto.coordinator.records import JobStatus
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
 from stretto.runtime.session import local_master, spark_session

@@ -8,17 +8,20 @@ finished when that is published.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 from stretto.checkpoints.manifest import ActorRecord, Manifest
-from stretto.jobs import Actor, Job, JobStatus, Underway
-from stretto.machine import Send
+from stretto.coordinator.events import (
+    AnnounceCheckpoint,
+    CheckpointRequested,
+    ManifestFailed,
+    ManifestWritten,
+    PruneCheckpoints,
+    WriteManifest,
+)
+from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
+from stretto.coordinator.records import Actor, Job, JobStatus, Underway
 from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
-
-if TYPE_CHECKING:
-    from stretto.coordinator import Coordinator
 
 TIMEOUT_NS = 600_000_000_000
 """A checkpoint that takes longer is called off."""
@@ -28,88 +31,59 @@ RETRY_NS = 1_000_000_000
 """The last checkpoint of a job is tried again so soon, where no interval is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointRequested:
-    """Somebody wants a checkpoint now."""
+class JobsHere(Protocol):
+    """Whoever ends jobs."""
 
-    job: str
+    def end(self, job: Job, status: JobStatus) -> None: ...
 
-
-@dataclass(frozen=True, slots=True)
-class ManifestWritten:
-    job: str
-    checkpoint: int
+    def stop(self, job: Job) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestFailed:
-    job: str
-    checkpoint: int
-    reason: str
+class Resuming(Protocol):
+    """Whoever lets jobs resume."""
+
+    def resume(self, job: Job) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class WriteManifest:
-    """Write it, durably and at once visible as a whole, then say `ManifestWritten` or `ManifestFailed`."""
-
-    job: str
-    manifest: Manifest
-
-
-@dataclass(frozen=True, slots=True)
-class PruneCheckpoints:
-    """Remove the checkpoints that are older than those kept."""
-
-    job: str
-    kept: tuple[Manifest, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AnnounceCheckpoint:
-    """Tell whoever wants to know: a checkpoint is complete, or why it is not."""
-
-    job: str
-    checkpoint: int
-    manifest: Manifest | None
-    reason: str | None = None
-    took_ns: int = 0
-
-
-class Checkpointing:
+class Checkpointing(Part):
     """The checkpoints of all jobs."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
-        self.handlers: dict[type, Callable[[Any, int], None]] = {
+    def __init__(self, host: Host, jobs: JobsHere) -> None:
+        self._host = host
+        self._jobs = jobs
+
+    def meet(self, recoveries: Resuming) -> None:
+        self._recoveries = recoveries
+
+    def events(self) -> Handlers:
+        return {
             CheckpointRequested: self._on_requested,
             ManifestWritten: self._on_written,
             ManifestFailed: self._on_write_failed,
         }
-        self.frame_handlers: dict[type, Callable[[str, Any, int], None]] = {
-            Stored: self._on_stored,
-            Unstored: self._on_unstored,
-            Published: self._on_published,
-        }
+
+    def frames(self) -> FrameHandlers:
+        return {Stored: self._on_stored, Unstored: self._on_unstored, Published: self._on_published}
 
     # When one begins.
 
-    def tick(self, now_ns: int) -> None:
-        for job in list(self._coordinator.jobs.values()):
+    def tick(self) -> None:
+        for job in list(self._host.jobs.values()):
             durability = job.durability
             if durability is None or job.status is not JobStatus.RUNNING:
                 continue
             if durability.underway is not None:
-                if now_ns - durability.began_ns >= TIMEOUT_NS:
-                    self._abandon(job, "it took too long", now_ns)
-                elif now_ns >= durability.underway.overdue_ns:
-                    self._ask(job, durability.underway, now_ns)
-            elif durability.committing is None and self._is_due(job, now_ns):
-                self._begin(job, now_ns)
+                if self._host.now_ns - durability.began_ns >= TIMEOUT_NS:
+                    self._abandon(job, "it took too long")
+                elif self._host.now_ns >= durability.underway.overdue_ns:
+                    self._ask(job, durability.underway)
+            elif durability.committing is None and self._is_due(job):
+                self._begin(job)
 
     def deadline_ns(self) -> int | None:
         """When the next one is due, if any is known to be."""
         due = []
-        for job in self._coordinator.jobs.values():
+        for job in self._host.jobs.values():
             durability = job.durability
             if durability is None or job.status is not JobStatus.RUNNING:
                 continue
@@ -119,7 +93,7 @@ class Checkpointing:
                 due.append(durability.due_ns)
         return min(due, default=None)
 
-    def _is_due(self, job: Job, now_ns: int) -> bool:
+    def _is_due(self, job: Job) -> bool:
         durability = job.durability
         assert durability is not None
         last = durability.manifests[-1] if durability.manifests else None
@@ -128,36 +102,36 @@ class Checkpointing:
         if last is not None and durability.savepoint is not None and last.savepoint == durability.savepoint:
             return False  # It will stop when that is published.
         timed = durability.interval_ns is not None or not job.unfinished
-        wanted = durability.requested and now_ns >= durability.retry_ns
-        return wanted or (timed and now_ns >= durability.due_ns)
+        wanted = durability.requested and self._host.now_ns >= durability.retry_ns
+        return wanted or (timed and self._host.now_ns >= durability.due_ns)
 
-    def _on_requested(self, event: CheckpointRequested, now_ns: int) -> None:
-        job = self._coordinator.jobs.get(event.job)
+    def _on_requested(self, event: CheckpointRequested) -> None:
+        job = self._host.jobs.get(event.job)
         if job is not None and job.durability is not None:
             job.durability.requested = True
-            self.tick(now_ns)
+            self.tick()
 
-    def _begin(self, job: Job, now_ns: int) -> None:
+    def _begin(self, job: Job) -> None:
         durability = job.durability
         assert durability is not None
         durability.checkpoint += 1
         durability.requested = False
-        durability.began_ns = now_ns
-        durability.due_ns = now_ns + (durability.interval_ns or RETRY_NS)
+        durability.began_ns = self._host.now_ns
+        durability.due_ns = self._host.now_ns + (durability.interval_ns or RETRY_NS)
         durability.underway = Underway(
-            durability.checkpoint, {*job.unfinished, *job.sinks}, now_ns + OVERDUE_NS, durability.savepoint
+            durability.checkpoint, {*job.unfinished, *job.sinks}, self._host.now_ns + OVERDUE_NS, durability.savepoint
         )
         for member in sorted(job.homes):
-            self._tell(member, Checkpoint(job.run, durability.checkpoint))
+            self._host.tell(member, Checkpoint(job.attempt, durability.checkpoint))
 
-    def _ask(self, job: Job, underway: Underway, now_ns: int) -> None:
-        underway.overdue_ns = now_ns + OVERDUE_NS
+    def _ask(self, job: Job, underway: Underway) -> None:
+        underway.overdue_ns = self._host.now_ns + OVERDUE_NS
         for member in sorted(job.homes):
-            self._tell(member, Overdue(job.run, underway.checkpoint))
+            self._host.tell(member, Overdue(job.attempt, underway.checkpoint))
 
     # When it is complete.
 
-    def _on_stored(self, sender: str, frame: Stored, now_ns: int) -> None:
+    def _on_stored(self, sender: str, frame: Stored) -> None:
         job, underway = self._underway(frame)
         if job is None or underway is None:
             return
@@ -184,15 +158,14 @@ class Checkpointing:
         assert job.durability is not None
         ended = ActorRecord(finished=True)
         functions = {
-            shape.name: [underway.records.get((shape.name, p), ended) for p in range(shape.parallelism)]
-            for shape in job.functions
+            name: [underway.records.get((name, partition), ended) for partition in range(shape.parallelism)]
+            for name, shape in job.shapes.items()
         }
-        traits = job.durability.traits
-        manifest = Manifest(job.name, underway.checkpoint, functions, underway.savepoint, traits=traits)
+        manifest = Manifest(job.name, underway.checkpoint, functions, underway.savepoint, shapes=job.durability.shapes)
         job.durability.underway, job.durability.committing = None, manifest
-        self._coordinator.effects.append(WriteManifest(job.name, manifest))
+        self._host.effects.append(WriteManifest(job.name, manifest))
 
-    def _on_written(self, event: ManifestWritten, now_ns: int) -> None:
+    def _on_written(self, event: ManifestWritten) -> None:
         job = self._committing(event)
         if job is None:
             return
@@ -201,49 +174,49 @@ class Checkpointing:
         assert durability.committing is not None
         manifest, durability.committing = durability.committing, None
         durability.manifests = [*durability.manifests, manifest][-durability.kept :]
-        self._coordinator.effects.append(PruneCheckpoints(job.name, tuple(durability.manifests)))
-        took_ns = now_ns - durability.began_ns
-        self._coordinator.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, manifest, took_ns=took_ns))
+        self._host.effects.append(PruneCheckpoints(job.name, tuple(durability.manifests)))
+        took_ns = self._host.now_ns - durability.began_ns
+        self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, manifest, took_ns=took_ns))
         if job.status is JobStatus.RUNNING:
             self.publish(job)
         else:
-            self._coordinator.recovery.go_on(job, now_ns)
+            self._recoveries.resume(job)
 
-    def _on_write_failed(self, event: ManifestFailed, now_ns: int) -> None:
+    def _on_write_failed(self, event: ManifestFailed) -> None:
         job = self._committing(event)
         if job is None:
             return
         assert job.durability is not None
         job.durability.committing = None
         job.durability.requested = job.durability.savepoint is not None
-        job.durability.retry_ns = now_ns + RETRY_NS
-        self._coordinator.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, None, event.reason))
+        job.durability.retry_ns = self._host.now_ns + RETRY_NS
+        self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, None, event.reason))
         if job.status is not JobStatus.RUNNING:
-            self._coordinator.recovery.go_on(job, now_ns)
+            self._recoveries.resume(job)
 
     def _committing(self, event: ManifestWritten | ManifestFailed) -> Job | None:
-        job = self._coordinator.jobs.get(event.job)
+        job = self._host.jobs.get(event.job)
         if job is None or job.status.ended or job.durability is None or job.durability.committing is None:
             return None
         return job if job.durability.committing.checkpoint == event.checkpoint else None
 
     # When it will not be.
 
-    def _on_unstored(self, sender: str, frame: Unstored, now_ns: int) -> None:
+    def _on_unstored(self, sender: str, frame: Unstored) -> None:
         job, underway = self._underway(frame)
         if job is not None and underway is not None:
-            self._abandon(job, f"{frame.actor.function}/{frame.actor.partition}: {frame.reason}", now_ns)
+            self._abandon(job, f"{frame.actor.function}/{frame.actor.partition}: {frame.reason}")
 
-    def _abandon(self, job: Job, reason: str, now_ns: int) -> None:
+    def _abandon(self, job: Job, reason: str) -> None:
         durability = job.durability
         assert durability is not None
         durability.underway = None
         durability.requested = durability.savepoint is not None
-        durability.due_ns = max(durability.due_ns, now_ns + (durability.interval_ns or RETRY_NS))
-        durability.retry_ns = now_ns + RETRY_NS
+        durability.due_ns = max(durability.due_ns, self._host.now_ns + (durability.interval_ns or RETRY_NS))
+        durability.retry_ns = self._host.now_ns + RETRY_NS
         for member in sorted(job.homes):
-            self._tell(member, Abandon(job.run, durability.checkpoint))
-        self._coordinator.effects.append(AnnounceCheckpoint(job.name, durability.checkpoint, None, reason))
+            self._host.tell(member, Abandon(job.attempt, durability.checkpoint))
+        self._host.effects.append(AnnounceCheckpoint(job.name, durability.checkpoint, None, reason))
 
     # Publishing.
 
@@ -254,10 +227,10 @@ class Checkpointing:
             return
         job.durability.unpublished = set(job.sinks)
         for member in sorted({job.placement[function][partition] for function, partition in job.sinks}):
-            self._tell(member, Publish(job.run, job.durability.manifests[-1].checkpoint))
+            self._host.tell(member, Publish(job.attempt, job.durability.manifests[-1].checkpoint))
 
-    def _on_published(self, sender: str, frame: Published, now_ns: int) -> None:
-        job = self._coordinator.running(frame.actor.job)
+    def _on_published(self, sender: str, frame: Published) -> None:
+        job = self._host.running(frame.actor.job)
         if job is None or job.durability is None or not job.durability.manifests:
             return
         last = job.durability.manifests[-1]
@@ -267,17 +240,14 @@ class Checkpointing:
         if job.durability.unpublished:
             return
         if last.finished:
-            self._coordinator.end(job, JobStatus.FINISHED)
+            self._jobs.end(job, JobStatus.FINISHED)
         elif last.savepoint is not None and last.savepoint == job.durability.savepoint:
-            self._coordinator.stop(job)
+            self._jobs.stop(job)
 
     # Small things.
 
     def _underway(self, frame: Stored | Unstored) -> tuple[Job | None, Underway | None]:
         """The checkpoint that a frame speaks of, if it is the one under way."""
-        job = self._coordinator.running(frame.actor.job)
+        job = self._host.running(frame.actor.job)
         underway = job.durability.underway if job is not None and job.durability is not None else None
         return (job, underway) if underway is not None and underway.checkpoint == frame.checkpoint else (None, None)
-
-    def _tell(self, member: str, frame: Any) -> None:
-        self._coordinator.effects.append(Send(member, frame))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from stretto.actors.deployment import Deployment
-from stretto.actors.metrics import FunctionMetrics
-from stretto.checkpoints import resuming
-from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage, Traits
+from stretto.actors.shape import Shapes
+from stretto.api.slo import SLO
+from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage
 from stretto.checkpoints.resuming import Resumption
+from stretto.errors import InvariantError
 from stretto.protocol.jobs import Failure
 
 Actor = tuple[str, int]
@@ -32,22 +32,13 @@ class JobStatus(Enum):
         return self in (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.STOPPED)
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionShape:
-    """All that placement and checkpoints need to know of a function."""
-
-    name: str
-    parallelism: int
-    on_driver: bool
-    traits: Traits = field(default_factory=Traits)
-
-
-def shapes_of(deployment: Deployment) -> tuple[FunctionShape, ...]:
-    """What placement and checkpoints need to know of a deployment."""
-    return tuple(
-        FunctionShape(name, shape.parallelism, deployment.functions[name].on_driver, shape.traits)
-        for name, shape in resuming.shapes_of(deployment).items()
-    )
+MOVES: dict[JobStatus, frozenset[JobStatus]] = {
+    JobStatus.DEPLOYING: frozenset({JobStatus.RUNNING, JobStatus.RECOVERING, JobStatus.STOPPING}),
+    JobStatus.RUNNING: frozenset({JobStatus.RECOVERING, JobStatus.STOPPING}),
+    JobStatus.RECOVERING: frozenset({JobStatus.RUNNING, JobStatus.RECOVERING, JobStatus.STOPPING}),
+    JobStatus.STOPPING: frozenset({JobStatus.STOPPING}),
+}
+"""What may become of a job that has not ended; in addition, it may end at any time. Nothing becomes of one that has."""
 
 
 @dataclass
@@ -67,8 +58,8 @@ class Durability:
     """A job's checkpoints. `manifests` are the complete ones that are kept, the latest last; `checkpoint` is the last
     that was begun; `committing` is one whose manifest is being written, so that it is not known yet whether it counts.
 
-    `attempt` numbers the runs of the job: each recovery is another one. While it waits for workers, `waits_since_ns` is
-    since when."""
+    `attempt` numbers the attempts of the job: each recovery is another one. While it waits for workers,
+    `waits_since_ns` is since when."""
 
     storage: Storage
     interval_ns: int | None
@@ -89,7 +80,7 @@ class Durability:
     workers: int = 0
     """How many workers it had at first."""
     waits_since_ns: int | None = None
-    traits: dict[str, Traits] = field(default_factory=dict)
+    shapes: Shapes = field(default_factory=dict)
     """What the manifests of this attempt say of the functions."""
     unread: int = 0
     """How often in a row a checkpoint could not be read."""
@@ -97,18 +88,18 @@ class Durability:
 
 @dataclass
 class Job:
-    """`run` is what workers know it by, another name for each attempt: what is still under way of an earlier one speaks
-    of a job that is not there any more."""
+    """`attempt` is what workers know it by, another name after each failure: what is still under way of an earlier one
+    speaks of a job that is not there any more."""
 
     name: str
-    functions: tuple[FunctionShape, ...]
+    shapes: Shapes
     placement: dict[str, list[str]] = field(default_factory=dict)
     digest: str = ""
     spreads: bool = False
     hosts: list[str] = field(default_factory=list)
     """Workers that may have lessees; a joining one is among them once it has loaded the code."""
     durability: Durability | None = None
-    run: str = ""
+    attempt: str = ""
     change: int = 0
     unchanged: set[str] = field(default_factory=set)
     """Members that have not said that they took the last change of hosts in."""
@@ -119,8 +110,13 @@ class Job:
     unready: set[str] = field(default_factory=set)
     unstopped: set[str] = field(default_factory=set)
     unfinished: set[Actor] = field(default_factory=set)
-    metrics: dict[str, dict[tuple[int, str], FunctionMetrics]] = field(default_factory=dict)
-    """By function, then by partition and member: an actor may run in several places."""
+    objective: SLO | None = None
+
+    def become(self, status: JobStatus) -> None:
+        """Move to another status; a move that is not in the table is a fault of the protocol."""
+        if self.status.ended or not (status.ended or status in MOVES[self.status]):
+            raise InvariantError(f"job '{self.name}' is {self.status.value} and cannot become {status.value}")
+        self.status = status
 
     @property
     def members(self) -> list[str]:
@@ -133,11 +129,11 @@ class Job:
 
     @property
     def actors(self) -> set[Actor]:
-        return {(shape.name, partition) for shape in self.functions for partition in range(shape.parallelism)}
+        return {(name, partition) for name, shape in self.shapes.items() for partition in range(shape.parallelism)}
 
     @property
     def sinks(self) -> set[Actor]:
-        return {(s.name, partition) for s in self.functions if s.traits.is_sink for partition in range(s.parallelism)}
+        return {actor for actor in self.actors if self.shapes[actor[0]].is_sink}
 
     @property
     def origin(self) -> Manifest | None:
@@ -147,5 +143,4 @@ class Job:
     @property
     def resumption(self) -> Resumption:
         """How it goes on from there."""
-        shapes = {shape.name: resuming.Shape(shape.parallelism, shape.traits) for shape in self.functions}
-        return Resumption(self.origin, shapes)
+        return Resumption(self.origin, self.shapes)

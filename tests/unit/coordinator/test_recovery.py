@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from stretto.actors.address import Address
-from stretto.checkpointing import OVERDUE_NS
-from stretto.checkpoints.manifest import Storage, Traits
-from stretto.coordinator import (
+from stretto.actors.shape import FunctionShape
+from stretto.checkpoints.manifest import Storage
+from stretto.coordinator.checkpointing import OVERDUE_NS
+from stretto.coordinator.events import (
     AnnounceJob,
     CheckpointPlan,
-    Coordinator,
     Effect,
     ReplaceWorker,
     StopRequested,
@@ -18,13 +18,14 @@ from stretto.coordinator import (
     WorkerEnded,
     WorkerExpected,
 )
-from stretto.jobs import FunctionShape, JobStatus
-from stretto.machine import FrameArrived, Send, Ticked
+from stretto.coordinator.machine import Coordinator
+from stretto.coordinator.records import JobStatus
 from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Unstored
 from stretto.protocol.jobs import Deploy, Ready
+from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.membership import Join, Member
 
-SHAPES = (FunctionShape("source", 1, False), FunctionShape("sink", 1, False, Traits(is_sink=True)))
+SHAPES = {"source": FunctionShape("source", 1), "sink": FunctionShape("sink", 1, is_sink=True)}
 PLAN = CheckpointPlan(Storage("memory", 1, "0123abcd"), 1_000_000, 3)
 
 
@@ -33,7 +34,7 @@ def expect(coordinator: Coordinator, name: str, parked: bool = False) -> None:
 
 
 def join(coordinator: Coordinator, name: str, now_ns: int = 0) -> list[Effect]:
-    return coordinator.handle(FrameArrived(name, Join(Member(name, f"tcp://{name}", name, "host", 1, False))), now_ns)
+    return coordinator.handle(FrameArrived(name, Join(Member(name, f"tcp://{name}", name, "host", 1))), now_ns)
 
 
 def submit(coordinator: Coordinator) -> list[Effect]:
@@ -58,6 +59,12 @@ def of(kind: type[Any], effects: list[Effect]) -> list[Any]:
     return [each for each in effects if isinstance(each, kind)]
 
 
+def workers_of(coordinator: Coordinator) -> list[str]:
+    """Those that a job would be placed on."""
+    effects = coordinator.handle(SubmitRequested("probe", "", {"f": FunctionShape("f", 8)}), 0)
+    return sorted({effect.to for effect in effects if isinstance(effect, Send)})
+
+
 def test_a_worker_that_ended_before_it_joined_is_replaced() -> None:
     coordinator = Coordinator()
     expect(coordinator, "w0~1")
@@ -72,11 +79,11 @@ def test_a_parked_worker_that_ends_is_replaced_by_a_parked_one() -> None:
     for name, parked in (("w0~1", False), ("w1~1", True)):
         expect(coordinator, name, parked)
         join(coordinator, name)
-    assert coordinator.workers() == ["w0~1"]
+    assert workers_of(coordinator) == ["w0~1"]
     assert of(ReplaceWorker, coordinator.handle(WorkerEnded("w1~1", "died"), 0)) == [
         ReplaceWorker("w1~1", parked=True, joined=True)
     ]
-    assert coordinator.workers() == ["w0~1"]
+    assert workers_of(coordinator) == ["w0~1"]
 
 
 def test_a_parked_worker_takes_the_place_of_a_lost_one_at_once() -> None:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from stretto.actors.address import Address
-from stretto.coordinator import (
-    LOST_AFTER_NS,
+from stretto.actors.shape import FunctionShape
+from stretto.coordinator.events import (
     AnnounceJob,
     AnnounceMembers,
     CloseRequested,
-    Coordinator,
     Effect,
+    ForgetRequested,
     RetireRequested,
     StopRequested,
     SubmitRequested,
     WorkerEnded,
     WorkerExpected,
 )
-from stretto.jobs import FunctionShape, JobStatus
-from stretto.machine import FrameArrived, Refuse, Send, Ticked
+from stretto.coordinator.machine import LOST_AFTER_NS, Coordinator
+from stretto.coordinator.records import JobStatus
 from stretto.protocol.jobs import (
     Deploy,
     Drain,
@@ -33,13 +33,19 @@ from stretto.protocol.jobs import (
     Stop,
     Stopped,
 )
-from stretto.protocol.membership import Heartbeat, Join, Leave, Member, Members
+from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
+from stretto.protocol.membership import Heartbeat, Join, Leave, Member, MemberRole, Members
 
-SHAPES = (FunctionShape("source", 2, False), FunctionShape("count", 1, False), FunctionShape("sink", 1, True))
+SHAPES = {
+    "source": FunctionShape("source", 2),
+    "count": FunctionShape("count", 1),
+    "sink": FunctionShape("sink", 1, on_driver=True),
+}
 
 
 def member(name: str) -> Member:
-    return Member(name, f"tcp://{name}", f"key of {name}", "host", 1, on_driver=name.startswith("driver"))
+    role = MemberRole.DRIVER if name.startswith("driver") else MemberRole.WORKER
+    return Member(name, f"tcp://{name}", f"key of {name}", "host", 1, role)
 
 
 def joined(*names: str, now_ns: int = 0) -> Coordinator:
@@ -112,7 +118,7 @@ def test_partitions_spread_over_workers_and_pinned_functions_stay_on_the_driver(
 
 def test_single_partitions_go_to_the_least_loaded_worker() -> None:
     coordinator = joined("w0~1", "w1~1", "driver~1")
-    single = (FunctionShape("count", 1, False),)
+    single = {"count": FunctionShape("count", 1)}
     homes = []
     for index in range(4):
         coordinator.handle(SubmitRequested(f"job{index}", "digest", single), 0)
@@ -217,16 +223,16 @@ def test_closing_stops_all_jobs_and_sends_everyone_home() -> None:
 def test_only_ended_jobs_can_be_forgotten() -> None:
     coordinator = joined("w0~1", "driver~1")
     running(coordinator)
-    coordinator.forget("job")
+    coordinator.handle(ForgetRequested("job"), 0)
     assert "job" in coordinator.jobs
     coordinator.handle(FrameArrived("w0~1", Failed("job", Failure("UserError", "x"))), 0)
-    coordinator.forget("job")
+    coordinator.handle(ForgetRequested("job"), 0)
     assert "job" not in coordinator.jobs
 
 
 # Workers that host lessees.
 
-SINGLE = (FunctionShape("source", 1, False),)
+SINGLE = {"source": FunctionShape("source", 1)}
 
 
 def spread_job(coordinator: Coordinator) -> dict[str, Deploy]:

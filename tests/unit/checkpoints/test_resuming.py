@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
-from stretto.actors.partitioning import SHARDS, partition_of
+from stretto.actors.shape import Feed, FunctionShape
+from stretto.actors.shards import SHARDS, ShardMap
 from stretto.checkpoints.fitting import check_fit
-from stretto.checkpoints.manifest import ActorRecord, Feed, Manifest, Piece, Traits
-from stretto.checkpoints.resuming import Resumption, Shape
+from stretto.checkpoints.manifest import ActorRecord, Manifest, Piece
+from stretto.checkpoints.resuming import Resumption
 from stretto.errors import StorageError
 
 PIECE = Piece("somewhere", 0, 1, "")
@@ -21,19 +23,24 @@ def record(watermark_us: int = 0, finished: bool = False) -> ActorRecord:
     return ActorRecord(None if finished else PIECE, {}, finished, watermark_us)
 
 
-def dataflow(source: int, keyed: int, sink: int, **changed: str) -> dict[str, Shape]:
+def shape(parallelism: int, *feeds: Feed, **more: Any) -> FunctionShape:
+    shards = ShardMap.even(parallelism) if more.get("dealt_by") else None
+    return FunctionShape("", parallelism, feeds=feeds, shards=shards, **more)
+
+
+def dataflow(source: int, keyed: int, sink: int, **changed: str) -> dict[str, FunctionShape]:
     """A source, a keyed function and a sink, with so many partitions each."""
-    counts = Traits((Feed("source", "in", False),), {"in": ("k",)}, {"sums": changed.get("sums", "MapState")})
+    states = {"sums": changed.get("sums", "MapState")}
     return {
-        "source": Shape(source, Traits(states={"position": "Files"}, splits=source)),
-        "counts": Shape(keyed, counts),
-        "sink": Shape(sink, Traits((Feed("counts", "in", keyed == sink),), {}, {"output": "Parquet"}, is_sink=True)),
+        "source": shape(source, states={"position": "Files"}, splits=source),
+        "counts": shape(keyed, Feed("source", "in", False), dealt_by={"in": ("k",)}, states=states),
+        "sink": shape(sink, Feed("counts", "in", keyed == sink), states={"output": "Parquet"}, is_sink=True),
     }
 
 
-def checkpoint(shapes: dict[str, Shape], **records: list[ActorRecord]) -> Manifest:
+def checkpoint(shapes: dict[str, FunctionShape], **records: list[ActorRecord]) -> Manifest:
     functions = {name: records.get(name) or [record()] * shape.parallelism for name, shape in shapes.items()}
-    return Manifest("app", 7, functions, traits=Resumption(None, shapes).traits())
+    return Manifest("app", 7, functions, shapes=Resumption(None, shapes).shapes())
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -46,14 +53,14 @@ def test_everything_is_followed_and_nothing_twice(seed: int) -> None:
     }
     assert sorted(q for each in follows["sink"] for q in each) == list(range(before["sink"].parallelism))
     shards = np.arange(SHARDS, dtype=np.uint64)
-    had, has = (partition_of(shards, shapes["counts"].parallelism) for shapes in (before, now))
+    had, has = (ShardMap.even(shapes["counts"].parallelism).partitions_of(shards) for shapes in (before, now))
     for partition, followed in enumerate(follows["counts"]):
         assert followed == set(had[has == partition].tolist())
     for name, shape in now.items():
         leads = [resumption.leads(name, p) for p in range(shape.parallelism)]
         assert sorted(q for each in leads for q in each) == list(range(before[name].parallelism))
     # A source's input stays in its parts, however often the number of partitions changes.
-    third = Resumption(Manifest("app", 8, {}, traits=resumption.traits()), dataflow(3, 1, 1))
+    third = Resumption(Manifest("app", 8, {}, shapes=resumption.shapes()), dataflow(3, 1, 1))
     assert resumption.splits("source") == third.splits("source") == before["source"].parallelism
     for partition, followed in enumerate(follows["source"]):
         parts = range(partition, before["source"].parallelism, now["source"].parallelism)
@@ -101,8 +108,8 @@ def test_who_has_finished_when_partitions_are_others() -> None:
 
 def test_a_new_function_has_told_nothing() -> None:
     before = dataflow(1, 1, 1)
-    now = {**before, "more": Shape(1, Traits((Feed("source", "in", False),)))}
-    now["sink"] = Shape(1, Traits((*before["sink"].traits.feeds, Feed("more", "in", False)), is_sink=True))
+    now = {**before, "more": shape(1, Feed("source", "in", False))}
+    now["sink"] = shape(1, *before["sink"].feeds, Feed("more", "in", False), is_sink=True)
     resumption = Resumption(checkpoint(before, source=[record(50)], counts=[record(50)]), now)
     assert resumption.channels("more", 0) == {("source", 0): (50, False)}
     assert resumption.channels("sink", 0) == {("counts", 0): (50, False), ("more", 0): (EVENT_TIME_MIN_US, False)}
@@ -111,7 +118,7 @@ def test_a_new_function_has_told_nothing() -> None:
 
 def test_rows_that_are_dealt_by_other_columns_may_come_from_anywhere() -> None:
     before, now = dataflow(1, 3, 1), dataflow(1, 3, 1)
-    now["counts"] = Shape(3, Traits(now["counts"].traits.feeds, {"in": ("k", "s")}, now["counts"].traits.states))
+    now["counts"] = shape(3, *now["counts"].feeds, dealt_by={"in": ("k", "s")}, states=now["counts"].states)
     resumption = Resumption(checkpoint(before), now)
     assert not resumption.is_same
     assert not resumption.is_whole("counts")
@@ -140,7 +147,7 @@ def test_what_a_function_knew_that_is_gone_is_not_dropped_silently(gone: str, wh
 
 
 def test_a_stateless_function_may_come_and_go() -> None:
-    stateless = {"relay": Shape(2, Traits((Feed("source", "in", True),)))}
+    stateless = {"relay": shape(2, Feed("source", "in", True))}
     assert check_fit("app", dataflow(1, 1, 1), checkpoint({**dataflow(1, 1, 1), **stateless})) == []
     assert check_fit("app", {**dataflow(1, 1, 1), **stateless}, checkpoint(dataflow(1, 1, 1))) == ["relay"]
 
@@ -152,7 +159,7 @@ def test_a_state_of_another_kind_is_refused() -> None:
 
 def test_a_state_that_is_gone_is_refused_and_a_new_one_begins_empty() -> None:
     before = dataflow(1, 1, 1)
-    now = {**before, "counts": Shape(1, Traits(before["counts"].traits.feeds, states={"other": "MapState"}))}
+    now = {**before, "counts": shape(1, *before["counts"].feeds, states={"other": "MapState"})}
     with pytest.raises(StorageError, match="function 'counts' has no state 'sums' any more"):
         check_fit("app", now, checkpoint(before))
     assert check_fit("app", now, checkpoint(before), drop_state=True) == []
@@ -160,6 +167,6 @@ def test_a_state_that_is_gone_is_refused_and_a_new_one_begins_empty() -> None:
 
 def test_a_name_cannot_change_its_role() -> None:
     now = dataflow(1, 1, 1)
-    now["counts"] = Shape(1, Traits(splits=1))
+    now["counts"] = shape(1, splits=1)
     with pytest.raises(StorageError, match="'counts' was a function, and is a source"):
         check_fit("app", now, checkpoint(dataflow(1, 1, 1)), drop_state=True)

@@ -14,9 +14,9 @@ from stretto.actors.critical import EndOfInput, UserCritical, Watermark
 from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.errors import FunctionError
-from stretto.machine import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.jobs import Deploy, Failed, Failure, Finished, Ready, Start, Stop, Stopped
+from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR, Leave, Member, Members
 from stretto.worker.events import CodeLoaded, Effect, Exit, LoadCode, Ran, Run, RunFailed
 from stretto.worker.machine import Worker

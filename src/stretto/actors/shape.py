@@ -1,0 +1,62 @@
+"""A function as plain data: what placement, checkpoints and controllers know of it, without its code.
+
+Three records describe a function, each for another reader: a plan `Node` is what the user wrote (`api/plan.py`), a
+`FunctionSpec` is what a worker runs (`deployment.py`), and this is what crosses to the coordinator and into manifests.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stretto.actors.deployment import Deployment, Forward, FunctionSpec, edges_of
+from stretto.actors.shards import ShardMap
+
+
+class Feed(msgspec.Struct, frozen=True, array_like=True):
+    """Where an input of a function comes from."""
+
+    sender: str
+    input: str
+    forward: bool
+
+
+class FunctionShape(msgspec.Struct, frozen=True):
+    """Who feeds a function, by which columns the rows of each input are partitioned, what its states are, for a source
+    in how many splits its input is, and for a keyed function which partition owns which shard."""
+
+    name: str
+    parallelism: int
+    on_driver: bool = False
+    feeds: tuple[Feed, ...] = ()
+    dealt_by: dict[str, tuple[str, ...]] = {}
+    states: dict[str, str] = {}
+    is_sink: bool = False
+    splits: int = 0
+    shards: ShardMap | None = None
+
+
+Shapes = dict[str, FunctionShape]
+
+
+def shapes_of(deployment: Deployment) -> Shapes:
+    """The shapes of all functions of a deployment, by name."""
+    feeds: dict[str, list[Feed]] = {name: [] for name in deployment.functions}
+    for name, spec in deployment.functions.items():
+        for stage in spec.outputs.values():
+            for edge in edges_of(stage):
+                feeds[edge.target].append(Feed(name, edge.input, isinstance(edge.routing, Forward)))
+    return {name: _shape(spec, tuple(feeds[name])) for name, spec in deployment.functions.items()}
+
+
+def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
+    return FunctionShape(
+        spec.name,
+        spec.parallelism,
+        spec.on_driver,
+        feeds,
+        {name: tuple(schema.names) for name, schema in spec.dealt_by.items()},
+        spec.function.layouts(),
+        is_sink=not any(edges_of(stage) for stage in spec.outputs.values()),
+        splits=0 if feeds else spec.parallelism,
+        shards=spec.shards if spec.dealt_by else None,
+    )

@@ -1,0 +1,261 @@
+"""The life of a job: submitted, deployed, ready, running, finished, failed or stopped."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from stretto.coordinator.events import AnnounceJob, ForgetRequested, JobLost, StopRequested, SubmitRequested
+from stretto.coordinator.hosts import LesseeHosts
+from stretto.coordinator.membership import Membership
+from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
+from stretto.coordinator.placement import placed
+from stretto.coordinator.records import Actor, Durability, Job, JobStatus
+from stretto.protocol.jobs import Deploy, Drain, Failed, Failure, Finished, Ready, Start, Stop, Stopped
+from stretto.protocol.membership import MemberRole
+
+
+class Checkpoints(Protocol):
+    """Whoever takes checkpoints."""
+
+    def tick(self) -> None: ...
+
+    def publish(self, job: Job) -> None: ...
+
+    def finished(self, job: Job, actor: Actor, checkpoint: int) -> None: ...
+
+
+class Recoveries(Protocol):
+    """Whoever lets jobs resume."""
+
+    def begin(self, job: Job) -> None: ...
+
+    def resume(self, job: Job) -> None: ...
+
+
+class Observers(Protocol):
+    """Whoever observes jobs."""
+
+    def began(self, job: Job) -> None: ...
+
+    def observe(self) -> None: ...
+
+
+class Jobs(Part):
+    """All jobs, by their names and by what workers know them by."""
+
+    def __init__(self, host: Host, membership: Membership, hosts: LesseeHosts, observers: Observers) -> None:
+        self._host = host
+        self._membership = membership
+        self._hosts = hosts
+        self._observers = observers
+        self.attempts: dict[str, Job] = {}
+        """Jobs by the name of their last attempt."""
+
+    def meet(self, checkpoints: Checkpoints, recoveries: Recoveries) -> None:
+        self._checkpoints = checkpoints
+        self._recoveries = recoveries
+
+    def events(self) -> Handlers:
+        return {
+            SubmitRequested: self._on_submit,
+            StopRequested: self._on_stop_requested,
+            ForgetRequested: self._on_forget,
+            JobLost: self._on_job_lost,
+        }
+
+    def frames(self) -> FrameHandlers:
+        return {
+            Ready: self._on_ready,
+            Finished: self._on_finished,
+            Failed: self._on_failed,
+            Stopped: self._on_stopped,
+        }
+
+    # It begins.
+
+    def _on_submit(self, event: SubmitRequested) -> None:
+        job = Job(event.job, event.shapes, digest=event.digest, spreads=event.spreads, attempt=event.job)
+        job.objective = event.objective
+        self._host.jobs[event.job] = self.attempts[event.job] = job
+        if event.checkpoints is not None:
+            plan = event.checkpoints
+            last = plan.manifests[-1].checkpoint if plan.manifests else 0
+            job.durability = Durability(
+                plan.storage,
+                plan.interval_ns,
+                plan.kept,
+                list(plan.manifests),
+                max(plan.checkpoint, last),
+                workers=len(self._hosts.workers()) or 1,
+                waits_since_ns=self._host.now_ns,
+            )
+            self._recoveries.resume(job)
+        else:
+            self.deploy(job)
+
+    def deploy(self, job: Job) -> None:
+        """Place a job on the workers that are there, and have its actors made."""
+        workers = self._hosts.workers()
+        others = [other.placement for other in self._host.jobs.values() if not other.status.ended]
+        job.placement = placed(job.shapes, workers, self._membership.driver, others)
+        job.hosts = workers if job.spreads else []
+        if not all(job.placement.values()):
+            self.fail(job, Failure("ClusterError", "the cluster has no worker left", None, "Start a new cluster."))
+            return
+        job.unready = set(job.members)
+        self._observers.began(job)
+        resumption = job.resumption
+        job.unfinished = {actor for actor in job.actors if not resumption.finished(*actor)}
+        if job.durability is not None:
+            job.durability.shapes = resumption.shapes()
+        for member in job.members:
+            self._host.tell(member, _deployment(job))
+
+    def joined(self, member: str) -> None:
+        """A new worker gets the code of all jobs that may have lessees there."""
+        for job in self._host.jobs.values():
+            if job.spreads and job.status is JobStatus.RUNNING and member in self._hosts.workers():
+                self._host.tell(member, _deployment(job))
+
+    def rename(self, job: Job, attempt: str) -> None:
+        """Another attempt begins, and nothing of the one before is heard any more."""
+        del self.attempts[job.attempt]
+        job.attempt = attempt
+        self.attempts[attempt] = job
+
+    def announce(self, job: Job, status: JobStatus) -> None:
+        """A job has another status, which whoever waits for it hears of."""
+        job.become(status)
+        self._observers.observe()
+        self._host.effects.append(AnnounceJob(job.name, status, job.failure))
+
+    def _on_ready(self, sender: str, frame: Ready) -> None:
+        job = self._host.running(frame.job)
+        if job is None:
+            return
+        if job.status is JobStatus.RUNNING and sender not in job.members:
+            self._hosts.loaded(job, sender, frame)
+            return
+        job.unready.discard(sender)
+        if not job.unready and job.status in (JobStatus.DEPLOYING, JobStatus.RECOVERING):
+            self._start(job)
+
+    def _start(self, job: Job) -> None:
+        self.announce(job, JobStatus.RUNNING)
+        for member in job.members:
+            self._host.tell(member, Start(job.attempt, job.hosts))
+        self._hosts.started(job)
+        if job.durability is not None:
+            job.durability.unread = 0
+            job.durability.due_ns = self._host.now_ns + (job.durability.interval_ns or 0)
+            self._checkpoints.publish(job)
+            if job.draining:
+                self._drain(job)
+
+    # It ends by itself.
+
+    def _on_finished(self, sender: str, frame: Finished) -> None:
+        job = self._host.running(frame.actor.job)
+        if job is None:
+            return
+        actor = frame.actor[1:]
+        job.unfinished.discard(actor)
+        if job.durability is not None:
+            self._checkpoints.finished(job, actor, frame.checkpoint)
+            self._checkpoints.tick()
+        elif not job.unfinished:
+            self.end(job, JobStatus.FINISHED)
+
+    def _on_failed(self, sender: str, frame: Failed) -> None:
+        job = self._host.running(frame.job)
+        if job is not None:
+            self.fail(job, frame.failure)
+
+    def _on_job_lost(self, event: JobLost) -> None:
+        job = self._host.jobs.get(event.job)
+        if job is not None and not job.status.ended:
+            self.fail(job, event.failure)
+
+    def lost(self, member: str, role: MemberRole, reason: str) -> None:
+        """A member is gone: jobs that it had a part in resume from a checkpoint, or fail."""
+        for job in list(self._host.jobs.values()):
+            if member not in job.members or job.status.ended:
+                continue
+            if job.status is JobStatus.STOPPING:
+                self._stopped_at(job, member)
+            elif job.durability is not None and role is not MemberRole.DRIVER and not self._membership.closing:
+                self._recoveries.begin(job)
+            else:
+                fact = f"worker {member} was lost while it ran job '{job.name}'"
+                self.fail(job, Failure("ClusterError", fact, reason, "Submit the job again; the other jobs go on."))
+
+    def fail(self, job: Job, failure: Failure) -> None:
+        """A job cannot continue."""
+        job.failure = failure
+        self.end(job, JobStatus.FAILED)
+
+    def end(self, job: Job, status: JobStatus) -> None:
+        """Settle a job and let every member drop what it holds of it."""
+        self.announce(job, status)
+        for member in self.holders(job):
+            self._host.tell(member, Stop(job.attempt))
+        self._hosts.dismiss_idle()
+
+    def end_all(self) -> None:
+        """The cluster ends."""
+        for job in self._host.jobs.values():
+            if not job.status.ended:
+                self.end(job, JobStatus.STOPPED)
+
+    def holders(self, job: Job) -> list[str]:
+        """The members that hold something of a job; for one that spreads, also those that join or retire just now."""
+        return [name for name in self._membership.members if name in job.members or job.spreads]
+
+    # Somebody ends it.
+
+    def _on_stop_requested(self, event: StopRequested) -> None:
+        job = self._host.jobs.get(event.job)
+        if job is None or job.status.ended:
+            return
+        if event.savepoint is not None and job.durability is not None:
+            job.durability.savepoint, job.durability.requested = event.savepoint, True
+            self._checkpoints.tick()
+            return
+        if event.drain:
+            job.draining = True
+            self._drain(job)
+            return
+        self.stop(job)
+
+    def stop(self, job: Job) -> None:
+        """Let every member drop a job, and hear from all that they did."""
+        job.become(JobStatus.STOPPING)
+        job.unstopped = set(self.holders(job))
+        for member in sorted(job.unstopped):
+            self._host.tell(member, Stop(job.attempt))
+        if not job.unstopped:  # It waits for workers.
+            self.announce(job, JobStatus.STOPPED)
+
+    def _drain(self, job: Job) -> None:
+        for member in job.members:
+            self._host.tell(member, Drain(job.attempt))
+
+    def _on_stopped(self, sender: str, frame: Stopped) -> None:
+        job = self._host.running(frame.job)
+        if job is not None and job.status is JobStatus.STOPPING:
+            self._stopped_at(job, sender)
+
+    def _stopped_at(self, job: Job, member: str) -> None:
+        job.unstopped.discard(member)
+        if not job.unstopped:
+            self.announce(job, JobStatus.STOPPED)
+
+    def _on_forget(self, event: ForgetRequested) -> None:
+        job = self._host.jobs.get(event.job)
+        if job is not None and job.status.ended:
+            del self._host.jobs[event.job], self.attempts[job.attempt]
+
+
+def _deployment(job: Job) -> Deploy:
+    storage = job.durability.storage if job.durability is not None else None
+    return Deploy(job.attempt, job.digest, job.placement, storage, job.origin)

@@ -1,0 +1,134 @@
+"""The coordinator machine: events in, effects out. It knows who sent a frame and lets its parts do the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stretto.coordinator.checkpointing import Checkpointing
+from stretto.coordinator.events import Effect, Event
+from stretto.coordinator.hosts import LesseeHosts
+from stretto.coordinator.jobs import Jobs
+from stretto.coordinator.membership import Membership
+from stretto.coordinator.observing import Observing
+from stretto.coordinator.part import FrameHandlers, Handlers, Part
+from stretto.coordinator.records import Job
+from stretto.coordinator.recovery import Recovery
+from stretto.protocol.frames import Frame
+from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
+from stretto.protocol.membership import Heartbeat, Join, Member, MemberRole
+
+HEARTBEAT_EVERY_NS = 500_000_000
+LOST_AFTER_NS = 10_000_000_000
+"""A worker that was silent for this long is taken for lost. Generous, because two cores may be very busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorParts:
+    """Which classes a coordinator is made of. The simulator plants faults by replacing one."""
+
+    checkpointing: type[Checkpointing] = Checkpointing
+    recovery: type[Recovery] = Recovery
+
+
+class Coordinator:
+    """The machine. `handle` is the only way in."""
+
+    def __init__(self, lost_after_ns: int = LOST_AFTER_NS, parts: CoordinatorParts | None = None) -> None:
+        self.now_ns = 0
+        self.jobs: dict[str, Job] = {}
+        self.effects: list[Effect] = []
+        self._parts = self._assembled(lost_after_ns, parts or CoordinatorParts())
+        self._handlers: Handlers = {FrameArrived: self._on_frame, Ticked: self._on_ticked}
+        self._frame_handlers: FrameHandlers = {}
+        for part in self._parts:
+            self._handlers.update(part.events())
+            self._frame_handlers.update(part.frames())
+
+    def _assembled(self, lost_after_ns: int, kinds: CoordinatorParts) -> list[Part]:
+        """Make the parts and introduce them to each other."""
+        self._membership = membership = Membership(self, lost_after_ns)
+        hosts = LesseeHosts(self, membership)
+        observing = Observing(self, membership)
+        self._jobs = jobs = Jobs(self, membership, hosts, observing)
+        checkpointing = kinds.checkpointing(self, jobs)
+        self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership)
+        # Some need each other.
+        observing.meet(jobs.attempts)
+        jobs.meet(checkpointing, recovery)
+        checkpointing.meet(recovery)
+        return [membership, hosts, jobs, recovery, checkpointing, observing]
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """Take one event in; the effects are to be carried out in order."""
+        effects: list[Effect] = []
+        self.effects = effects
+        self.now_ns = now_ns
+        self._handlers[type(event)](event)
+        return effects
+
+    def next_deadline_ns(self) -> int | None:
+        """When to say `Ticked` at the latest: when the first silent worker would count as lost, or a checkpoint or a
+        recovery is due."""
+        due = (part.deadline_ns() for part in self._parts)
+        return min((each for each in due if each is not None), default=None)
+
+    def _on_ticked(self, event: Ticked) -> None:
+        for part in self._parts:
+            part.tick()
+
+    def _on_frame(self, event: FrameArrived) -> None:
+        sender, frame = event.sender, event.frame
+        if isinstance(frame, Join):
+            self._membership.on_join(sender, frame)
+            return
+        if self._membership.is_expected(sender) and isinstance(frame, Heartbeat):
+            return  # Its pulse may overtake its request to join.
+        if sender not in self._membership.members:
+            self.refuse(f"a frame of {sender}, which is not a member in version {self._membership.version}")
+            return
+        handler: Callable[[str, Any], None] | None = self._frame_handlers.get(type(frame))
+        if handler is None:
+            self.refuse(f"a frame of type {type(frame).__name__} from {sender}")
+            return
+        self._membership.heard(sender)
+        handler(sender, frame)
+
+    # What parts ask for.
+
+    def tell(self, member: str, frame: Frame) -> None:
+        self.effects.append(Send(member, frame))
+
+    def refuse(self, reason: str) -> None:
+        self.effects.append(Refuse(reason))
+
+    def running(self, attempt: str) -> Job | None:
+        job = self._jobs.attempts.get(attempt)
+        return None if job is None or job.status.ended else job
+
+    def joined(self, member: str) -> None:
+        """There is another member."""
+        self._jobs.joined(member)
+        self._recovery.tick()
+
+    def lost(self, member: str, role: MemberRole, reason: str) -> None:
+        """A member is gone."""
+        for part in self._parts:
+            part.member_lost(member)
+        self._jobs.lost(member, role, reason)
+
+    def end_all(self) -> None:
+        """The cluster ends."""
+        self._jobs.end_all()
+
+    # What tests and the simulator look at.
+
+    @property
+    def members(self) -> dict[str, Member]:
+        return self._membership.members
+
+    @property
+    def version(self) -> int:
+        """Of the membership."""
+        return self._membership.version

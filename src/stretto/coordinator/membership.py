@@ -1,0 +1,150 @@
+"""Who is a member: workers are expected, join, are heard of, leave, and are lost and replaced."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from stretto.coordinator.events import (
+    AnnounceLoss,
+    AnnounceMembers,
+    CloseRequested,
+    ReplaceWorker,
+    WorkerEnded,
+    WorkerExpected,
+)
+from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
+from stretto.protocol.membership import Join, Leave, Left, Member, MemberRole, Members
+
+HELD_UP_AFTER_NS = 1_000_000_000
+"""Ticks come more often than this, unless the coordinator itself was held up."""
+
+
+class MembershipHost(Host, Protocol):
+    """The machine, which tells its parts who joined and who is gone."""
+
+    def joined(self, member: str) -> None: ...
+
+    def lost(self, member: str, role: MemberRole, reason: str) -> None: ...
+
+    def end_all(self) -> None: ...
+
+
+class Membership(Part):
+    """The members, and when each was last heard of. A parked one gets nothing to do until another one is lost."""
+
+    def __init__(self, host: MembershipHost, lost_after_ns: int) -> None:
+        self._host = host
+        self._lost_after_ns = lost_after_ns
+        self.version = 0
+        self.members: dict[str, Member] = {}
+        self.parked: set[str] = set()
+        self.closing = False
+        self._expected: dict[str, str] = {}
+        self._seen_ns: dict[str, int] = {}
+        self._ticked_ns = 0
+
+    def events(self) -> Handlers:
+        return {WorkerExpected: self._on_expected, WorkerEnded: self._on_ended, CloseRequested: self._on_close}
+
+    def frames(self) -> FrameHandlers:
+        return {Left: self._on_left}
+
+    def deadline_ns(self) -> int | None:
+        """When the first silent worker would count as lost."""
+        return min(self._seen_ns.values()) + self._lost_after_ns if self._seen_ns else None
+
+    @property
+    def driver(self) -> str | None:
+        """The member in the driver's process."""
+        return min((name for name, member in self.members.items() if member.role is MemberRole.DRIVER), default=None)
+
+    def active(self) -> list[str]:
+        """The workers that are not parked, in a stable order."""
+        workers = (name for name, member in self.members.items() if member.role is MemberRole.WORKER)
+        return sorted(name for name in workers if name not in self.parked)
+
+    # Coming.
+
+    def _on_expected(self, event: WorkerExpected) -> None:
+        self._expected[event.name] = event.public_key
+        if event.parked:
+            self.parked.add(event.name)
+
+    def is_expected(self, name: str) -> bool:
+        """Whether it was started and has not joined yet."""
+        return name in self._expected
+
+    def on_join(self, sender: str, frame: Join) -> None:
+        """A worker asks to be a member."""
+        member = frame.member
+        if member.name != sender or self._expected.get(sender) != member.public_key or self.closing:
+            self._host.refuse(f"{sender} asked to join and is not expected")
+            return
+        del self._expected[sender]
+        self.members[sender] = member
+        if member.role is not MemberRole.DRIVER:
+            self._seen_ns[sender] = self._host.now_ns
+        self._announce()
+        self._host.joined(sender)
+
+    def _announce(self) -> None:
+        self.version += 1
+        members = list(self.members.values())
+        self._host.effects.append(AnnounceMembers(self.version, tuple(members)))
+        for name in self.members:
+            self._host.tell(name, Members(self.version, members))
+
+    # Going.
+
+    def heard(self, sender: str) -> None:
+        """A member lives."""
+        if sender in self._seen_ns:
+            self._seen_ns[sender] = self._host.now_ns
+
+    def tick(self) -> None:
+        now_ns = self._host.now_ns
+        held_up_ns = now_ns - self._ticked_ns - min(HELD_UP_AFTER_NS, self._lost_after_ns // 4)
+        if self._ticked_ns and held_up_ns > 0:
+            # The coordinator itself was held up (a paused machine, a busy driver) and must not blame the workers.
+            self._seen_ns = {name: seen_ns + held_up_ns for name, seen_ns in self._seen_ns.items()}
+        self._ticked_ns = now_ns
+        for name, seen_ns in list(self._seen_ns.items()):
+            if now_ns - seen_ns >= self._lost_after_ns:
+                self._lose(name, f"nothing was heard from it for {self._lost_after_ns / 1e9:g} s")
+
+    def _on_left(self, sender: str, frame: Left) -> None:
+        self._lose(sender, "it left", replace=False)
+
+    def _on_ended(self, event: WorkerEnded) -> None:
+        if self._expected.pop(event.name, None) is not None and not self.closing:
+            self._replace(event.name, joined=False)
+        self._lose(event.name, event.reason)
+
+    def _lose(self, name: str, reason: str, replace: bool = True) -> None:
+        if name not in self.members:
+            return
+        role = self.members.pop(name).role
+        self._seen_ns.pop(name, None)
+        if not replace:
+            self.parked.discard(name)
+        self._host.effects.append(AnnounceLoss(name, reason))
+        if not self.closing:
+            self._announce()
+            if replace and role is not MemberRole.DRIVER:
+                self._replace(name)
+        self._host.lost(name, role, reason)
+
+    def _replace(self, name: str, joined: bool = True) -> None:
+        """A parked worker takes the place of one that is gone, if that had one, and another one is started."""
+        was_parked = name in self.parked
+        self.parked.discard(name)
+        free = sorted(self.parked & self.members.keys())
+        if free and not was_parked:
+            self.parked.discard(free[0])
+        self._host.effects.append(ReplaceWorker(name, parked=was_parked or bool(free), joined=joined))
+
+    def _on_close(self, event: CloseRequested) -> None:
+        self.closing = True
+        self._host.end_all()
+        for name in self.members:
+            self._host.tell(name, Leave())

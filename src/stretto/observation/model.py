@@ -1,0 +1,141 @@
+"""An observation: plain data that never changes. Rates are per second of the interval in which they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from stretto.actors.metrics import FunctionMetrics, difference, juice, merged
+from stretto.actors.shape import FunctionShape
+from stretto.api.slo import SLO
+from stretto.protocol.membership import Member
+
+
+@dataclass(frozen=True)
+class ActorObserved:
+    """One instance of an actor: its totals since it began, and those of when the last interval began."""
+
+    partition: int
+    member: str
+    totals: FunctionMetrics
+    before: FunctionMetrics
+    interval_ns: int
+
+    @cached_property
+    def interval(self) -> FunctionMetrics:
+        """What it did in the last interval."""
+        return difference(self.totals, self.before)
+
+    @property
+    def busy_share(self) -> float:
+        """How much of the interval it was running."""
+        return (self.totals.busy_ns - self.before.busy_ns) / self.interval_ns if self.interval_ns else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeObserved:
+    """Rows per second from one function to another: sent by the one, executed by the other."""
+
+    sender: str
+    receiver: str
+    sent_rate: float
+    executed_rate: float
+
+
+@dataclass(frozen=True)
+class FunctionObserved:
+    """One function over all its instances. `state_bytes` is the size of its state in the last complete checkpoint;
+    None where there is none."""
+
+    shape: FunctionShape
+    actors: tuple[ActorObserved, ...]
+    state_bytes: int | None = None
+
+    @cached_property
+    def totals(self) -> FunctionMetrics:
+        """Since it began. Merging sketches takes a while, so it is done for those who ask."""
+        return merged([actor.totals for actor in self.actors])
+
+    @cached_property
+    def interval(self) -> FunctionMetrics:
+        """In the last interval."""
+        return merged([actor.interval for actor in self.actors])
+
+    @property
+    def input_rate(self) -> float:
+        return sum(_rate(actor.interval.rows_in, actor) for actor in self.actors)
+
+    @property
+    def output_rate(self) -> float:
+        return sum(_rate(actor.interval.rows_out, actor) for actor in self.actors)
+
+    @property
+    def busy_share(self) -> float:
+        """How many workers it keeps busy."""
+        return sum(actor.busy_share for actor in self.actors)
+
+    @property
+    def queued(self) -> int:
+        """Messages that wait."""
+        return sum(actor.totals.queued for actor in self.actors)
+
+
+@dataclass(frozen=True, slots=True)
+class JobObserved:
+    """One job: where it runs, what it promises and how its functions do, in topological order."""
+
+    name: str
+    status: str
+    attempt: str
+    members: tuple[str, ...]
+    placement: Mapping[str, tuple[str, ...]]
+    functions: Mapping[str, FunctionObserved]
+    objective: SLO | None = None
+
+    @property
+    def totals(self) -> dict[str, FunctionMetrics]:
+        """The totals of its functions that have reported."""
+        return {name: function.totals for name, function in self.functions.items() if function.actors}
+
+    @property
+    def juice(self) -> float | None:
+        """The share of the sources' input in the last interval that was processed to the end."""
+        return juice({name: function.interval for name, function in self.functions.items() if function.actors})
+
+    @property
+    def edges(self) -> list[EdgeObserved]:
+        """Who sent how much to whom in the last interval."""
+        found = []
+        for name, function in self.functions.items():
+            for feed in function.shape.feeds:
+                sender = self.functions[feed.sender]
+                sent = sum(_rate(actor.interval.sent_to.get(name, 0), actor) for actor in sender.actors)
+                executed = sum(_rate(a.interval.executed_from.get(feed.sender, 0), a) for a in function.actors)
+                found.append(EdgeObserved(feed.sender, name, sent, executed))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerObserved:
+    """One member: how busy it is with all jobs together, how many messages wait there, and what it has refused."""
+
+    member: Member
+    parked: bool
+    busy_share: float
+    queued: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The whole cluster at one moment. `refused` also counts for members that are gone."""
+
+    time_ns: int = 0
+    jobs: Mapping[str, JobObserved] = field(default_factory=dict)
+    workers: Mapping[str, WorkerObserved] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+def _rate(amount: int, actor: ActorObserved) -> float:
+    return amount * 1e9 / actor.interval_ns if actor.interval_ns else 0.0

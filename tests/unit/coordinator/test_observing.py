@@ -1,0 +1,93 @@
+"""What the coordinator announces of the cluster, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from stretto.actors.address import Address
+from stretto.actors.metrics import FunctionMetrics
+from stretto.actors.shape import FunctionShape
+from stretto.api.slo import SLO
+from stretto.coordinator.events import AnnounceJob, Effect, Observed, SubmitRequested, WorkerExpected
+from stretto.coordinator.machine import Coordinator
+from stretto.coordinator.observing import OBSERVE_EVERY_NS
+from stretto.coordinator.records import MOVES, Job, JobStatus
+from stretto.errors import InvariantError
+from stretto.protocol.jobs import Finished, Ready
+from stretto.protocol.machines import FrameArrived, Ticked
+from stretto.protocol.membership import Join, Member
+from stretto.protocol.reports import Report
+
+SHAPES = {"source": FunctionShape("source", 1)}
+
+
+def running() -> Coordinator:
+    """A job with one actor on one worker."""
+    coordinator = Coordinator()
+    coordinator.handle(WorkerExpected("w0~1", "key"), 0)
+    coordinator.handle(FrameArrived("w0~1", Join(Member("w0~1", "tcp://w0", "key", "host", 1))), 0)
+    coordinator.handle(SubmitRequested("job", "", SHAPES, objective=SLO(latency_ms=5.0)), 0)
+    coordinator.handle(FrameArrived("w0~1", Ready("job")), 0)
+    return coordinator
+
+
+def report(rows: int, measured_ns: int) -> FrameArrived:
+    totals = FunctionMetrics(rows_in=rows, rows_out=rows, busy_ns=measured_ns // 2)
+    return FrameArrived("w0~1", Report("job", {"source": {0: totals}}, 3, measured_ns))
+
+
+def observed(effects: list[Effect]) -> list[Observed]:
+    return [effect for effect in effects if isinstance(effect, Observed)]
+
+
+def test_reports_are_announced_with_the_next_tick_and_not_more_often_than_that() -> None:
+    coordinator = running()
+    assert not observed(coordinator.handle(report(100, 1), 1))
+    assert not observed(coordinator.handle(Ticked(), 2)), "the start of the job was announced at 0"
+    (effect,) = observed(coordinator.handle(Ticked(), OBSERVE_EVERY_NS))
+    assert effect.observation.jobs["job"].totals["source"].rows_in == 100
+    assert not observed(coordinator.handle(Ticked(), 3 * OBSERVE_EVERY_NS)), "nothing has changed"
+
+
+def test_an_observation_has_jobs_with_their_objectives_and_workers_with_their_load() -> None:
+    coordinator = running()
+    coordinator.handle(report(0, 0), 1)
+    coordinator.handle(report(500, 1_000_000_000), 2)
+    (effect,) = observed(coordinator.handle(Ticked(), OBSERVE_EVERY_NS))
+    job, worker = effect.observation.jobs["job"], effect.observation.workers["w0~1"]
+    assert (job.status, job.members, job.objective) == ("running", ("w0~1",), SLO(latency_ms=5.0))
+    assert (job.functions["source"].input_rate, job.functions["source"].output_rate) == (500.0, 500.0)
+    assert (worker.busy_share, worker.refused, worker.parked) == (0.5, 3, False)
+
+
+def test_the_last_observation_of_a_job_goes_ahead_of_its_end() -> None:
+    coordinator = running()
+    coordinator.handle(report(700, 1), 1)
+    effects = coordinator.handle(FrameArrived("w0~1", Finished(Address("job", "source", 0))), 2)
+    kinds = [type(effect) for effect in effects if isinstance(effect, Observed | AnnounceJob)]
+    assert kinds == [Observed, AnnounceJob]
+    assert observed(effects)[0].observation.jobs["job"].totals["source"].rows_in == 700
+
+
+def test_an_observation_never_changes() -> None:
+    coordinator = running()
+    coordinator.handle(report(100, 1), 1)
+    (before,) = observed(coordinator.handle(Ticked(), OBSERVE_EVERY_NS))
+    coordinator.handle(report(200, 2), OBSERVE_EVERY_NS + 1)
+    assert before.observation.jobs["job"].totals["source"].rows_in == 100
+
+
+@pytest.mark.parametrize("status", [status for status in JobStatus if status.ended])
+def test_nothing_becomes_of_a_job_that_has_ended(status: JobStatus) -> None:
+    job = Job("job", {})
+    job.become(status)
+    with pytest.raises(InvariantError, match="cannot become running"):
+        job.become(JobStatus.RUNNING)
+
+
+def test_a_running_job_is_not_deployed_again() -> None:
+    assert JobStatus.DEPLOYING not in MOVES[JobStatus.RUNNING]
+    job = Job("job", {})
+    job.become(JobStatus.RUNNING)
+    with pytest.raises(InvariantError, match="cannot become deploying"):
+        job.become(JobStatus.DEPLOYING)
