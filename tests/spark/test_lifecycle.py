@@ -206,7 +206,7 @@ def test_an_app_that_cannot_be_shipped_says_so_and_disturbs_nobody(spark: SparkS
 
 def home_of(cluster: Cluster, job: Job) -> Member:
     """The worker that runs the job's source."""
-    name = cluster._coordinator.machine.jobs[job.name].placement["bids"][0]
+    name = cluster.observation.jobs[job.name].placement["bids"][0]
     return next(worker for worker in cluster.workers if worker.name == name)
 
 
