@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stretto.actors.dividing import PartitionKeys
 from stretto.actors.function import EVENT_TIME_MAX_US
-from stretto.actors.sharing import KeyShare
 from stretto.checkpoints.manifest import ActorRecord
 from stretto.checkpoints.resuming import Resumption
 from stretto.simulator.checking.faults import try_seed
@@ -30,8 +30,8 @@ def test_other_workers_and_partitions_change_nothing() -> None:
     assert checkpoints > SEEDS
 
 
-def everything_is_mine(share: KeyShare, columns: Mapping[str, Any]) -> Any:
-    """Each partition keeps all that those that it follows had."""
+def everything_is_mine(keys: PartitionKeys, columns: Mapping[str, Any]) -> Any:
+    """Each partition keeps all entries of the partitions that it follows."""
     return np.ones(len(next(iter(columns.values()))), np.bool_)
 
 
@@ -60,7 +60,7 @@ def nobody_has_finished(resumption: Resumption, function: str, partition: int) -
 
 
 MUTATIONS: list[tuple[type, str, Any]] = [
-    (KeyShare, "mine", everything_is_mine),
+    (PartitionKeys, "mine", everything_is_mine),
     (Resumption, "follows", only_one_is_followed),
     (Resumption, "splits", splits_by_partitions),
     (Resumption, "told", time_is_ahead),

@@ -199,15 +199,15 @@ def test_what_would_be_dropped_is_refused_unless_asked_for(
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (OneValue(), "state 'total' of function 'counts' cannot be shared out among 4 partitions: it is one value"),
-        (OneList(), "state 'rows' of function 'counts' cannot be shared out among 4 partitions: it is one list"),
-        (ByOther(), "state 'seen' of function 'counts' cannot be shared out among 4 partitions: it is not kept by k"),
+        (OneValue(), "state 'total' of function 'counts' cannot be divided among 4 partitions: it is one value"),
+        (OneList(), "state 'rows' of function 'counts' cannot be divided among 4 partitions: it is one list"),
+        (ByOther(), "state 'seen' of function 'counts' cannot be divided among 4 partitions: it is not kept by k"),
         (Timed(), "timers of function 'counts' are pending: nobody knows for which keys"),
-        (Remembering(), "function 'counts' cannot go on with 4 partitions: what it remembers cannot be shared out"),
+        (Remembering(), "function 'counts' cannot go on with 4 partitions: what it remembers cannot be divided"),
     ],
     ids=lambda each: type(each).__name__ if isinstance(each, Function) else "",
 )
-def test_what_cannot_be_shared_out_is_told(
+def test_what_cannot_be_divided_is_refused(
     cluster: Cluster, tmp_path: Path, eventually: Callable[..., object], function: Function, message: str
 ) -> None:
     saved(cluster, tmp_path, app_of(tmp_path, 2, function), eventually)

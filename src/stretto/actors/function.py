@@ -78,7 +78,7 @@ class Function:
         """What this partition is to `recall` where the function had other partitions in a checkpoint:
         made of what those that it follows gave, by their numbers. None is not recalled."""
         if any(part is not None for part in remembered.values()):
-            raise StorageError("what it remembers cannot be shared out", None, "Define regroup() beside remember().")
+            raise StorageError("what it remembers cannot be divided", None, "Define regroup() as well as remember().")
 
     def layouts(self) -> dict[str, str]:
         """What a checkpoint has of it, in words: it fits if these are the same."""

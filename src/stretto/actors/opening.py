@@ -59,7 +59,7 @@ def _resume(instance: Instance, origin: Origin) -> None:
         if pending is not None:
             instance.timers.restore(pending)
         instance.ctx.counts = resuming.counts_of(origin)
-        resuming.share_out(instance, origin)
+        resuming.divide(instance, origin)
         consolidated, remembered = resuming.consolidated_of(instance, origin), resuming.regrouped(instance, origin)
     if consolidated is not None:
         barriers.adopt(instance, consolidated)

@@ -1,4 +1,4 @@
-"""An instance goes on from snapshots: its own, or its share of those that other partitions of its function left.
+"""An instance resumes from snapshots: its own, or its part of those that other partitions of its function left.
 
 Keyed state goes where the rows of its keys go. What is not kept by key goes as a whole to one partition, and several
 partitions' states are merged there, if they can be.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stretto.actors.context import Clock
-from stretto.actors.sharing import KeyShare, Place
+from stretto.actors.dividing import PartitionKeys, Place
 from stretto.actors.snapshot import Content, Origin
 from stretto.actors.timers import Pending
 from stretto.errors import StorageError, StrettoError
@@ -33,8 +33,8 @@ def rebuild(instance: Instance, content: Content) -> None:
             with_reason(instance, name, state.rebuild, content.fragments[name])
 
 
-def share_out(instance: Instance, origin: Origin) -> None:
-    """Put the states together from what is this partition's of others' states."""
+def divide(instance: Instance, origin: Origin) -> None:
+    """Build the states from this partition's parts of the states of former partitions."""
     for former, content in sorted(origin.contents.items()):
         for name, state in instance.function.states().items():
             if name in content.fragments:
@@ -57,21 +57,21 @@ def consolidated_of(instance: Instance, origin: Origin) -> bytes | None:
 
 
 def _take(instance: Instance, origin: Origin, former: int, name: str, state: State, part: State) -> None:
-    share = _share(instance, origin, former, name)
-    if share is not None:
-        with_reason(instance, name, part.keep, share)
+    keys = _keys_of(instance, origin, former, name)
+    if keys is not None:
+        with_reason(instance, name, part.keep, keys)
     with_reason(instance, name, state.take_in, part)
 
 
-def _share(instance: Instance, origin: Origin, former: int, state: str) -> KeyShare | None:
-    """What is the instance's of a state; None where it gets the whole of it."""
+def _keys_of(instance: Instance, origin: Origin, former: int, state: str) -> PartitionKeys | None:
+    """The keys of a state that belong to the instance, or None where it gets the whole state."""
     spec = instance.spec
     if not spec.dealt_by or spec.parallelism == 1:
         return None
     wanted = instance.function.input_of(state)
     keys = spec.dealt_by[wanted] if wanted is not None else next(iter(spec.dealt_by.values()))
     before = Place(former, origin.shards) if origin.shards is not None else None
-    return KeyShare(keys, Place(instance.address.partition, spec.shards), before)
+    return PartitionKeys(keys, Place(instance.address.partition, spec.shards), before)
 
 
 def with_reason(instance: Instance, state: str, act: Callable[[Any], None], argument: Any) -> None:
@@ -81,7 +81,7 @@ def with_reason(instance: Instance, state: str, act: Callable[[Any], None], argu
         act(argument)
     except StorageError as error:
         raise StorageError(
-            f"{told} cannot be shared out among {instance.spec.parallelism} partitions",
+            f"{told} cannot be divided among {instance.spec.parallelism} partitions",
             error.fact,
             "Start the app with the parallelism that the function had in the checkpoint.",
         ) from error
@@ -121,7 +121,7 @@ def timers_of(instance: Instance, origin: Origin) -> Pending | None:
     if instance.spec.dealt_by and instance.spec.parallelism > 1:
         raise StorageError(
             f"timers of function '{instance.address.function}' are pending",
-            f"nobody knows for which keys, so they cannot be shared out among {instance.spec.parallelism} partitions",
+            f"nobody knows for which keys, so they cannot be divided among {instance.spec.parallelism} partitions",
             f"Start the app with the parallelism that the function had: {origin.parallelism}.",
         )
     return {clock: sorted(pending, key=lambda timer: timer[0]) for clock, pending in found.items()}

@@ -35,7 +35,7 @@ from stretto.operators.grouping import (
     take_columns,
 )
 from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
-from stretto.state import Fragment, Share, State
+from stretto.state import Fragment, KeyedPart, State
 from stretto.state.packing import packed, unpacked
 
 WINDOW_TYPE = pa.timestamp("us", tz="UTC")
@@ -414,12 +414,12 @@ class PaneState(State):
     def layout(self) -> str:
         return f"{self._kernel.layout} in {self._window}"
 
-    def keep(self, share: Share) -> None:
+    def keep(self, part: KeyedPart) -> None:
         self.flush()
         runs, low = (*self._runs, *self._small), self.low
         self._runs, self._small, self._small_rows, self._numbers = [], [], 0, {}
         for run in runs:
-            rows = np.flatnonzero(share.mine(self._kernel.named(run.columns)))
+            rows = np.flatnonzero(part.mine(self._kernel.named(run.columns)))
             if len(rows):
                 self._keep(Run(run.buckets[rows], take_columns(run.columns, rows)))
         self.low = low

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.partitioning import Hashes
-from stretto.state import Fragment, Share, State
+from stretto.state import Fragment, KeyedPart, State
 
 Integers = npt.NDArray[np.int64]
 
@@ -229,10 +229,10 @@ class RowBuffer(State):
     def layout(self) -> str:
         return "rows of " + ", ".join(f"{field.name} {field.type}" for field in self._indexer.schema)
 
-    def keep(self, share: Share) -> None:
+    def keep(self, part: KeyedPart) -> None:
         runs, self._runs = self._runs, []
         for run in runs:
-            mine = share.mine(dict(zip(run.rows.schema.names, run.rows.columns, strict=True)))
+            mine = part.mine(dict(zip(run.rows.schema.names, run.rows.columns, strict=True)))
             indexed = self._indexer.index(run.rows.filter(pa.array(mine)), EVENT_TIME_MIN_US)
             self.add(indexed.rows, indexed.entries)
 

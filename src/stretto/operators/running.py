@@ -41,7 +41,7 @@ from stretto.operators.grouping import (
 )
 from stretto.operators.running_spill import RunningSpill
 from stretto.operators.user_aggregate import UserAggregate
-from stretto.state import Deferred, Fragment, Share, State
+from stretto.state import Deferred, Fragment, KeyedPart, State
 from stretto.state.cold import Cold
 from stretto.state.rolling import Rolling
 
@@ -341,10 +341,10 @@ class RunningState(State):
     def layout(self) -> str:
         return self._aggregation.layout
 
-    def keep(self, share: Share) -> None:
+    def keep(self, part: KeyedPart) -> None:
         if len(self):
             table = self._table()
-            rows = np.flatnonzero(share.mine(self._aggregation.named_keys(table)))
+            rows = np.flatnonzero(part.mine(self._aggregation.named_keys(table)))
             self.__dict__.update(self.fresh().__dict__)
             if len(rows):
                 self.absorb(take_columns(table, rows))

@@ -35,7 +35,7 @@ from stretto.operators.grouping import (
 from stretto.operators.panes import BUFFER_ROWS_MAX, WINDOW_TYPE, time_index, times_us, timestamps
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime
-from stretto.state import Share, State
+from stretto.state import KeyedPart, State
 
 PARTS_ROWS_MIN = 8_192
 
@@ -207,10 +207,10 @@ class SessionState(State):
     def layout(self) -> str:
         return f"{self._aggregation.layout} in sessions with a gap of {self._gap_us} us"
 
-    def keep(self, share: Share) -> None:
+    def keep(self, part: KeyedPart) -> None:
         sessions = self.whole()
         if sessions is not None:
-            self.replace(sessions.take(np.flatnonzero(share.mine(self._aggregation.named_keys(sessions.columns)))))
+            self.replace(sessions.take(np.flatnonzero(part.mine(self._aggregation.named_keys(sessions.columns)))))
 
     def export(self) -> dict[str, Any]:
         sessions = self.whole()

@@ -17,10 +17,10 @@ import pyarrow as pa
 from stretto.errors import InvariantError, StorageError
 from stretto.state.cold import Cold
 from stretto.state.columns import field_and_column, values_of
+from stretto.state.dividing import KeyedPart
 from stretto.state.fragments import Fragment
 from stretto.state.packing import packed, unpacked
 from stretto.state.rolling import Rolling
-from stretto.state.sharing import Share
 from stretto.state.spilling import UNCHANGING, Spilling
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class State:
         """What it holds, in words: a checkpoint of a state fits another one that has the same."""
         return type(self).__name__
 
-    def keep(self, share: Share) -> None:
+    def keep(self, part: KeyedPart) -> None:
         """Keep only what is one partition's, where a function goes on with other partitions than it had. A StorageError
         says why the state cannot be divided."""
         raise StorageError("it is not kept by key")
@@ -145,7 +145,7 @@ class ValueState(State, Generic[T]):
     def _is_empty(self) -> bool:
         return bool(self.value == self._default)
 
-    def keep(self, share: Share) -> None:
+    def keep(self, part: KeyedPart) -> None:
         if not self._is_empty:
             raise StorageError("it is one value for all keys")
 
@@ -198,7 +198,7 @@ class ListState(State, Generic[T]):
     def describe(self) -> dict[str, Any]:
         return {"kind": "list"}
 
-    def keep(self, share: Share) -> None:
+    def keep(self, part: KeyedPart) -> None:
         if self.values:
             raise StorageError("it is one list for all keys")
 
@@ -364,9 +364,9 @@ class MapState(State, Generic[K, T]):
     def describe(self) -> dict[str, Any]:
         return {"kind": "map"}
 
-    def keep(self, share: Share) -> None:
+    def keep(self, part: KeyedPart) -> None:
         if self.entries:
-            mine = share.mine(self._columns(share.keys))
+            mine = part.mine(self._columns(part.keys))
             self.restore([entry for entry, is_mine in zip(self.entries.items(), mine.tolist(), strict=True) if is_mine])
 
     def _columns(self, keys: pa.Schema) -> dict[str, pa.Array]:

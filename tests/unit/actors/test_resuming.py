@@ -83,7 +83,7 @@ def test_states_that_do_not_can_still_go_somewhere_else() -> None:
     with pytest.raises(StorageError) as refused:
         resumed(Stiff(), 5, 1, 2)
     assert str(refused.value) == (
-        "state 'total' of function 'f' cannot be shared out among 2 partitions: several partitions have a value,"
+        "state 'total' of function 'f' cannot be divided among 2 partitions: several partitions have a value,"
         " and it has no combining function\n"
         "  Start the app with the parallelism that the function had in the checkpoint."
     )

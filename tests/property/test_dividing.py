@@ -1,6 +1,6 @@
-"""States that are shared out among other partitions in the middle of a stream change no row of the answer.
+"""Dividing states among other partitions in the middle of a stream changes no row of the answer.
 
-The reference is one instance that sees everything. It never shares anything out.
+The reference is one instance that gets every row and is never divided.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from stretto.actors.context import Context
+from stretto.actors.dividing import PartitionKeys, Place
 from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.actors.partitioning import HashPartitioner
 from stretto.actors.shards import ShardMap
-from stretto.actors.sharing import KeyShare, Place
 from stretto.expressions import compile_scalar, parse_aggregate
 from stretto.operators.joins import IntervalJoin, UnboundedJoin, WindowJoin
 from stretto.operators.running import RunningAggregate
@@ -78,7 +78,7 @@ def at(partition: int, parallelism: int) -> Place:
 
 
 class Partitions:
-    """A function's partitions, with rows dealt by key."""
+    """A function's partitions, with rows partitioned by key."""
 
     def __init__(self, make: Callable[[], Function], parallelism: int) -> None:
         self._make = make
@@ -107,8 +107,8 @@ class Partitions:
                 found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
         return found
 
-    def shared_out(self, parallelism: int) -> Partitions:
-        """As after a checkpoint, from what the states gave for it."""
+    def divided(self, parallelism: int) -> Partitions:
+        """Returns other partitions, restored from the fragments of these as from a checkpoint."""
         others = Partitions(self._make, parallelism)
         fragments = [{name: state.fragments() for name, state in f.states().items()} for f in self.functions]
         for now, function in enumerate(others.functions):
@@ -128,10 +128,10 @@ class Partitions:
                     state.take_in(part)
         return others
 
-    def _share(self, function: Function, state: str, now: Place, former: Place) -> KeyShare:
+    def _keys_of(self, function: Function, state: str, now: Place, former: Place) -> PartitionKeys:
         side = function.input_of(state) or "in"
         schema = RIGHT if side == "right" else SCHEMA
-        return KeyShare(pa.schema([schema.field(name) for name in self.dealt_by[side]]), now, former)
+        return PartitionKeys(pa.schema([schema.field(name) for name in self.dealt_by[side]]), now, former)
 
 
 def drawn(chance: random.Random, step: int, schema: pa.Schema) -> pa.RecordBatch:
@@ -150,7 +150,7 @@ def drawn(chance: random.Random, step: int, schema: pa.Schema) -> pa.RecordBatch
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_sharing_out_changes_no_row(name: str, seed: int) -> None:
+def test_dividing_changes_no_row(name: str, seed: int) -> None:
     chance = random.Random(seed)
     inputs = {"left": SCHEMA, "right": RIGHT} if "join" in name else {"in": SCHEMA}
     right, tested = Partitions(FUNCTIONS[name], 1), Partitions(FUNCTIONS[name], chance.randint(1, 5))
@@ -165,7 +165,7 @@ def test_sharing_out_changes_no_row(name: str, seed: int) -> None:
         expected.update(right.rows())
         found.update(tested.rows())
         if chance.random() < 0.2:
-            tested = tested.shared_out(chance.randint(1, 5))
+            tested = tested.divided(chance.randint(1, 5))
     for each in (right, tested):
         each.watermark(EVENT_TIME_MAX_US)
     expected.update(right.rows())
@@ -175,19 +175,19 @@ def test_sharing_out_changes_no_row(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_state_in_parts_is_the_state_when_they_are_together_again(name: str) -> None:
+def test_a_divided_state_is_the_same_when_its_parts_are_together_again(name: str) -> None:
     chance = random.Random(1)
     one = Partitions(FUNCTIONS[name], 1)
     for step in range(20):
         for side, schema in ({"left": SCHEMA, "right": RIGHT} if "join" in name else {"in": SCHEMA}).items():
             one.process(drawn(chance, step, schema), side)
-    again = one.shared_out(5).shared_out(1)
+    again = one.divided(5).divided(1)
     for state, before in one.functions[0].states().items():
         assert _sorted(again.functions[0].states()[state].export()) == _sorted(before.export())
 
 
 def _sorted(exported: Any) -> Any:
-    """What a state exports, without the order in which it happens to hold its rows."""
+    """Returns what a state exports, with its rows sorted."""
     if isinstance(exported, pa.Table):
         return sorted(map(str, exported.to_pylist()))
     if isinstance(exported, dict) and "table" in exported:

@@ -1,4 +1,4 @@
-"""Who gets what of a function's state when its parallelism changes: keys go where their rows go from now on."""
+"""Divides a function's keyed state when its parallelism changes: a key goes to the partition that gets its rows."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Place:
 
 
 @dataclass(frozen=True)
-class KeyShare:
-    """The keys of one partition. `former` is where those that are given were kept, if rows were dealt by the same
-    columns then: a key that would not have been dealt there shows that the state is kept by something else."""
+class PartitionKeys:
+    """The keys of one partition. `former` is the place that kept the entries before, if rows were partitioned by the
+    same columns then. A key that does not belong to `former` shows that the state is kept by something else."""
 
     keys: pa.Schema
     now: Place
@@ -40,5 +40,5 @@ class KeyShare:
     def mine(self, columns: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         hashes = hash_rows([columns[name] for name in self.keys.names])
         if self.former is not None and not self.former.owns(hashes).all():
-            raise StorageError(f"it is not kept by {', '.join(self.keys.names)}, by which rows are dealt")
+            raise StorageError(f"it is not kept by {', '.join(self.keys.names)}, by which rows are partitioned")
         return self.now.owns(hashes)

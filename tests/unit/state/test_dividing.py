@@ -1,4 +1,4 @@
-"""Value, list and map states that go to other partitions, and what they say when they cannot."""
+"""Value, list and map states are divided among other partitions, or the error says why they cannot be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from stretto.actors.partitioning import hash_columns
 from stretto.actors.shards import ShardMap
-from stretto.actors.sharing import KeyShare, Place
 from stretto.errors import StorageError
 from stretto.state import ListState, MapState, State, ValueState
 
@@ -30,7 +29,7 @@ def partition_of_key(schema: pa.Schema, key: tuple[Any, ...], parallelism: int) 
 
 @pytest.mark.parametrize("schema", [NUMBER, BOTH])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_map_in_parts_has_each_entry_where_its_rows_go(schema: pa.Schema, seed: int) -> None:
+def test_each_entry_of_a_divided_map_goes_where_its_rows_go(schema: pa.Schema, seed: int) -> None:
     chance = random.Random(seed)
     numbers = [(chance.choice((None, chance.randrange(10**6))), chance.choice("abc")) for _ in range(200)]
     right = {key if schema is BOTH else key[0]: n for n, key in enumerate(numbers)}
@@ -43,7 +42,7 @@ def test_a_map_in_parts_has_each_entry_where_its_rows_go(schema: pa.Schema, seed
             for former, fragments in enumerate(stored):
                 part = state.fresh()
                 part.rebuild(fragments)
-                part.keep(KeyShare(schema, at(now, parallelism), at(former, len(states))))
+                part.keep(PartitionKeys(schema, at(now, parallelism), at(former, len(states))))
                 state.take_in(part)
             for key in state:
                 assert partition_of_key(schema, key if schema is BOTH else (key,), parallelism) == now
@@ -54,10 +53,10 @@ def test_a_map_in_parts_has_each_entry_where_its_rows_go(schema: pa.Schema, seed
     assert whole.content.num_rows == len(right)
 
 
-def test_what_a_key_of_a_map_has_of_the_streams_key() -> None:
+def test_a_maps_key_can_contain_the_streams_key() -> None:
     state: MapState[tuple[int, int], int] = MapState(stream_key=lambda key: key[1])
     state.restore([((window, k), window) for window in range(3) for k in range(20)])
-    mine = KeyShare(NUMBER, at(1, 2))
+    mine = PartitionKeys(NUMBER, at(1, 2))
     state.keep(mine)
     assert sorted(state) == [(w, k) for w in range(3) for k in range(20) if partition_of_key(NUMBER, (k,), 2) == 1]
     assert state.fresh()._stream_key is state._stream_key
@@ -67,13 +66,13 @@ def test_a_map_that_is_not_kept_by_the_streams_key_is_refused() -> None:
     state: MapState[Any, int] = MapState()
     state.restore([("a", 1)])
     with pytest.raises(StorageError, match="such as 'a', are not of the stream's key \\(k int32\\)"):
-        state.keep(KeyShare(NUMBER, at(0, 2)))
+        state.keep(PartitionKeys(NUMBER, at(0, 2)))
     state.restore([((1, 2, 3), 1)])
     with pytest.raises(StorageError, match="not of the stream's key"):
-        state.keep(KeyShare(BOTH, at(0, 2)))
+        state.keep(PartitionKeys(BOTH, at(0, 2)))
     state.restore([(k, k) for k in range(20)])
-    with pytest.raises(StorageError, match="it is not kept by k, by which rows are dealt"):
-        state.keep(KeyShare(NUMBER, at(0, 4), at(0, 2)))
+    with pytest.raises(StorageError, match="it is not kept by k, by which rows are partitioned"):
+        state.keep(PartitionKeys(NUMBER, at(0, 4), at(0, 2)))
 
 
 def test_maps_with_a_key_in_common_need_to_combine() -> None:
@@ -88,10 +87,10 @@ def test_maps_with_a_key_in_common_need_to_combine() -> None:
 
 
 def test_what_is_for_all_keys_cannot_be_divided() -> None:
-    share = KeyShare(NUMBER, at(0, 2))
+    share = PartitionKeys(NUMBER, at(0, 2))
     value, values = ValueState(0), ListState[int]()
-    value.keep(share)  # At its default there is nothing to divide.
-    values.keep(share)
+    value.keep(keys)  # At its default there is nothing to divide.
+    values.keep(keys)
     value.set(1)
     values.append(1)
     for state, why in (
@@ -100,10 +99,10 @@ def test_what_is_for_all_keys_cannot_be_divided() -> None:
         (State(), "not kept by key"),
     ):
         with pytest.raises(StorageError, match=why):
-            state.keep(share)
+            state.keep(keys)
 
 
-def test_values_come_together_where_they_can() -> None:
+def test_values_are_combined_where_they_can_be() -> None:
     stiff, other, sums = ValueState(0), ValueState(0), ValueState(0, operator.add)
     other.set(5)
     stiff.take_in(other)

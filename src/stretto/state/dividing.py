@@ -1,0 +1,22 @@
+"""The interface by which a keyed state is divided when its function gets other partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+class KeyedPart(Protocol):
+    """The part of a keyed state that belongs to one partition."""
+
+    @property
+    def keys(self) -> pa.Schema:
+        """The columns by which rows are partitioned."""
+
+    def mine(self, columns: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+        """Returns which entries belong to this partition. `columns` has at least the key columns of each entry. Raises
+        a StorageError if an entry's key does not belong to the partition that kept it before."""
