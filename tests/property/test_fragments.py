@@ -1,4 +1,4 @@
-"""States from fragments equal the states that gave them, whatever was done in between and however often."""
+"""A state rebuilt from fragments equals the state that returned them, after any sequence of steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUES = st.one_of(
 
 
 class Store:
-    """Remembers contents by number, as a checkpoint does: the first that came under a number."""
+    """Keeps the first content of each number, as a checkpoint does."""
 
     def __init__(self) -> None:
         self.contents: dict[int, Any] = {}
@@ -102,7 +102,7 @@ def test_a_small_change_of_a_large_map_writes_little() -> None:
     for key in range(0, 200_000, 100):
         state[key] = b"y" * 100
     again, new = state.fragments()
-    assert again == Fragment(first.number, None)  # It was given, and is not kept in memory a second time.
+    assert again == Fragment(first.number, None)  # It was returned once, and is not kept in memory.
     assert isinstance(new.content, pa.Table)
     assert new.content.nbytes < 0.05 * first.content.nbytes
 

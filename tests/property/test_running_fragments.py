@@ -1,4 +1,4 @@
-"""Running totals come back from fragments as they were at the mark, however late the fragments are read."""
+"""Running totals rebuilt from fragments are as they were at the mark, however late the fragments are read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def content_of(state: RunningState) -> list[Any]:
 
 
 class Checkpoints:
-    """What was stored, by number; what was not read yet is kept as it was given."""
+    """Stored contents by number, and contents that have not been read yet."""
 
     def __init__(self) -> None:
         self.stored: dict[int, pa.Table] = {}
@@ -85,14 +85,14 @@ def test_totals_come_back_as_they_were_at_the_mark(
             elif step == "read":
                 checkpoints.read()
             elif step == "fail":
-                # One could not be stored, and all that follows refers to it; they are read all the same.
+                # One could not be stored, and later ones refer to it; they are read all the same.
                 function.totals.forget_fragments()
             elif step == "recover" and checkpoints.last is not None:
                 numbers, content = checkpoints.last
                 function, checkpoints.unread = function_over(keys), []
                 function.totals.rebuild([Fragment(number, checkpoints.stored[number]) for number in numbers])
                 assert content_of(function.totals) == content
-                # Numbers that were given in the lost run and never stored are given again.
+                # Numbers that the lost run used and never stored are used again.
                 checkpoints.stored = {number: checkpoints.stored[number] for number in numbers}
 
 
@@ -104,8 +104,8 @@ def test_totals_that_nobody_reads_are_not_saved_for() -> None:
     assert not function.totals._frozen
 
 
-def test_totals_are_read_beside_while_rows_go_on() -> None:
-    """A thread reads again and again what was frozen; rows of a key add one to all of them, or to none."""
+def test_totals_are_read_while_rows_are_processed() -> None:
+    """A thread reads frozen totals while rows are processed; they are the totals at the mark."""
     keys, rounds = 20_000, 30
     function = function_over(("k",))
     everything = [(key, "a", 1) for key in range(keys)]

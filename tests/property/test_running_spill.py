@@ -1,4 +1,4 @@
-"""A running aggregate that spills gives the rows of one that does not, also through checkpoints and recoveries."""
+"""A running aggregate that spills emits the same rows as one that does not, also through recoveries."""
 
 from __future__ import annotations
 

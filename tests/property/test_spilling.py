@@ -1,4 +1,4 @@
-"""A map state that spills behaves as a dict and as a plain map state, whatever is done, written and read back."""
+"""A map state that spills behaves like a dict and like a plain map state, also through checkpoints and recoveries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DictCold:
         self.clear()
 
 
-# Few keys and many lists, so that much happens to the same entries.
+# Few keys and many lists, so that many steps change the same entries.
 FEW = st.integers(0, 5)
 KEYS = st.one_of(
     FEW,
@@ -71,7 +71,7 @@ STEPS = st.one_of(
     st.tuples(st.just("append to all"), st.none(), st.integers()),
     st.tuples(st.just("hold"), KEYS, st.integers()),
     st.tuples(st.just("merge"), KEYS, st.integers()),
-    st.tuples(st.just("look through"), st.none(), st.none()),
+    st.tuples(st.just("iterate"), st.none(), st.none()),
     st.tuples(st.just("settle"), st.none(), st.none()),
     st.tuples(st.just("settle"), st.none(), st.none()),
     st.tuples(st.just("clear"), st.none(), st.none()),
@@ -81,8 +81,8 @@ STEPS = st.one_of(
 )
 
 
-def told(key: Any) -> str:
-    """A key with its type: of equal ones, a dict keeps the first."""
+def typed(key: Any) -> str:
+    """Returns a key with its type, since of equal keys a dict keeps the first."""
     return repr(sorted(key) if isinstance(key, frozenset) else key)
 
 
@@ -91,7 +91,7 @@ def added(mine: Any, theirs: Any) -> Any:
 
 
 class Twins:
-    """A spilling state, a plain one and a dict, to which the same is done."""
+    """A spilling state, a plain one and a dict, which get the same steps."""
 
     def __init__(self, budget: int, directory: Path | None) -> None:
         self.budget = budget
@@ -135,7 +135,7 @@ class Twins:
                     if isinstance(found, list):
                         found.append(value)
         elif step == "hold" and isinstance(self.right.get(key), list):
-            for each in self.all:  # What was handed out may be changed until the run is over.
+            for each in self.all:  # Values that were read may be changed until the run is over.
                 held = dict(each.items())
                 assert len(each) == len(list(each)) == len(held)
                 held[key].append(value)
@@ -156,9 +156,9 @@ class Twins:
         entries = self.spilling.entries
         assert isinstance(entries, Spilling)
         assert sum(entries._bytes_of.values()) == entries._bytes <= self.budget
-        if step == "look through":
+        if step == "iterate":
             assert len(self.spilling) == len(self.right)
-            assert sorted(map(told, self.spilling)) == sorted(map(told, self.right))
+            assert sorted(map(typed, self.spilling)) == sorted(map(typed, self.right))
             assert dict(self.spilling.items()) == dict(self.plain.items()) == self.right
             assert [key_bytes(key) for key in self.spilling] == sorted(key_bytes(key) for key in self.right)
         elif step in ("checkpoint", "fail to store"):
@@ -174,7 +174,7 @@ class Twins:
             self.checkpoint = [[fragment.number for fragment in fragments] for fragments in given]
             self.as_of = {key: list(value) if isinstance(value, list) else value for key, value in self.right.items()}
         elif step == "recover" and self.checkpoint is not None:
-            crossed = bool(torn)  # A job may spill after it did not, and the other way round.
+            crossed = bool(torn)  # A job that did not spill may resume as one that does, and the reverse.
             self.spilling, self.plain = self.fresh(True), self.fresh(False)
             for place, state in enumerate(self.all[:2]):
                 source = place ^ crossed
@@ -184,7 +184,7 @@ class Twins:
                 self.checkpoint.reverse()
             assert dict(self.spilling.items()) == dict(self.plain.items()) == self.as_of
             assert len(self.spilling) == len(self.as_of)
-            # Of equal keys, a checkpoint has the one that was used last, as it has for a plain state.
+            # Of equal keys, a checkpoint has the one used last, as for a plain state.
             self.right = {key: self.as_of[key] for key in self.spilling}
             self.as_of = {key: list(value) if isinstance(value, list) else value for key, value in self.right.items()}
 
@@ -210,7 +210,7 @@ def _check(steps: list[Any], stretch: int, round_length: int, entries: int, dire
         twins = Twins(entries * (ENTRY_BYTES + 100), directory)
         for step, key, value in steps:
             twins.do(step, key, value)
-        for step in ("look through", "checkpoint", "recover", "look through"):
+        for step in ("iterate", "checkpoint", "recover", "iterate"):
             twins.between_runs(step, None)
 
 
@@ -233,7 +233,7 @@ def test_what_is_touched_in_one_run_stays_until_it_is_over() -> None:
     assert state[3] is not held[3]
 
 
-def test_what_is_held_while_the_map_is_looked_through_may_still_change() -> None:
+def test_values_held_during_iteration_may_still_change() -> None:
     state: MapState[int, list[int]] = MapState()
     state.spill_to(DictCold(), 400)
     for key in range(5):
@@ -265,7 +265,7 @@ def test_looking_through_a_map_of_lists_holds_few_of_them() -> None:
     assert all(values == [key, -key] for key, values in state.items())
 
 
-def test_a_map_that_grows_while_it_is_looked_through_is_told() -> None:
+def test_a_map_that_grows_during_iteration_is_reported() -> None:
     state: MapState[int, int] = MapState()
     state.spill_to(DictCold(), 1_000)
     state[1] = state[2] = 1
@@ -274,7 +274,7 @@ def test_a_map_that_grows_while_it_is_looked_through_is_told() -> None:
         for key in state:
             state[key + 10] = 1
 
-    with pytest.raises(RuntimeError, match="changed its size"):
+    with pytest.raises(RuntimeError, match="changed size"):
         grow()
 
 
@@ -301,8 +301,8 @@ def test_a_checkpoint_of_a_small_change_reads_little() -> None:
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 3])
-def test_what_never_changes_is_in_every_checkpoint(stretch: int) -> None:
-    """Old fragments go after a round, and by then a stretch must have come past each entry."""
+def test_an_entry_that_never_changes_is_in_every_checkpoint(stretch: int) -> None:
+    """Old fragments are removed after a round, so by then a stretch must have included each entry."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rolling, "STRETCH_MIN", stretch)
         patch.setattr(rolling, "ROUND", 4)

@@ -35,7 +35,7 @@ from stretto.state import Fragment
 from stretto.state.cold import Cold, key_bytes
 from stretto.state.packing import packed, unpacked
 from stretto.state.rolling import Rolling
-from stretto.state.spilling import SETTLED_SHARE, size_of
+from stretto.state.spilling import SETTLED_FRACTION, size_of
 
 if TYPE_CHECKING:
     from stretto.operators.running import RunningState
@@ -155,7 +155,7 @@ class RunningSpill:
         self._runs += 1
         if slots * self._slot_bytes <= self._budget:
             return
-        left = int(self._budget * SETTLED_SHARE) // self._slot_bytes
+        left = int(self._budget * SETTLED_FRACTION) // self._slot_bytes
         order = np.argsort(self._touched[:slots], kind="stable")
         going, staying = np.sort(order[: slots - left]), np.sort(order[slots - left :])
         self._write(going[~self._fresh[going]])

@@ -1,4 +1,4 @@
-"""State: what a function remembers between batches, and how parts of it come together.
+"""State: what a function remembers between batches, and how partial states are merged.
 
 A state is declared on a function (`totals = MapState(combine=operator.add)`) and belongs to one instance of an
 actor. Where every state of a function can combine, the function may run in parallel: each instance keeps a
@@ -33,13 +33,13 @@ def read(
     savepoint: str | None = None,
     state: str | None = None,
 ) -> DataFrame:
-    """The state of a function in the last complete checkpoint of a directory (or in that of a checkpoint, or in a
-    savepoint) as a DataFrame, with the columns of Spark's own state reader: the structs `key` and `value`, and
-    `partition_id`. Where a function has several states, `state` names the one to read, and without it a further column
-    `state` tells which a row is of.
+    """Returns the state of a function as a DataFrame, from the last complete checkpoint of a directory, from the given
+    checkpoint or from a savepoint. The columns are those of Spark's own state reader: the structs `key` and `value`,
+    and `partition_id`. If the function has several states, `state` names the one to read; without it, a further column
+    `state` names the state of each row.
 
-    A DamagedError says which file is not as it was written. The rows are read when the DataFrame is used; of an app
-    that runs, read a savepoint, since other checkpoints are removed when newer ones are there."""
-    from stretto.runtime.state_reader import read_state  # A user's way in; this room itself knows no storage.
+    Raises a DamagedError that names the file if a file is not as it was written. The rows are read when the DataFrame
+    is used. While an app runs, read a savepoint: other checkpoints are removed when newer ones are complete."""
+    from stretto.runtime.state_reader import read_state  # Imported here, since this room must not know storage.
 
     return read_state(spark, directory, function, checkpoint=checkpoint, savepoint=savepoint, state=state)

@@ -1,7 +1,7 @@
-"""Where entries of a state go that memory has no room for: bytes by bytes, in the order of keys.
+"""The store for entries of a state that do not fit in memory: a map from bytes to bytes, ordered by key.
 
-What is in a cold store is there for as long as its instance runs. It is never gone on from after a failure: checkpoints
-are. This room knows only what such a store can do; who makes one, and where, is the runtime's business.
+A cold store lives as long as its instance runs. Recovery after a failure reads checkpoints, never a cold store. This
+room knows only the interface; the runtime creates the stores.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from stretto.state.packing import packed
 
 
 class Cold(Protocol):
-    """A store of one state of one instance."""
+    """The store of one state of one instance."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
 
     def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Set many at once; None removes."""
+        """Set many entries at once; None removes an entry."""
 
     def scan(self, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """All that come after a key, in the order of keys, as they are when the scan begins."""
+        """Returns the entries after a key, in the order of keys, as they are when the scan begins."""
 
     def clear(self) -> None: ...
 
     def close(self) -> None:
-        """Nothing of it is needed any more."""
+        """Release the store; its content is not needed any more."""
 
 
 def key_bytes(key: Any) -> bytes:
-    """Bytes that are equal exactly where keys are: a dict takes 1, 1.0 and True for the same key. They are not empty,
-    and less than two bytes of ones."""
+    """Returns bytes that are equal exactly where keys are equal: a dict takes 1, 1.0 and True for the same key. The
+    bytes are not empty, and sort before two bytes of ones."""
     return packed(key if type(key) in (int, str, bytes) else _same(key))
 
 
 def _same(key: Any) -> Any:
-    """One of all values that are equal to this one."""
+    """Returns one representative of all values that are equal to this one."""
     if hasattr(key, "item") and getattr(key, "ndim", None) == 0:
         key = key.item()  # A NumPy scalar.
     if isinstance(key, bool):
@@ -52,7 +52,7 @@ def _same(key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple(map(_same, key))
     if isinstance(key, frozenset):
-        return sorted(map(key_bytes, key))  # A list cannot be a key itself, so nothing else comes to this.
+        return sorted(map(key_bytes, key))  # A list cannot be a key itself, so no other key has this form.
     if isinstance(key, datetime.datetime) and key.tzinfo is not None:
         return key.astimezone(datetime.UTC)
     return key

@@ -1,7 +1,7 @@
-"""Plain values as Arrow columns that a DataFrame can read, and back exactly as they were.
+"""Converts plain values to Arrow columns that a DataFrame can read, and back without loss.
 
-Numbers, strings, bytes and booleans of one kind become a column of that type, tuples of one length a struct; whatever
-else there is becomes packed bytes. A field's metadata says which, so that a key that was a tuple is one again.
+Numbers, strings, bytes and booleans of one type become a column of that type. Tuples of one length become a struct.
+Everything else becomes packed bytes. A field's metadata names the form, so that a tuple is read back as a tuple.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _PACKED, _TUPLE = {_KIND: b"packed"}, {_KIND: b"tuple"}
 
 
 def field_and_column(name: str, values: Sequence[Any]) -> tuple[pa.Field, pa.Array]:
-    """The values as a column, and the field that `values_of` needs to read it."""
+    """Returns the values as a column, and the field that `values_of` needs to read it."""
     kinds = {type(value) for value in values}
     kind = kinds.pop() if len(kinds) == 1 else None
     if kind in _TYPES:
         try:
             return pa.field(name, _TYPES[kind]), pa.array(values, _TYPES[kind])
         except (OverflowError, pa.ArrowException, UnicodeEncodeError):
-            kind = None  # An integer of more than 64 bits, or half a character.
+            kind = None  # An integer of more than 64 bits, or a lone surrogate.
     if kind is tuple and len({len(value) for value in values}) == 1 and values[0]:
         parts = [field_and_column(f"_{n}", part) for n, part in enumerate(zip(*values, strict=True), 1)]
         column = pa.StructArray.from_arrays([part for _, part in parts], fields=[field for field, _ in parts])
@@ -35,7 +35,7 @@ def field_and_column(name: str, values: Sequence[Any]) -> tuple[pa.Field, pa.Arr
 
 
 def values_of(field: pa.Field, column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values that a column was made of."""
+    """Returns the values that a column was made of."""
     kind = (field.metadata or {}).get(_KIND)
     if kind == b"packed":
         return [unpacked(value) for value in column.to_pylist()]

@@ -1,4 +1,4 @@
-"""The content of a state in parts that never change once they are given, so that a checkpoint writes each only once."""
+"""Fragments: the content of a state in immutable parts, so that a checkpoint writes each part only once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pyarrow as pa
 
 
 class Deferred:
-    """A content that is put together when it is written: what it was when it was given, whatever becomes of the state
-    meanwhile. `table` may be called by another thread."""
+    """A content that is built when it is written. It is the content at the time of the checkpoint, even if the state
+    has changed since. `table` may be called by another thread."""
 
     def table(self) -> pa.Table:
         raise NotImplementedError
@@ -17,8 +17,8 @@ class Deferred:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A part of a state: an Arrow table, or plain data that is packed. Within one state, a number stands for one
-    content for ever; None is for a content that was given before and is not kept in memory for this alone."""
+    """A part of a state: an Arrow table, or packed plain data. Within one state, a number always stands for the same
+    content. None stands for a content that an earlier checkpoint got and that is not kept in memory."""
 
     number: int
     content: pa.Table | bytes | Deferred | None

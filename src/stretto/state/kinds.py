@@ -1,8 +1,8 @@
-"""Value, list and map state, and the contract that every state keeps (dirigo.txt 5.3).
+"""Value, list and map state, and the interface of every state (dirigo.txt 5.3).
 
-A declaration on a class is a template: each instance of an actor works on a `fresh()` copy. `merge` takes another
-instance's partial state in; `export` and `restore` turn a state into plain data and back, so that it can move
-between workers or into a snapshot without pickling.
+A declaration on a class is a template: each instance of an actor works on a `fresh()` copy. `merge` adds another
+instance's partial state. `export` and `restore` convert a state to plain data and back, so that it can move between
+workers or into a snapshot without pickling.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 REBUILT_ROWS = 8_192
-"""So many rows of a fragment are turned into values at a time."""
+"""The number of rows of a fragment that are converted to values at a time."""
 
 _GONE: Any = object()
 
 
 class State:
-    """What every state can do. A state that cannot combine keeps its function sequential."""
+    """The interface of every state. A function with a state that cannot combine stays sequential."""
 
     @property
     def combinable(self) -> bool:
@@ -41,68 +41,68 @@ class State:
         return False
 
     def fresh(self) -> State:
-        """An empty state with the same declaration."""
+        """Returns an empty state with the same declaration."""
         raise NotImplementedError
 
     def merge(self, other: Any) -> None:
-        """Take the partial state of another instance in; only called when `combinable`."""
+        """Add the partial state of another instance; only called when `combinable`."""
         raise NotImplementedError
 
     def export(self) -> Any:
-        """The content as plain data: numbers, strings, lists, dicts and Arrow tables."""
+        """Returns the content as plain data: numbers, strings, lists, dicts and Arrow tables."""
         raise NotImplementedError
 
     def restore(self, content: Any) -> None:
-        """Replace the content by what `export` gave."""
+        """Replace the content by a result of `export`."""
         raise NotImplementedError
 
     _fragments_given = 0
 
     def fragments(self) -> list[Fragment]:
-        """The content for a checkpoint, in parts; those that were given before are the same objects again. A state
-        that is not small should override this, so that what has not changed is not written again."""
+        """Returns the content for a checkpoint, in parts. A part that has not changed keeps its number. A state that
+        is not small should override this, so that unchanged parts are not written again."""
         self._fragments_given += 1
         return [Fragment(self._fragments_given, packed(self.export()))]
 
     def rebuild(self, fragments: list[Fragment]) -> None:
-        """Replace the content by what `fragments` gave, here or before a failure."""
+        """Replace the content by a result of `fragments`, of this state or of the one before a failure."""
         (fragment,) = fragments
         assert isinstance(fragment.content, bytes)
         self._fragments_given = fragment.number
         self.restore(unpacked(fragment.content))
 
     def forget_fragments(self) -> None:
-        """What was given could not be stored: give everything again."""
+        """The last fragments were not stored: the next call of `fragments` must return the whole content."""
 
     def describe(self) -> dict[str, Any]:
-        """What its fragments hold, as plain data, so that who never saw the app can read them from a checkpoint
-        (`operators/described.py`)."""
+        """Returns a description of its fragments as plain data. With it, a program that does not have the app can read
+        them from a checkpoint (`operators/described.py`)."""
         return {"kind": "whole"}
 
     @property
     def spills(self) -> bool:
-        """Whether it can keep what memory has no room for elsewhere."""
+        """Whether it can keep entries in a cold store when memory is full."""
         return False
 
     def spill_to(self, cold: Cold, budget_bytes: int) -> None:
-        """From now on, keep at most so many bytes in memory and the rest there; only called when it `spills`."""
+        """Keep at most `budget_bytes` in memory from now on, and the rest in `cold`; only called when it `spills`."""
         raise NotImplementedError
 
     def settle(self) -> None:
-        """A run of the function is over: what it was given it does not hold any more."""
+        """A run of the function is over: the function does not hold values of this state any more."""
 
     @property
     def layout(self) -> str:
-        """What it holds, in words: a checkpoint of a state fits another one that has the same."""
+        """Its content, described in words. A state can be restored from a checkpoint with the same layout."""
         return type(self).__name__
 
     def keep(self, part: KeyedPart) -> None:
-        """Keep only what is one partition's, where a function goes on with other partitions than it had. A StorageError
-        says why the state cannot be divided."""
+        """Keep only the entries of one partition; called when a function resumes with other partitions than it had.
+        Raises a StorageError with the reason if the state cannot be divided."""
         raise StorageError("it is not kept by key")
 
     def take_in(self, other: Any) -> None:
-        """Take in what another partition had. Where the function is keyed, both have no key in common."""
+        """Add the part that another partition had. If the function is keyed, the two have no key in common."""
         self.merge(other)
 
 
@@ -159,7 +159,7 @@ class ValueState(State, Generic[T]):
 
 
 class ListState(State, Generic[T]):
-    """Values in the order they were added. Partial lists append, which suits holistic aggregates."""
+    """Values in the order they were added. Partial lists are appended, which suits holistic aggregates."""
 
     def __init__(self) -> None:
         self.values: list[T] = []
@@ -206,15 +206,15 @@ class ListState(State, Generic[T]):
 class MapState(State, Generic[K, T]):
     """A value per key; `combine(mine, theirs)` merges the values of one key.
 
-    A checkpoint writes the entries that have changed. A value that can change by itself, such as a list, counts as
-    changed when it is looked at; do not keep it elsewhere to change it later.
+    A checkpoint writes the entries that have changed. A mutable value, such as a list, counts as changed when it is
+    read; do not keep it elsewhere to change it later.
 
-    Of a function that spills, entries that memory has no room for are on the disk. Keys and values must then be plain
-    data, and they are looked through in the order of the keys' bytes rather than in that of insertion.
+    If the function spills, entries that do not fit in memory are on disk. Keys and values must then be plain data, and
+    iteration is in the order of the keys' bytes, not of insertion.
 
-    When the parallelism of a keyed function changes, entries go where the rows of their key go. A key of the map is
-    taken for the value of the stream's key column, or the tuple of their values; where it is more than that, such as a
-    window and a key, `stream_key` gives the stream's key from it."""
+    When the parallelism of a keyed function changes, entries go where the rows of their key go. A key of the map must
+    be the value of the stream's key column, or the tuple of the values of several. If it is more than that, such as a
+    window and a key, `stream_key` returns the stream's key for it."""
 
     def __init__(
         self, combine: Callable[[T, T], T] | None = None, stream_key: Callable[[K], Any] | None = None
@@ -224,7 +224,7 @@ class MapState(State, Generic[K, T]):
         self.entries: dict[K, T] | Spilling[K, T] = {}
         self._rolling = Rolling()
         self._changed: set[K] | None = None
-        """Keys since the last checkpoint; None before the first, which writes everything."""
+        """Keys changed since the last checkpoint; None before the first, which writes everything."""
         self._removed = 0
 
     @property
@@ -278,7 +278,7 @@ class MapState(State, Generic[K, T]):
             if self._changed is not None and type(value) not in UNCHANGING:
                 self._changed.add(key)
             yield key, value
-            del value  # It can be let go when nobody else holds it.
+            del value  # So that it can leave memory if nothing else holds it.
 
     def clear(self) -> None:
         if self._changed is not None:
@@ -303,7 +303,7 @@ class MapState(State, Generic[K, T]):
 
     @property
     def _start(self) -> int | bytes:
-        """The place before all others: entries in memory are found by number, those that spill by key."""
+        """The place before all others. A place is a number, or a key where the state spills."""
         return b"" if isinstance(self.entries, Spilling) else 0
 
     def fragments(self) -> list[Fragment]:
@@ -378,8 +378,8 @@ class MapState(State, Generic[K, T]):
                 raise ValueError(f"{len(parts)} values")
             return {field.name: pa.array(part, field.type) for field, part in zip(keys, parts, strict=True)}
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            told = ", ".join(f"{field.name} {field.type}" for field in keys)
-            raise StorageError(f"its keys, such as {found[0]!r}, are not of the stream's key ({told})") from error
+            expected = ", ".join(f"{field.name} {field.type}" for field in keys)
+            raise StorageError(f"its keys, such as {found[0]!r}, do not match the stream's key ({expected})") from error
 
     def take_in(self, other: MapState[K, T]) -> None:
         both = next((key for key in other.entries if key in self.entries), None)
@@ -393,7 +393,7 @@ class MapState(State, Generic[K, T]):
 
 
 def _rows(here: dict[K, T], gone: list[K]) -> pa.Table:
-    """What keys have now; those that have nothing any more come last and are `gone`."""
+    """Returns the entries as rows. Removed keys come last, with a null value and `gone` set."""
     key_field, keys = field_and_column("key", [*here, *gone])
     value_field, values = field_and_column("value", list(here.values()))
     values = pa.concat_arrays([values, pa.nulls(len(gone), values.type)])
@@ -403,7 +403,7 @@ def _rows(here: dict[K, T], gone: list[K]) -> pa.Table:
 
 
 def states_of(owner: object) -> dict[str, State]:
-    """The states declared on a function's class or set on the function itself, by attribute name."""
+    """Returns the states declared on a function's class or set on the function itself, by attribute name."""
     found: dict[str, State] = {}
     for cls in reversed(type(owner).__mro__):
         found.update({name: value for name, value in vars(cls).items() if isinstance(value, State)})

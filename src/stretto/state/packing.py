@@ -1,7 +1,7 @@
-"""Exported states as bytes and back: plain data and Arrow tables, typed, without pickling.
+"""Converts exported states to bytes and back: plain data and Arrow tables, typed, without pickling.
 
-What MessagePack has no word for (tuples, sets, dates, decimals, tables) becomes an extension with a code of its own, so
-that a key that was a tuple is one again on the other side.
+Types that MessagePack does not have (tuples, sets, dates, decimals, tables) become extensions, each with its own code,
+so that a tuple is read back as a tuple.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _NATIVE = (bool, int, float, str, bytes, type(None))
 
 
 def packed(content: Any) -> bytes:
-    """The content as bytes; raises a FunctionError when it is not plain data."""
+    """Returns the content as bytes; raises a FunctionError if it is not plain data."""
     try:
         return _encode(_prepared(content))
     except (TypeError, OverflowError, RecursionError) as error:
         raise FunctionError(
-            "a state holds what cannot travel between workers",
+            "a state holds data that cannot be sent between workers",
             str(error),
             "Keep plain data in states: numbers, strings, bytes, dates, tuples, lists, dicts, sets and Arrow tables.",
         ) from error
 
 
 def unpacked(data: bytes) -> Any:
-    """What `packed` was given."""
+    """Returns the content that `packed` got."""
     return _decode(data)
 
 
@@ -68,7 +68,7 @@ def _table_bytes(table: pa.Table) -> bytes:
 
 
 def _table_of(data: Any) -> pa.Table:
-    # A copy, because a kernel may need what it reads to be aligned.
+    # A copy, because a kernel may need aligned input.
     return pa.ipc.open_stream(pa.py_buffer(bytes(data))).read_all()
 
 

@@ -1,9 +1,9 @@
-"""Which part of a large state a checkpoint writes: all that has changed since the last one, and a stretch of the rest.
+"""Chooses what a checkpoint of a large state writes: all entries changed since the last one, and a stretch of the rest.
 
-The stretches go round: after so many checkpoints everything was written again, and what is older than a round is not
-needed any more. So a checkpoint costs what has changed and a small share of the whole, always; a state is in at most a
-round of fragments, of which later ones replace what earlier ones say; and no checkpoint has to write everything at
-once.
+The stretches go round: after ROUND checkpoints every entry has been written again, and fragments older than a round are
+not needed any more. So a checkpoint always costs the changed entries and a small part of the whole. A state is in at
+most one round of fragments, where later fragments overwrite earlier ones. No checkpoint has to write
+everything, except the first and one that follows a failed one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import pyarrow as pa
 from stretto.state.fragments import Deferred, Fragment
 
 ROUND = 64
-"""After so many checkpoints everything was written again."""
+"""The number of checkpoints after which every entry has been written again."""
 STRETCH_MIN = 1024
-"""A stretch has at least so many entries; a state that has fewer is written whole each time that it changes."""
+"""The least number of entries in a stretch; a smaller state is written whole each time that it changes."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """A fragment that is still needed, with the round and the place that had been reached when it was written."""
+    """A fragment that is still needed, with the round and the place reached when it was written."""
 
     fragment: Fragment
     round: int
@@ -32,14 +32,14 @@ class _Kept:
 
 
 class Rolling:
-    """The fragments of one state. Entries have places; new ones get the last place, and an entry that is removed moves
-    those behind it up by one. Or, where entries are found in the order of their keys, the key is the place: who writes
-    a stretch then says how far it has come (`reach`, `end_round`)."""
+    """The fragments of one state. Each entry has a place. Either places are numbers: a new entry gets the last place,
+    and removing an entry moves those behind it up by one. Or entries are ordered by key and the key is the place: the
+    caller that writes a stretch then reports how far it got (`reach`, `end_round`)."""
 
     def __init__(self, read: Sequence[Fragment] = (), given: int = 0, start: int | bytes = 0) -> None:
-        """`read` are the fragments that the state was read from; `given` is the greatest number ever given; `start` is
-        a place before all others."""
-        # Where entries are after a restart is not where they were before, so what was read waits for a whole round.
+        """`read` are the fragments that the state was read from; `given` is the greatest number used so far; `start`
+        is a place before all others."""
+        # Entries have other places after a restart than before, so fragments that were read are kept a whole round.
         self._kept = [_Kept(Fragment(fragment.number, None), 0, start) for fragment in read]
         self.given = max([given, *(fragment.number for fragment in read)])
         self._round = 0
@@ -47,15 +47,15 @@ class Rolling:
         self.place: Any = start
 
     def give(self) -> list[Fragment]:
-        """Those that make up the state, the oldest first. A content is given once, and not kept after that."""
+        """Returns the fragments of the state, the oldest first. Each content is returned once and not kept."""
         given = [kept.fragment for kept in self._kept]
         for kept in self._kept:
             kept.fragment = Fragment(kept.fragment.number, None)
         return given
 
     def stretch(self, size: int, removed: int = 0) -> range:
-        """The places that are to be written now beside what has changed. So many entries were removed since the last
-        call, from wherever."""
+        """Returns the places to write now in addition to the changed entries. `removed` is the number of entries
+        removed since the last call, anywhere in the state."""
         start = max(0, self.place - removed)
         stop = start + self.stretch_size(size)
         if stop >= size:
@@ -65,11 +65,11 @@ class Rolling:
         return range(start, stop)
 
     def stretch_size(self, size: int) -> int:
-        """How many entries of so many are to be written beside what has changed."""
+        """Returns how many of `size` entries to write in addition to the changed ones."""
         return max(STRETCH_MIN, -(-size // ROUND)) if self._kept else size
 
     def reach(self, place: int | bytes) -> None:
-        """All places up to this one are written in this round."""
+        """Record that all places up to this one are written in this round."""
         self.place = place
 
     def end_round(self) -> None:
@@ -77,7 +77,7 @@ class Rolling:
         self.place = self._start
 
     def add(self, content: pa.Table | Deferred) -> None:
-        """What has changed and the stretch together; forget what is older than a round."""
+        """Add a fragment with the changed entries and the stretch, and drop fragments older than a round."""
         self.given += 1
         self._kept.append(_Kept(Fragment(self.given, content), self._round, self.place))
         reached = (self._round, self.place)

@@ -1,11 +1,11 @@
-"""A map that is in memory as far as a budget goes, and else in a cold store.
+"""A map that keeps entries in memory up to a budget, and the rest in a cold store.
 
-What is touched comes into memory and stays there until `settle`, which is called between two runs of a function: then
-nobody holds a value any more that could change in place, so what was touched longest ago goes, until the rest is within
-the budget. So memory holds the budget and what one run touches. Looking through the map does not bring it in; of values
-that can change in place, those stay that somebody still holds.
+An entry that is read or set comes into memory and stays there until `settle`, which is called between two runs of a
+function. At that point the function holds no mutable value any more, so the least recently used entries are evicted
+until the rest is within the budget. Memory thus holds at most the budget and the entries that one run touches.
+Iteration does not load the map; it keeps only mutable values that the caller still holds.
 
-Keys are in the order of their packed bytes, whatever was touched when.
+Iteration is in the order of the keys' packed bytes.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 UNCHANGING = frozenset({int, float, str, bytes, bool, type(None)})
-"""Types of values that nobody can change in place."""
+"""Types of immutable values."""
 
 ENTRY_BYTES = 300
-"""What an entry costs beside its key and value: its places in the dicts here."""
-SETTLED_SHARE = 0.75
-"""Of the budget, what is left in memory when something has to go, so that not each run has to write."""
+"""The bytes that an entry takes in addition to its key and value, in the dicts of this class."""
+SETTLED_FRACTION = 0.75
+"""The fraction of the budget that stays in memory after an eviction, so that not every run has to write."""
 PAGE_ENTRIES = 1024
-"""So many values are let go at a time while the map is looked through."""
+"""The number of values that are evicted at a time during iteration."""
 
 _SAMPLE = 16
 _DEPTH_MAX = 3
 
 
 class Spilling(MutableMapping[K, T]):
-    """At most `budget_bytes` of entries in memory, by estimate. Keys and values must be plain data."""
+    """A map with at most `budget_bytes` of entries in memory, by estimate. Keys and values must be plain data."""
 
     def __init__(self, cold: Cold, budget_bytes: int) -> None:
         self._cold = cold
         self._budget = budget_bytes
         self._used = False
-        """Whether anything is in the cold store; it need not be asked before."""
+        """Whether the cold store has any entry; it is not read before that."""
         self._count = 0
         self._sizes_changed = 0
         self._hot: dict[K, tuple[K, T]] = {}
-        """Those in memory, the one that was touched longest ago first, as of the last `settle`. Each has its key beside
-        it: where several are equal, such as 1 and True, a dict keeps the first, and so does this."""
+        """The entries in memory, the least recently used first, as of the last `settle`. Each has its own key with it:
+        of equal keys, such as 1 and True, a dict keeps the first, and so does this map."""
         self._bytes_of: dict[K, int] = {}
         self._bytes = 0
         self._touched: dict[K, None] = {}
-        """Since the last `settle`."""
+        """Keys read or set since the last `settle`."""
         self._unwritten: set[K] = set()
-        """Of those in memory, what the cold store does not have, or may not have as it is by now."""
+        """Keys of entries in memory that the cold store does not have, or may have with an older value."""
 
     def __len__(self) -> int:
         return self._count
@@ -88,21 +88,21 @@ class Spilling(MutableMapping[K, T]):
     def __delitem__(self, key: K) -> None:
         if key not in self._hot and self._record(key) is None:
             raise KeyError(key)
-        self._let_go(key)
+        self._evict(key)
         if self._used:
             self._cold.write([(key_bytes(key), None)])
         self._count -= 1
         self._sizes_changed += 1
 
     def __iter__(self) -> Iterator[K]:
-        for code, record in self._looked_through():
+        for code, record in self._scanned():
             yield _entry(code, record)[0]
 
     def pairs(self) -> Iterator[tuple[K, T]]:
-        """All entries. A value that can change in place may be changed, as if it had been looked up."""
+        """Returns all entries. The caller may change a mutable value in place, as after a lookup."""
         page: list[tuple[K, bytes, bytes]] = []
         page_bytes = 0
-        for code, record in self._looked_through():
+        for code, record in self._scanned():
             key, value = entry = _entry(code, record)
             if key in self._hot:
                 key, value = self._hot[key]
@@ -115,7 +115,7 @@ class Spilling(MutableMapping[K, T]):
             yield key, value
             del entry, value
             if len(page) >= PAGE_ENTRIES or page_bytes > self._budget // 4:
-                page = self._turned(page)
+                page = self._evict_page(page)
                 page_bytes = sum(len(record) for _, _, record in page)
 
     def clear(self) -> None:
@@ -129,7 +129,7 @@ class Spilling(MutableMapping[K, T]):
     # Between runs.
 
     def settle(self) -> None:
-        """A run is over: weigh what it has touched, and let go what is beyond the budget."""
+        """A run is over: estimate the size of the entries that it touched, and evict entries beyond the budget."""
         for key in self._touched:
             self._hot[key] = entry = self._hot.pop(key)
             if key in self._unwritten or key not in self._bytes_of:
@@ -138,7 +138,7 @@ class Spilling(MutableMapping[K, T]):
                 self._bytes_of[key] = size
         self._touched.clear()
         if self._bytes > self._budget:
-            self._cool(int(self._budget * SETTLED_SHARE))
+            self._cool(int(self._budget * SETTLED_FRACTION))
 
     def _cool(self, bytes_left: int) -> None:
         going = []
@@ -150,10 +150,10 @@ class Spilling(MutableMapping[K, T]):
             left -= self._bytes_of[key]
         self._write([key for key in going if key in self._unwritten])
         for key in going:
-            self._let_go(key)
+            self._evict(key)
 
-    def _let_go(self, key: K) -> None:
-        """Forget what memory has of it."""
+    def _evict(self, key: K) -> None:
+        """Remove an entry from memory."""
         self._hot.pop(key, None)
         self._bytes -= self._bytes_of.pop(key, 0)
         self._touched.pop(key, None)
@@ -162,14 +162,14 @@ class Spilling(MutableMapping[K, T]):
     # Checkpoints.
 
     def peek(self, key: K, default: Any) -> Any:
-        """What a key has, without bringing it in."""
+        """Returns the value of a key without loading it into memory."""
         if key in self._hot:
             return self._hot[key][1]
         record = self._record(key)
         return default if record is None else unpacked(record)[0]
 
     def stretch(self, rolling: Rolling) -> dict[K, T]:
-        """The entries that a checkpoint writes beside those that have changed: the next ones in the order of keys."""
+        """Returns the entries to write in addition to the changed ones: the next ones in the order of keys."""
         self._write_all()
         wanted = rolling.stretch_size(self._count)
         found: dict[K, T] = {}
@@ -185,7 +185,7 @@ class Spilling(MutableMapping[K, T]):
         return found
 
     def load(self, keys: list[K], values: Iterable[T], gone: list[K]) -> None:
-        """Set many entries and remove others, past memory: for a map that is read from a checkpoint."""
+        """Set and remove many entries in the cold store, past memory: for a map that is read from a checkpoint."""
         codes = [key_bytes(key) for key in keys]
         lost = [key_bytes(key) for key in gone]
         self._count += sum(record is None for record in self._cold.get_many(codes))
@@ -195,7 +195,7 @@ class Spilling(MutableMapping[K, T]):
         self._used = True
         self._sizes_changed += 1
 
-    # Small things.
+    # Helpers.
 
     def _hand_out(self, key: K, value: T) -> None:
         self._touched[key] = None
@@ -212,20 +212,20 @@ class Spilling(MutableMapping[K, T]):
             self._used = True
 
     def _write_all(self) -> None:
-        """Let the cold store have everything. Values that this run has handed out may still change after that."""
+        """Write all entries to the cold store. Values that this run has handed out may still change after that."""
         self._write(self._unwritten)
         self._unwritten.intersection_update(self._touched)
 
-    def _looked_through(self) -> Iterator[tuple[bytes, bytes]]:
+    def _scanned(self) -> Iterator[tuple[bytes, bytes]]:
         self._write_all()
         sizes_changed = self._sizes_changed
         for found in self._cold.scan():
             if self._sizes_changed != sizes_changed:
-                raise RuntimeError("a map state changed its size while it was looked through")
+                raise RuntimeError("a map state changed size during iteration")
             yield found
 
-    def _turned(self, page: list[tuple[K, bytes, bytes]]) -> list[tuple[K, bytes, bytes]]:
-        """Let values go that were only looked through; those that are held elsewhere, or may be in part, stay."""
+    def _evict_page(self, page: list[tuple[K, bytes, bytes]]) -> list[tuple[K, bytes, bytes]]:
+        """Evict values that were only iterated over. A value stays if it, or a part of it, may be held elsewhere."""
         kept, changes = [], []
         for key, code, record in page:
             if key not in self._hot or _holders(self._hot, key) > _ALONE or not _is_flat(self._hot[key][1]):
@@ -234,13 +234,13 @@ class Spilling(MutableMapping[K, T]):
             now = _recorded(code, *self._hot[key])
             if now != record:
                 changes.append((code, now))
-            self._let_go(key)
+            self._evict(key)
         self._cold.write(changes)
         return [] if len(kept) >= PAGE_ENTRIES // 2 else kept
 
 
 def _recorded(code: bytes, key: Any, value: Any) -> bytes:
-    """A value for the cold store, with its key where that cannot be told from its code."""
+    """Returns a value for the cold store, with its key where the key cannot be recovered from its code."""
     plain = type(key) in (int, str, bytes) or packed(key) == code
     return packed([value] if plain else [value, key])
 
@@ -256,18 +256,18 @@ def _holders(values: dict[Any, tuple[Any, Any]], key: Any) -> int:
 
 
 _ALONE = _holders({0: (0, [])}, 0)
-"""How often a value is referred to that only an entry here holds, as this interpreter counts it."""
+"""The reference count, in this interpreter, of a value that only an entry of the map holds."""
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether nothing inside it could be held and changed by somebody who does not hold the value itself."""
+    """Whether no part of the value can be held and changed by code that does not hold the value itself."""
     if type(value) is dict:
         return all(type(each) in UNCHANGING for each in value.values())
     return type(value) in (list, set) and all(type(each) in UNCHANGING for each in value)
 
 
 def size_of(value: Any, depth: int = 0) -> int:
-    """About how many bytes of memory a value takes; large ones are estimated from a few of their parts."""
+    """Returns about how many bytes of memory a value takes; large values are estimated from a few of their parts."""
     size = getsizeof(value)
     if depth < _DEPTH_MAX and isinstance(value, list | tuple | set | frozenset | dict) and value:
         parts = list(islice(value.items() if isinstance(value, dict) else value, _SAMPLE))

@@ -1,4 +1,4 @@
-"""What is stored can be read back, what is damaged is noticed, what is not needed goes."""
+"""The checkpoint store: stored snapshots are read back, damage is noticed, files not needed are removed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_fragment_is_written_once(files: Files) -> None:
     second = store.store(ADDRESS, snapshot(2, state=[large, Fragment(2, packed(1))]))
     assert second.states["state"][0] == first.states["state"][0]
     assert len(files.read(second.plain.path)) < 5_000  # type: ignore[union-attr]
-    # Nor is it after a failure, by whoever has read it.
+    # Nor is it written again after a failure, by a store that has read it.
     other = CheckpointStore(files, 2)
     other.fetch(ADDRESS, second)
     third = other.store(ADDRESS, snapshot(3, state=[large, Fragment(2, packed(1))]))
@@ -77,7 +77,7 @@ def test_of_two_owners_the_later_one_counts(files: Files) -> None:
 
 
 class Looking:
-    """A file system that lets something else happen right after the n-th time that it was asked what is there."""
+    """A file system that makes a call right after its n-th listing of files."""
 
     def __init__(self, number: int, happen: Callable[[], object]) -> None:
         self._fs = fs.LocalFileSystem()
@@ -96,7 +96,7 @@ class Looking:
 
 
 def object_files(directory: Path, filesystem: Any = None) -> RemoteFiles:
-    """A directory as an object store is seen: pyarrow lists it, and obstore creates in it."""
+    """A directory used as an object store: pyarrow lists it, and obstore creates files in it."""
     directory.mkdir(exist_ok=True)
     creator = lambda: partial(create, LocalStore(directory))  # noqa: E731
     return RemoteFiles(filesystem or fs.LocalFileSystem(), str(directory), creator)
@@ -108,7 +108,7 @@ def test_a_claim_in_the_middle_of_another_gets_another_number(tmp_path: Path, nu
     one = CheckpointStore(object_files(tmp_path / "app", Looking(number, other.claim)))
     one.claim()
     if not other.owner:
-        other.claim()  # The first claim has not looked so often.
+        other.claim()  # The first claim lists the files fewer times.
     assert {one.owner, other.owner} == {1, 2}
     assert [one.is_owner(), other.is_owner()].count(True) == 1
 
@@ -219,14 +219,14 @@ def test_a_manifest_of_another_version_is_refused() -> None:
         decoded(encoded(msgspec.structs.replace(manifest(1, ActorRecord()), version=99)), "m")
 
 
-def test_a_full_disk_is_told() -> None:
+def test_a_full_disk_is_reported() -> None:
     files = SimulatedFiles()
     files.full = True
     with pytest.raises(StorageError, match="no space"):
         CheckpointStore(files, 1).store(ADDRESS, snapshot(1))
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: object) -> None:
+def test_a_directory_that_cannot_be_made_is_reported(tmp_path: object) -> None:
     blocked = f"{tmp_path}/file"
     open(blocked, "w").close()
     with pytest.raises(StorageError, match="cannot write"):

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from stretto.actors.dividing import PartitionKeys, Place
 from stretto.actors.partitioning import hash_columns
 from stretto.actors.shards import ShardMap
 from stretto.errors import StorageError
@@ -65,10 +66,10 @@ def test_a_maps_key_can_contain_the_streams_key() -> None:
 def test_a_map_that_is_not_kept_by_the_streams_key_is_refused() -> None:
     state: MapState[Any, int] = MapState()
     state.restore([("a", 1)])
-    with pytest.raises(StorageError, match="such as 'a', are not of the stream's key \\(k int32\\)"):
+    with pytest.raises(StorageError, match="such as 'a', do not match the stream's key \\(k int32\\)"):
         state.keep(PartitionKeys(NUMBER, at(0, 2)))
     state.restore([((1, 2, 3), 1)])
-    with pytest.raises(StorageError, match="not of the stream's key"):
+    with pytest.raises(StorageError, match="do not match the stream's key"):
         state.keep(PartitionKeys(BOTH, at(0, 2)))
     state.restore([(k, k) for k in range(20)])
     with pytest.raises(StorageError, match="it is not kept by k, by which rows are partitioned"):
@@ -87,7 +88,7 @@ def test_maps_with_a_key_in_common_need_to_combine() -> None:
 
 
 def test_what_is_for_all_keys_cannot_be_divided() -> None:
-    share = PartitionKeys(NUMBER, at(0, 2))
+    keys = PartitionKeys(NUMBER, at(0, 2))
     value, values = ValueState(0), ListState[int]()
     value.keep(keys)  # At its default there is nothing to divide.
     values.keep(keys)

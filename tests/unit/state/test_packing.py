@@ -67,5 +67,5 @@ def test_tables_and_arrays_come_back_as_they_were() -> None:
 
 
 def test_what_is_not_plain_data_is_refused() -> None:
-    with pytest.raises(FunctionError, match="cannot travel between workers"):
+    with pytest.raises(FunctionError, match="cannot be sent between workers"):
         packed({"socket": object()})
