@@ -35,7 +35,7 @@ def everything_is_mine(keys: PartitionKeys, columns: Mapping[str, Any]) -> Any:
     return np.ones(len(next(iter(columns.values()))), np.bool_)
 
 
-FOLLOWS, TOLD = Resumption.follows, Resumption.told
+FOLLOWS, SENT = Resumption.follows, Resumption.sent_downstream
 
 
 def only_one_is_followed(resumption: Resumption, function: str, partition: int) -> dict[int, ActorRecord]:
@@ -49,8 +49,8 @@ def splits_by_partitions(resumption: Resumption, function: str) -> int:
 
 
 def time_is_ahead(resumption: Resumption, function: str, partition: int) -> tuple[int, bool]:
-    """Channels are taken to be further than those who send on them."""
-    watermark_us, ended = TOLD(resumption, function, partition)
+    """Channels are assumed to be ahead of their senders."""
+    watermark_us, ended = SENT(resumption, function, partition)
     return (watermark_us, ended) if ended else (min(watermark_us + 10_000, EVENT_TIME_MAX_US - 1), ended)
 
 
@@ -63,7 +63,7 @@ MUTATIONS: list[tuple[type, str, Any]] = [
     (PartitionKeys, "mine", everything_is_mine),
     (Resumption, "follows", only_one_is_followed),
     (Resumption, "splits", splits_by_partitions),
-    (Resumption, "told", time_is_ahead),
+    (Resumption, "sent_downstream", time_is_ahead),
     (Resumption, "finished", nobody_has_finished),
 ]
 

@@ -188,7 +188,7 @@ def test_what_would_be_dropped_is_refused_unless_asked_for(
     with pytest.raises(StorageError) as refused:
         submit(cluster, tmp_path, renamed, start="half")
     assert "the savepoint 'half' does not fit app 'rescaled'" in str(refused.value)
-    assert "function 'totals' is not in the app, and what it knew would be dropped: panes" in str(refused.value)
+    assert "function 'totals' is not in the app, and its state would be dropped: panes" in str(refused.value)
     with pytest.raises(StorageError, match=r"state 'panes' of function 'totals' was .*size_us=100000.*size_us=200000"):
         submit(cluster, tmp_path, app_of(tmp_path, 2, window=tumbling("200 ms")), start="half")
     assert sorted(os.listdir(tmp_path / "c" / "manifests")) == manifests

@@ -1,8 +1,8 @@
-"""Checkpoints as they are stored: the manifest, the files that it names, and what to do when some are damaged.
+"""Checkpoints in storage: the manifest, the files that it names, and how damage is detected.
 
-A checkpoint is complete when its manifest is there, and the manifest is written last. Files are named by who wrote them
-and when, so nobody ever writes over a file of another: what a worker writes after it was replaced is named by no
-manifest and counts for nothing. This room must never know who takes a checkpoint and when, nor what time it is.
+A checkpoint is complete when its manifest exists, and the manifest is written last. A file's name contains its writer
+and its checkpoint, so no writer overwrites a file of another: no manifest names the files that a worker writes after it
+was replaced. This room must never know who takes a checkpoint and when, nor what time it is.
 
 Read next: `manifest.py`, then `store.py`.
 """

@@ -1,4 +1,4 @@
-"""Whether an app can go on from a checkpoint: functions are known by their names, and nothing they knew is lost."""
+"""Checks whether an app can resume from a checkpoint: functions are matched by name, and no state is lost."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from stretto.actors.shape import FunctionShape
 from stretto.checkpoints.manifest import Manifest
 from stretto.errors import StorageError
 
-KEEP_NAMES = "Give functions and states the names that they had, or let them go with drop_state=True (--drop-state)."
-KEEP_KINDS = "Leave it as it was, or begin it empty: under another name, and with drop_state=True (--drop-state)."
+KEEP_NAMES = "Give functions and states their former names, or drop their state with drop_state=True (--drop-state)."
+KEEP_KINDS = "Leave it as it was, or start it empty: under another name, and with drop_state=True (--drop-state)."
 
 
 def check_fit(app: str, shapes: Mapping[str, FunctionShape], manifest: Manifest, drop_state: bool = False) -> list[str]:
-    """The functions that are new, which begin empty; a StorageError where the app does not fit the checkpoint."""
+    """Returns the new functions, which start empty; raises a StorageError if the app does not fit the checkpoint."""
     for name, before in manifest.shapes.items():
-        knew = any(record.plain is not None for record in manifest.functions[name])
+        had_state = any(record.plain is not None for record in manifest.functions[name])
         shape = shapes.get(name)
         if shape is not None:
             _check_function(app, manifest, name, (before, shape), drop_state)
-        elif before.states and knew and not drop_state:
-            lost = f"function '{name}' is not in the app, and what it knew would be dropped: {', '.join(before.states)}"
+        elif before.states and had_state and not drop_state:
+            lost = f"function '{name}' is not in the app, and its state would be dropped: {', '.join(before.states)}"
             raise _misfit(app, manifest, lost, KEEP_NAMES)
     return [name for name in shapes if name not in manifest.functions]
 
@@ -34,11 +34,11 @@ def _check_function(
     for state, layout in before.states.items():
         if state not in now.states:
             if not drop_state:
-                lost = f"function '{name}' has no state '{state}' any more, and what it holds would be dropped"
+                lost = f"function '{name}' has no state '{state}' any more, and its content would be dropped"
                 raise _misfit(app, manifest, lost, KEEP_NAMES)
         elif now.states[state] != layout:
-            told = f"state '{state}' of function '{name}' was {layout}, and is {now.states[state]}"
-            raise _misfit(app, manifest, told, KEEP_KINDS)
+            changed = f"state '{state}' of function '{name}' was {layout}, and is {now.states[state]}"
+            raise _misfit(app, manifest, changed, KEEP_KINDS)
 
 
 def _role(shape: FunctionShape) -> str:

@@ -1,4 +1,4 @@
-"""What a checkpoint consists of: for each actor the pieces of files that hold it, each with its checksum."""
+"""The manifest of a checkpoint: for each actor, the pieces of files that hold its snapshot, with checksums."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _DIGEST_BYTES = 16
 
 
 class Storage(msgspec.Struct, frozen=True, array_like=True):
-    """Where the checkpoints of a job are, and as whose; `lineage` is the name that the directory has had since the
-    first of them."""
+    """Where a job writes its checkpoints, and as which owner. `lineage` is the name of the directory since its first
+    checkpoint."""
 
     uri: str
     owner: int
@@ -26,8 +26,8 @@ class Storage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
-    """A stretch of a file, which is an Arrow stream by itself. The checksum is a CRC-32: it is there for damage, not
-    against forgery, and a digest would take longer than all else that is done with a large piece."""
+    """A range of bytes in a file, which is an Arrow stream by itself. The checksum is a CRC-32: it detects damage, not
+    forgery. A cryptographic digest would take longer than everything else that is done with a large piece."""
 
     path: str
     offset: int
@@ -36,21 +36,21 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FragmentRecord(msgspec.Struct, frozen=True, array_like=True):
-    """Where a fragment of a state is."""
+    """The piece that holds a fragment of a state."""
 
     number: int
     piece: Piece
 
 
 class ActorRecord(msgspec.Struct, frozen=True):
-    """Where the snapshot of an actor is. One that had finished needs none, unless it is a sink that has output to
-    publish."""
+    """The pieces that hold the snapshot of an actor. An actor that had finished needs none, unless it is a sink with
+    output to publish."""
 
     plain: Piece | None = None
     states: dict[str, list[FragmentRecord]] = {}
     finished: bool = False
     watermark_us: int = EVENT_TIME_MIN_US
-    """What it has told those below."""
+    """The watermark that it has sent downstream."""
 
     def pieces(self) -> list[Piece]:
         own = [self.plain] if self.plain is not None else []
@@ -58,7 +58,7 @@ class ActorRecord(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """A complete checkpoint of an app: its actors by function and partition, and what the functions were."""
+    """A complete checkpoint of an app: its actors by function and partition, and the shapes of the functions."""
 
     app: str
     checkpoint: int
@@ -69,11 +69,11 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do but to publish."""
+        """Whether all actors had finished, so that only output is left to publish."""
         return all(record.finished for records in self.functions.values() for record in records)
 
     def files(self) -> set[str]:
-        """The files that it needs."""
+        """Returns the paths of the files that it needs."""
         return {piece.path for piece in self.pieces()}
 
     def pieces(self) -> list[Piece]:
@@ -81,12 +81,12 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """How large it is."""
+        """Its size."""
         return sum(piece.bytes for piece in self.pieces())
 
     @property
     def bytes_written(self) -> int:
-        """What of it was not in an earlier one."""
+        """The size of the pieces that no earlier checkpoint had."""
         return sum(piece.bytes for piece in self.pieces() if f"/{self.checkpoint:06d}/" in piece.path)
 
 
@@ -111,21 +111,21 @@ def encoded(manifest: Manifest) -> bytes:
 
 
 def decoded(content: bytes, path: str) -> Manifest:
-    """The manifest of a file; a DamagedError when the file is not as it was written."""
+    """Returns the manifest in a file; raises a DamagedError if the file is not as it was written."""
     try:
         sealed = msgspec.json.decode(content, type=_Sealed)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedError(f"the manifest {path} is damaged", str(error)) from error
     text = bytes(sealed.manifest)
     if digest_of(text) != sealed.digest:
-        raise DamagedError(f"the manifest {path} is damaged", "its checksum is another")
+        raise DamagedError(f"the manifest {path} is damaged", "its checksum does not match")
     try:
         version = msgspec.json.decode(text)["version"]
         if version != VERSION:
             raise DamagedError(
-                f"the manifest {path} is of another version",
-                f"{version}, where {VERSION} is known",
-                "Use the stretto that wrote it.",
+                f"the manifest {path} has another version",
+                f"{version}, and this stretto reads {VERSION}",
+                "Use the version of stretto that wrote it.",
             )
         return msgspec.json.decode(text, type=Manifest)
     except (msgspec.DecodeError, KeyError) as error:

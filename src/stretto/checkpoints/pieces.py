@@ -1,4 +1,4 @@
-"""Contents as Arrow streams and back: a table as it is, packed plain data as the one cell of a table."""
+"""Converts contents to Arrow streams and back: a table as it is, packed plain data as a table of one cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def encoded(content: pa.Table | bytes | Deferred) -> pa.Buffer:
     if isinstance(content, Deferred):
         content = content.table()
     table = content if isinstance(content, pa.Table) else pa.table([pa.array([content], pa.large_binary())], _PACKED)
-    # What grows is copied again and again, so its size is found out first.
+    # A buffer that grows is copied repeatedly, so the size is computed first.
     size = pa.MockOutputStream()
     _write(table, size)
     buffer = pa.allocate_buffer(size.size())

@@ -1,13 +1,14 @@
-"""How a dataflow goes on from a checkpoint of another one: who follows whom, who had finished, how far event time is.
+"""How a dataflow resumes from a checkpoint of another: which actor follows which, which had finished, how far time is.
 
-The coordinator and every worker work it out for themselves, from the manifest and the shape of the dataflow alone, and
+The coordinator and every worker compute this on their own, from the manifest and the shape of the dataflow alone, and
 so agree. Where nothing has changed, each actor follows itself.
 
-- A keyed function's partition follows those that had some of its keys. Any other one's partition p of n follows p,
-  p + n, p + 2n and so on. A source's follows those that read some of its parts of the input, which stay what they were.
-- An actor had finished if all that it follows had, and all that feed it have.
-- An actor has told those below the least watermark of all that it follows, but not more than it is told itself: where
-  the dataflow has changed, what is above may be behind it.
+- A partition of a keyed function follows the former partitions that had some of its keys. A partition of a source
+  follows those that read some of its splits, which stay the same. Partition p of n of any other function follows p,
+  p + n, p + 2n and so on.
+- An actor had finished if all actors that it follows had, and all that feed it have.
+- The watermark that an actor has sent downstream is the least one of all actors that it follows, but not more than it
+  gets itself: where the dataflow has changed, its senders may be behind it.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from stretto.checkpoints.manifest import ActorRecord, Manifest
 
 
 class Resumption:
-    """How a dataflow goes on from `manifest`, or from the beginning."""
+    """How a dataflow resumes from `manifest`, or starts from the beginning if that is None."""
 
     def __init__(self, manifest: Manifest | None, shapes: Mapping[str, FunctionShape]) -> None:
         self._records = manifest.functions if manifest is not None else {}
         self._before = manifest.shapes if manifest is not None else {}
         self._shapes = shapes
-        self._told: dict[tuple[str, int], int] = {}
+        self._sent: dict[tuple[str, int], int] = {}
         self._finished: dict[tuple[str, int], bool] = {}
 
     @cached_property
     def is_same(self) -> bool:
-        """Whether it is the dataflow that it was."""
+        """Whether the dataflow has not changed."""
         counts = {name: shape.parallelism for name, shape in self._shapes.items()}
         if counts != {name: len(records) for name, records in self._records.items()}:
             return False
@@ -45,7 +46,7 @@ class Resumption:
         )
 
     def splits(self, function: str) -> int:
-        """In how many parts a source's input is: as many as it had at first."""
+        """Returns the number of splits of a source's input: as many as it had at first."""
         before = self._before.get(function)
         return before.splits if before is not None and before.splits else self._shapes[function].splits
 
@@ -60,11 +61,11 @@ class Resumption:
         return before.shards if before is not None and same else None
 
     def parallelism(self, function: str) -> int:
-        """How many partitions it had; 0 if it is new."""
+        """Returns how many partitions a function had; 0 if it is new."""
         return len(self._records.get(function, ()))
 
     def is_whole(self, function: str) -> bool:
-        """Whether each partition is exactly what it was."""
+        """Whether each partition resumes exactly from its own snapshot."""
         had, shape = self.parallelism(function), self._shapes[function]
         return had == shape.parallelism and (had == 1 or self._owns_as_before(function))
 
@@ -79,7 +80,7 @@ class Resumption:
         return before is not None and before.dealt_by == self._shapes[function].dealt_by
 
     def follows(self, function: str, partition: int) -> dict[int, ActorRecord]:
-        """The partitions whose snapshots an actor needs some of, with these."""
+        """Returns the former partitions whose snapshots an actor reads, with their records."""
         had, shape = self.parallelism(function), self._shapes[function]
         if self.is_whole(function):
             chosen = [partition]
@@ -97,12 +98,12 @@ class Resumption:
         return {former: self._records[function][former] for former in chosen}
 
     def leads(self, function: str, partition: int) -> frozenset[int]:
-        """Of those that an actor follows, the ones that no actor before it does."""
+        """Returns the former partitions that an actor follows and no actor before it does."""
         earlier = {former for before in range(partition) for former in self.follows(function, before)}
         return frozenset(self.follows(function, partition).keys() - earlier)
 
     def finished(self, function: str, partition: int) -> bool:
-        """Whether an actor has nothing left to do, but for a sink to publish."""
+        """Whether an actor has nothing left to do, except for a sink to publish."""
         known = self._finished.get((function, partition))
         if known is None:
             known = self._finished[function, partition] = self._had_finished(function, partition)
@@ -119,16 +120,16 @@ class Resumption:
             return partition >= self.splits(function) or (bool(followed) and had_finished)
         return had_finished and all(self.finished(*sender) for sender in self._senders(function, partition))
 
-    def told(self, function: str, partition: int) -> tuple[int, bool]:
-        """The watermark that an actor has sent to those below, and whether its end."""
+    def sent_downstream(self, function: str, partition: int) -> tuple[int, bool]:
+        """Returns the watermark that an actor has sent downstream, and whether it has sent its end."""
         if self.finished(function, partition):
             return EVENT_TIME_MAX_US, True
-        known = self._told.get((function, partition))
+        known = self._sent.get((function, partition))
         if known is None:
             followed = self.follows(function, partition).values()
             own = [record.watermark_us for record in followed if not record.finished] or [EVENT_TIME_MIN_US]
-            known = min([*own, *(self.told(*sender)[0] for sender in self._senders(function, partition))])
-            self._told[function, partition] = known
+            known = min([*own, *(self.sent_downstream(*sender)[0] for sender in self._senders(function, partition))])
+            self._sent[function, partition] = known
         return known, False
 
     def _senders(self, function: str, partition: int) -> list[tuple[str, int]]:
@@ -140,4 +141,4 @@ class Resumption:
 
     def channels(self, function: str, partition: int) -> dict[tuple[str, int], tuple[int, bool]]:
         """How far each actor that feeds one is."""
-        return {sender: self.told(*sender) for sender in self._senders(function, partition)}
+        return {sender: self.sent_downstream(*sender) for sender in self._senders(function, partition)}

@@ -1,14 +1,14 @@
-"""Where the checkpoints of one app are kept, and how one is written, found, read and removed.
+"""The store of one app's checkpoints: how one is written, found, read and removed.
 
     lineage/5f0c9a1e                          a name for this directory, wherever it is moved
-    owners/000002                             who may commit: the greatest number
-    data/000002/q5~3/000014/windows-0.arrow   written by the second owner in the third run of q5, for checkpoint 14
+    owners/000002                             the greatest number is the owner, which may commit
+    data/000002/q5~3/000014/windows-0.arrow   written by owner 2 in the third run of q5, for checkpoint 14
     manifests/000000014-000002.json           written last
-    savepoints/before-upgrade.json            a manifest that was asked for by name, and is kept until it is removed
+    savepoints/before-upgrade.json            a manifest with a name, kept until it is removed
 
-A driver begins by claiming to be the owner, and then looks at the manifests. Before it publishes anything it looks
-whether it still is: a driver that was replaced while it was paused then knows. It may have written a manifest
-meanwhile, but either before the new owner looked, who then goes on from it, or it publishes nothing of it.
+A driver first claims to be the owner, and then reads the manifests. Before it publishes anything it checks that it is
+still the owner, so a driver that was replaced while it was paused publishes nothing. Such a driver may have written a
+manifest. If it did so before the new owner read the manifests, the new owner resumes from it; else it has no effect.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from stretto.state import Fragment
 from stretto.state.packing import unpacked
 
 KEPT = 3
-"""Complete checkpoints that are kept, unless the app says."""
+"""The number of complete checkpoints that are kept by default."""
 
 
 class Files(Protocol):
-    """Storage, by paths below one directory. All raise StorageError when they cannot do it."""
+    """Storage, by paths below one directory. All methods raise a StorageError when they fail."""
 
     def write(self, path: str, parts: Sequence[Any]) -> None:
-        """Write a file. It has its name only when it is whole, and is durable when this returns."""
+        """Write a file. It appears under its name only when it is complete, and is durable when this returns."""
 
     def create(self, path: str) -> bool:
-        """Make an empty file, or say that it was there already. Of several that try at once, exactly one makes it."""
+        """Create an empty file; returns False if it existed. Of several concurrent calls, exactly one creates it."""
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """A stretch of a file, shorter if the file is."""
+        """Returns a range of bytes of a file, shorter if the file is."""
 
     def names(self, directory: str) -> list[str]:
-        """The files below a directory, at any depth, by their path from there; none if there is no such directory."""
+        """Returns the relative paths of the files below a directory, at any depth; none if there is no directory."""
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Remove files; those that are gone already do not matter."""
+        """Remove files; files that do not exist are ignored."""
 
 
 class CheckpointStore:
@@ -56,13 +56,13 @@ class CheckpointStore:
         self._files = files
         self.owner = owner
         self._written: dict[Address, dict[tuple[str, int], Piece]] = {}
-        """What is stored already of each actor here, by state and fragment."""
+        """The pieces that are stored already, of each actor here, by state and fragment."""
 
     # Owning.
 
     def claim(self) -> int:
-        """Become the owner: nobody who was it before may publish any more. Of several drivers that claim a number at
-        once, one gets it; the others take later ones."""
+        """Become the owner: no former owner may publish any more. Of several drivers that claim a number at once, one
+        gets it; the others take later ones."""
         number = 0
         while True:
             number = max(number, self._greatest_owner()) + 1
@@ -71,7 +71,7 @@ class CheckpointStore:
                 return number
 
     def lineage(self, proposed: str) -> str:
-        """The name of these checkpoints: the proposed one, if they have none yet."""
+        """Returns the name of these checkpoints; it is the proposed one if they have none yet."""
         if not self._files.names("lineage"):
             self._files.create(f"lineage/{proposed}")
         return min(self._files.names("lineage"))
@@ -85,7 +85,7 @@ class CheckpointStore:
     # Writing.
 
     def store(self, address: Address, snapshot: Snapshot) -> ActorRecord:
-        """Write what is new of an actor into one file."""
+        """Write the new pieces of an actor into one file; returns the record for the manifest."""
         known = self._written.get(address, {})
         name = f"{_safe(address.function)}-{address.partition}.arrow"
         where = f"data/{self.owner:06d}/{_safe(address.job)}/{snapshot.checkpoint:06d}/{name}"
@@ -95,7 +95,7 @@ class CheckpointStore:
         def added(content: Any) -> Piece:
             nonlocal offset
             if content is None:
-                raise StorageError(f"a part of {address} was not stored before", None, "The next checkpoint has it.")
+                raise StorageError(f"a fragment of {address} is not stored", None, "The next checkpoint writes it.")
             part = pieces.encoded(content)
             parts.append(part)
             piece = Piece(where, offset, part.size, checksum_of(part))
@@ -119,7 +119,7 @@ class CheckpointStore:
         }
 
     def commit(self, manifest: Manifest) -> None:
-        """The checkpoint is complete; all that it names must be stored."""
+        """Write the manifest, which completes the checkpoint; all files that it names must be stored."""
         if manifest.savepoint is not None:
             self._files.write(f"savepoints/{_safe(manifest.savepoint)}.json", [manifests.encoded(manifest)])
         self._files.write(self._name_of(manifest), [manifests.encoded(manifest)])
@@ -130,7 +130,7 @@ class CheckpointStore:
     # Reading.
 
     def manifests(self) -> tuple[list[Manifest], list[str]]:
-        """The complete checkpoints that can be read, the latest last, and what is wrong with the others."""
+        """Returns the readable complete checkpoints, the latest last, and the errors of the others."""
         found: dict[int, Manifest] = {}
         wrong = []
         for name in sorted(self._files.names("manifests")):
@@ -139,13 +139,13 @@ class CheckpointStore:
             path = f"manifests/{name}"
             try:
                 manifest = manifests.decoded(self._files.read(path), path)
-                found[manifest.checkpoint] = manifest  # Of one checkpoint, that of the later owner.
+                found[manifest.checkpoint] = manifest  # The latest owner's, since names are sorted.
             except DamagedError as error:
                 wrong.append(str(error))
         return [found[checkpoint] for checkpoint in sorted(found)], wrong
 
     def savepoint(self, name: str) -> Manifest:
-        """The savepoint of this name."""
+        """Returns the savepoint of this name."""
         path = f"savepoints/{_safe(name)}.json"
         if f"{_safe(name)}.json" not in self._files.names("savepoints"):
             known = sorted(each.removesuffix(".json") for each in self._files.names("savepoints"))
@@ -153,21 +153,21 @@ class CheckpointStore:
         return manifests.decoded(self._files.read(path), path)
 
     def rewind(self, savepoint: Manifest) -> None:
-        """Make a savepoint the only checkpoint: what came after it is to happen anew."""
+        """Make a savepoint the only checkpoint, so that what came after it is computed again."""
         self.commit(savepoint)
         current = self._name_of(savepoint)
         others = [f"manifests/{name}" for name in self._files.names("manifests") if _MANIFEST.fullmatch(name)]
         self._files.delete([path for path in others if path != current])
 
     def _needed(self, kept: Sequence[Manifest]) -> set[str]:
-        """The files of these checkpoints and of all savepoints."""
+        """Returns the files of these checkpoints and of all savepoints."""
         saved = [f"savepoints/{name}" for name in self._files.names("savepoints")]
         named = [manifests.decoded(self._files.read(path), path) for path in saved]
         return {path for manifest in (*kept, *named) for path in manifest.files()}
 
     def fetch(self, address: Address, record: ActorRecord, same: bool = True) -> Content:
-        """Read a snapshot for an actor; a DamagedError if any of it is not as it was written. Where it is not the
-        `same` actor as it was of, all that it will have is new."""
+        """Returns a snapshot for an actor; raises a DamagedError if any of it is not as it was written. If the actor is
+        not the `same` that wrote it, its next checkpoint writes everything again."""
         assert record.plain is not None
         plain = unpacked(self._content(record.plain))
         fragments = {
@@ -184,18 +184,18 @@ class CheckpointStore:
             raise DamagedError(
                 f"the checkpoint file {piece.path} is damaged",
                 f"{len(data)} of {piece.bytes} bytes from {piece.offset} on"
-                + (", and their checksum is another" if len(data) == piece.bytes else ""),
+                + (", and their checksum does not match" if len(data) == piece.bytes else ""),
             )
         return pieces.decoded(data, piece.path)
 
     def forget(self, job: str) -> None:
-        """A run has ended: what was stored of it is not referred to any more."""
+        """A run has ended: forget the pieces that it stored."""
         self._written = {address: known for address, known in self._written.items() if address.job != job}
 
     # Removing.
 
     def prune(self, kept: Sequence[Manifest]) -> None:
-        """Remove the manifests that are older than those to be kept, then the files that only they needed."""
+        """Remove the manifests older than `kept`, then the files that only they needed."""
         if not kept:
             return
         oldest = kept[0].checkpoint
@@ -207,13 +207,13 @@ class CheckpointStore:
                 try:
                     gone |= manifests.decoded(self._files.read(names[-1]), names[-1]).files()
                 except StorageError:
-                    continue  # What it needed is found by `sweep`.
+                    continue  # `sweep` removes its files.
         if names:
             self._files.delete(names)
             self._files.delete(sorted(gone - self._needed(kept)))
 
     def sweep(self, kept: Sequence[Manifest]) -> None:
-        """Remove all that earlier owners have left and no manifest names; nobody of theirs counts any more."""
+        """Remove the files of earlier owners that no manifest names."""
         needed = self._needed(kept)
         old = [f"data/{name}" for name in self._files.names("data") if int(name[:6]) < self.owner]
         self._files.delete([path for path in old if path not in needed])
@@ -223,6 +223,6 @@ _MANIFEST = re.compile(r"\d{9}-\d{6}\.json")
 
 
 def _safe(name: str) -> str:
-    """A name as a part of a path; names that would look the same get a checksum."""
+    """Returns a name as a part of a path; a name with other characters gets a checksum, so that paths stay distinct."""
     plain = re.sub(r"[^A-Za-z0-9_~#-]", "_", name)
     return plain if plain == name else f"{plain}.{digest_of(name.encode())[:8]}"

@@ -1,4 +1,4 @@
-"""Who goes on from whom, with any numbers of partitions; and which apps do not fit a checkpoint."""
+"""Which actor follows which, with any numbers of partitions; and which apps do not fit a checkpoint."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def test_the_same_dataflow_follows_itself() -> None:
 def test_how_far_time_is_on_new_channels() -> None:
     records = {"source": [record(70), record(50)], "counts": [record(50)] * 2, "sink": [record(50)]}
     more = Resumption(checkpoint(dataflow(2, 2, 1), **records), dataflow(4, 3, 2))
-    # The parts are those that were, so two of the four sources have nothing to read.
+    # The splits stay the same, so two of the four sources have nothing to read.
     assert more.channels("counts", 0) == {
         ("source", 0): (70, False),
         ("source", 1): (50, False),
         ("source", 2): (EVENT_TIME_MAX_US, True),
         ("source", 3): (EVENT_TIME_MAX_US, True),
     }
-    assert more.told("counts", 2) == (50, False)
+    assert more.sent_downstream("counts", 2) == (50, False)
     fewer = Resumption(checkpoint(dataflow(2, 2, 1), **records), dataflow(1, 1, 1))
     assert fewer.channels("counts", 0) == {("source", 0): (50, False)}
 
@@ -98,7 +98,7 @@ def test_who_has_finished_when_partitions_are_others() -> None:
     resumption = Resumption(checkpoint(dataflow(2, 2, 1), **records), dataflow(3, 4, 2))
     actors = [("source", 3), ("counts", 4), ("sink", 2)]
     assert all(resumption.finished(name, p) for name, count in actors for p in range(count))
-    # One that has state left is not over, though all that fed it are; it comes to its end when it goes on.
+    # An actor with state left has not finished, though all its senders have; it ends when it resumes.
     records = {"source": ended * 2, "counts": [record(50), *ended], "sink": [record(50)]}
     resumption = Resumption(checkpoint(dataflow(2, 2, 1), **records), dataflow(1, 1, 1))
     assert resumption.finished("source", 0)
@@ -125,7 +125,7 @@ def test_rows_that_are_dealt_by_other_columns_may_come_from_anywhere() -> None:
     assert list(resumption.follows("counts", 1)) == [0, 1, 2]
 
 
-# What does not fit.
+# Apps that do not fit.
 
 
 def test_an_app_that_is_the_same_but_for_its_parallelism_fits() -> None:
@@ -133,13 +133,13 @@ def test_an_app_that_is_the_same_but_for_its_parallelism_fits() -> None:
 
 
 @pytest.mark.parametrize(("gone", "what"), [("source", "position"), ("counts", "sums"), ("sink", "output")])
-def test_what_a_function_knew_that_is_gone_is_not_dropped_silently(gone: str, what: str) -> None:
+def test_the_state_of_a_removed_function_is_not_dropped_silently(gone: str, what: str) -> None:
     before = dataflow(1, 2, 1)
     now = {name: shape for name, shape in before.items() if name != gone}
     with pytest.raises(StorageError) as refused:
         check_fit("app", now, checkpoint(before))
     assert str(refused.value).startswith("checkpoint 7 does not fit app 'app': ")
-    assert f"function '{gone}' is not in the app, and what it knew would be dropped: {what}" in str(refused.value)
+    assert f"function '{gone}' is not in the app, and its state would be dropped: {what}" in str(refused.value)
     assert "drop_state=True" in str(refused.value)
     assert check_fit("app", now, checkpoint(before), drop_state=True) == []
     ended = checkpoint(before, **{gone: [record(finished=True)] * before[gone].parallelism})
