@@ -1,4 +1,4 @@
-"""Every error stretto raises, in three branches: a user's mistake, a peer's broken message, a broken invariant.
+"""All errors that stretto raises, in three branches: a user's mistake, a peer's broken message, a broken invariant.
 
 A message states the fact, then the detail, then what to do. Errors survive pickling, because Spark ships them
 from a task to the driver.
@@ -31,7 +31,7 @@ class StrettoError(Exception):
 
 
 class UserError(StrettoError):
-    """Something the user wrote or passed cannot work; the message says how to mend it."""
+    """Something the user wrote or passed cannot work; the message says how to fix it."""
 
 
 class PlanError(UserError):
@@ -63,7 +63,7 @@ class StorageError(UserError):
 
 
 class DamagedError(StorageError):
-    """What is in a checkpoint's storage is not what was written."""
+    """A file of a checkpoint is not as it was written."""
 
 
 class ProtocolError(StrettoError):

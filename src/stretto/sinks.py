@@ -16,7 +16,7 @@ from stretto.runtime.connectors.sinks import ROWS_PER_FILE, CallbackSink, Consol
 
 
 def collect() -> CollectSink:
-    """Keep the rows in the driver's memory; the job's results give them as a table."""
+    """Keep the rows in the driver's memory; `job.results()` returns them as a table."""
     return CollectSink()
 
 
@@ -25,7 +25,7 @@ def parquet(
     mode: Literal["error", "append", "overwrite"] = "error",
     rows_per_file: int = ROWS_PER_FILE,
 ) -> ParquetSink:
-    """Write the rows to Parquet files in a directory; a file is seen only when it is whole.
+    """Write the rows to Parquet files in a directory; a file becomes visible only when it is complete.
 
     A file is closed after `rows_per_file` rows and at the end of the input. A directory with files in it is refused
     unless `mode` says to append to them or to overwrite them.
@@ -39,11 +39,11 @@ def console(limit: int = 20) -> ConsoleSink:
 
 
 def null() -> NullSink:
-    """Count the rows and let them go, on the workers: what a benchmark writes to."""
+    """Count the rows and discard them, on the workers; for benchmarks."""
     return NullSink()
 
 
 def callback(function: Callable[[Any], object], per: Literal["batch", "row"] = "batch") -> CallbackSink:
-    """Call `function` in the driver with each pyarrow RecordBatch, or with each row as a dict. What it raises fails the
-    job."""
+    """Call `function` in the driver with each pyarrow RecordBatch, or with each row as a dict. An exception that it
+    raises fails the job."""
     return CallbackSink(function, per)

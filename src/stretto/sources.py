@@ -29,7 +29,7 @@ def memory(
     batch_rows: int | None = None,
 ) -> MemorySource:
     """Rows that are already in memory: a table, record batches, or dicts. For tests, `MemorySource.Pause(ms)` and
-    `MemorySource.Fail(message)` may stand between them. A schema may be Arrow's or DDL ('id long, name string')."""
+    `MemorySource.Fail(message)` may be placed between them. A schema may be Arrow's or DDL ('id long, name string')."""
     return MemorySource(rows, schema, batch_rows)
 
 
@@ -40,10 +40,10 @@ def files(
     time: str | None = None,
     speed: float | None = None,
 ) -> FileSource:
-    """Replay a file, or all files of a directory in the order of their names. Without `format` the suffix tells it.
+    """Replay a file, or all files of a directory in the order of their names. `format` defaults to that of the suffix.
 
-    With `speed`, rows come at the pace of the timestamp column `time`: 1.0 is as fast as they once came, 10 is ten
-    times faster. Without it they come as fast as they can be read.
+    With `speed`, rows are emitted at the pace of the timestamp column `time`: 1.0 is the original pace, 10 is ten times
+    faster. Without it, rows are emitted as fast as they can be read.
     """
     return FileSource(path, format, schema, time, speed)
 
@@ -54,7 +54,7 @@ def parquet(
     time: str | None = None,
     speed: float | None = None,
 ) -> FileSource:
-    """Replay Parquet files (see `files`). One large file is shared among partitions by its row groups."""
+    """Replay Parquet files (see `files`). The row groups of one large file are divided among partitions."""
     return FileSource(path, "parquet", schema, time, speed)
 
 
@@ -64,8 +64,8 @@ def jsonl(
     time: str | None = None,
     speed: float | None = None,
 ) -> FileSource:
-    """Replay files of JSON objects, one on each line (see `files`). Without a schema, the first lines tell it. Fields
-    that are not in the schema are passed over."""
+    """Replay files of JSON objects, one on each line (see `files`). Without a schema, it is inferred from the first
+    lines. Fields that are not in the schema are ignored."""
     return FileSource(path, "jsonl", schema, time, speed)
 
 
@@ -87,12 +87,12 @@ def watch(
 ) -> WatchedFiles:
     """Read the files of a directory as they appear, in the order of their names, until a file `_SUCCESS` appears too.
 
-    A file must be whole when it appears: write it under a name that begins with `_` or `.` and rename it. A directory
-    that is empty at first needs a schema. The directory is looked at every `poll`."""
+    A file must be complete when it appears: write it under a name that begins with `_` or `.` and rename it. A
+    directory that is empty at first needs a schema. The directory is listed every `poll`."""
     return WatchedFiles(directory, format, schema, poll)
 
 
 def dataframe(df: DataFrame) -> DataFrameSource:
-    """The rows of a Spark DataFrame, batch or streaming, read through the driver. It needs a Spark slot beside those of
-    the workers."""
+    """The rows of a Spark DataFrame, batch or streaming, read through the driver. It needs one Spark slot in addition
+    to those of the workers."""
     return DataFrameSource(df)

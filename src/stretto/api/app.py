@@ -1,4 +1,4 @@
-"""An app: named streams from sources to sinks, and what it wants. It runs on a cluster, or as a Spark query."""
+"""An app: named streams from sources to sinks, with an objective. It runs on a cluster, or as a Spark query."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class App:
         batch_rows: int = 4096,
         batch_delay: Duration = "5 ms",
     ) -> None:
-        """`parallelism` is the number of partitions of functions that do not say their own (default: the number of
-        workers). `batch_rows` bounds what a source reads at once, and `batch_delay` how long a paced source may hold
+        """`parallelism` is the number of partitions of functions that set none (default: the number of workers).
+        `batch_rows` limits how many rows a source reads at once. `batch_delay` limits how long a paced source may hold
         rows back to make larger batches when its worker has other work."""
         _check_name(name, "an app")
         if parallelism is not None and parallelism < 1:
@@ -61,10 +61,10 @@ class App:
         stamp: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """A stream of a source's rows.
+        """Returns a stream of a source's rows.
 
         `time` names its event-time column; the watermark trails the greatest time seen by `delay`, unless the source
-        promises one itself. `stamp` adds a timestamp column with each row's ingestion time; `time=stamp` makes that
+        has its own watermark. `stamp` adds a timestamp column with each row's ingestion time; `time=stamp` makes that
         the event time."""
         if not isinstance(source, Source):
             raise PlanError(
@@ -112,23 +112,23 @@ class App:
         return Stream(self, self.add_node(node))
 
     def stream(self, name: str) -> Stream:
-        """A stream of this app by its name."""
+        """Returns a stream of this app by its name."""
         node = self._nodes.get(name)
         if node is None:
             raise PlanError(f"app '{self.name}' has no stream '{name}'", f"it has {', '.join(self._nodes) or 'none'}")
         return Stream(self, node)
 
     def plan(self) -> plans.Plan:
-        """The checked plan, or a PlanError that says what is wrong."""
+        """Returns the checked plan; raises a PlanError that says what is wrong."""
         return plans.checked(self.name, self._nodes, self.slo, self._spreads)
 
     def spread(self, *names: str, lessees: int = 4, strategy: Strategy | str | None = None) -> App:
-        """Let functions run on several workers at once between barriers: those named, or all that can.
+        """Let functions run on several workers at once between barriers: the named ones, or all that can.
 
-        Each actor may have so many `lessees` beside its home. Who gets a message is for the `strategy` to say: the
-        cluster's, or another one by its name (`stretto.scheduling.STRATEGIES`), as `module:Class`, or as an object.
-        Answers do not change. A function that must stay sequential is refused when it is named, and left alone when
-        not; `explain()` says why."""
+        Each actor may have up to `lessees` lessees in addition to its home. The `strategy` decides which of them gets a
+        message. It is the cluster's by default, or another one, given by its name (`stretto.scheduling.STRATEGIES`), as
+        `module:Class`, or as an object. Results do not change. Naming a function that must stay sequential is an error;
+        without names it is skipped. `explain()` says why."""
         if lessees < 0:
             raise PlanError(f"app '{self.name}' cannot have {lessees} lessees", None, "Use 0 to keep to one instance.")
         chosen = plans.Spread(lessees, strategy_named(strategy) if isinstance(strategy, str) else strategy)
@@ -136,7 +136,7 @@ class App:
         return self
 
     def explain(self, spark: SparkSession | None = None, workers: int | None = None) -> str:
-        """The plan, the engine and why, as text. `auto` needs the trigger time, measured with a Spark session."""
+        """Returns the plan and the chosen engine as text. `auto` needs `spark`, to measure the trigger time."""
         from stretto.api.explain import explained
 
         trigger_s = None
@@ -147,16 +147,16 @@ class App:
         return explained(self, workers or self.parallelism or 1, trigger_s)
 
     def to_spark(self, spark: SparkSession, sink: str | None = None) -> DataFrame:
-        """The batch twin: what a sink gets, as a DataFrame over the whole of the app's bounded sources.
+        """Returns the batch twin: the rows that a sink gets, as a DataFrame over the app's bounded sources.
 
-        `sink` names one where there are several."""
+        `sink` names the sink if there are several."""
         from stretto.runtime.batch_twin import batch_twin
 
         plan = self.plan()
         return batch_twin(plan, spark)[plan.sink_named(sink).name]
 
     def add_node(self, node: plans.Node) -> plans.Node:
-        """For the verbs: take a node into the plan under its name."""
+        """Add a node to the plan under its name; called by the verbs."""
         _check_name(node.name, "a stream")
         if node.name in self._nodes:
             raise PlanError(
@@ -168,7 +168,7 @@ class App:
         return node
 
     def free_name(self, wish: str) -> str:
-        """The wish, or the wish with a number when it is taken."""
+        """Returns the wish, with a number if that name is taken."""
         if wish not in self._nodes:
             return wish
         number = 2

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 
 def last_by_key(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
-    """The last row of each key, in the order in which they came."""
+    """Returns the last row of each key, in order of arrival."""
     numbered = table.select(list(keys)).append_column("__row", pa.array(np.arange(table.num_rows)))
     last = numbered.group_by(list(keys)).aggregate([("__row", "max")]).column("__row_max")
     return table.take(last.take(pc.sort_indices(last)))

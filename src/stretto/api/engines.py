@@ -1,4 +1,4 @@
-"""Which engine runs a plan, and why: actors by the message, or Spark's micro-batches when the objective is lax."""
+"""Chooses the engine of a plan, with the reason: actors, or Spark's micro-batches when the objective is lax."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class EngineChoice:
 
 
 def choose(slo: SLO, unsupported: str | None, trigger_s: float | None) -> EngineChoice:
-    """What `auto` does. `unsupported` says why micro-batches cannot express the plan, or None when they can."""
+    """Returns the choice of `auto`. `unsupported` is why micro-batches cannot express the plan, or None."""
     if unsupported is not None:
         return EngineChoice(Engine.ACTORS, f"micro-batches cannot express it: {unsupported}")
     if slo.latency_ms is None:
-        return EngineChoice(Engine.ACTORS, "it has no latency objective that would let micro-batches do")
+        return EngineChoice(Engine.ACTORS, "it has no latency objective, which micro-batches need")
     if trigger_s is None:
         return EngineChoice(
-            Engine.ACTORS, "the trigger time of micro-batches is not known here (it is measured on a cluster)"
+            Engine.ACTORS, "the trigger time of micro-batches is unknown here (it is measured on a cluster)"
         )
     needed_ms = LAX_FACTOR * trigger_s * 1000
     compared = (

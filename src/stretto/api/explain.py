@@ -1,4 +1,4 @@
-"""The plan as text: the functions, what is fused into them, how rows travel, how each may scale, and the engine."""
+"""The plan as text: the functions, the steps fused into them, the routing of rows, the scaling, and the engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def explained(app: App, workers: int, trigger_s: float | None) -> str:
-    """What `App.explain` prints."""
+    """Returns the text of `App.explain`."""
     plan = app.plan()
     choice = engine_of(app, plan, trigger_s)
     deployment = lowered(plan, app.name, app.parallelism or workers, app.batch_rows)
@@ -34,7 +34,7 @@ def explained(app: App, workers: int, trigger_s: float | None) -> str:
 
 
 def engine_of(app: App, plan: nodes.Plan, trigger_s: float | None) -> EngineChoice:
-    """The engine this app runs on, and why."""
+    """Returns the engine that this app runs on, with the reason."""
     if app.engine is not Engine.AUTO:
         return EngineChoice(app.engine, "as asked for")
     return choose(app.slo, unsupported(plan, streaming=True), trigger_s)
@@ -62,8 +62,7 @@ def _function_lines(spec: FunctionSpec, plan: nodes.Plan, deployment: Deployment
 
 def _scaling(spec: FunctionSpec) -> str:
     if spec.spill_bytes is not None:
-        beyond = f"what is beyond {spec.spill_bytes:,} bytes per state goes to the disk"
-        return f"{spec.discipline}; {beyond}"
+        return f"{spec.discipline}; each state spills to disk beyond {spec.spill_bytes:,} bytes"
     if spec.sequential_because is not None:
         return f"{spec.discipline}, because {spec.sequential_because}"
     if not spec.lessees_max:

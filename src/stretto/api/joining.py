@@ -1,5 +1,4 @@
-"""What a join needs to know before it can be a node: which columns pair up, what the result's columns are called, and
-how far back in time an interval can reach."""
+"""The parts of a join node: the pairs of key columns, the result's columns, and the bounds of an interval."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _PROBES_US = (0, 10_000_000_000_000, 1_700_000_000_000_000)
 def join_pairs(
     on: JoinOn, left: str, left_schema: pa.Schema, right: str, right_schema: pa.Schema
 ) -> tuple[tuple[str, str], ...]:
-    """The (left column, right column) pairs of a join condition, checked against both schemas."""
+    """Returns the (left column, right column) pairs of a join condition, checked against both schemas."""
     pairs = []
     for left_column, right_column in _parsed(on, left, right):
         left_key = compile_scalar(f"`{left_column}`", left_schema)
@@ -70,7 +69,7 @@ def _comparable(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def joined_schema(left: pa.Schema, right: pa.Schema, suffix: str) -> pa.Schema:
-    """Left's columns, then right's; a right column whose name is taken gets the suffix."""
+    """Returns the left columns, then the right ones; a right column whose name is taken gets the suffix."""
     fields = list(left)
     taken = set(left.names)
     for field in right:
@@ -83,7 +82,7 @@ def joined_schema(left: pa.Schema, right: pa.Schema, suffix: str) -> pa.Schema:
 
 
 def interval_bounds(left: str, lower: str, upper: str, schema: pa.Schema) -> tuple[Scalar, Scalar]:
-    """Both bounds compiled over the left row's columns; they must be timestamps."""
+    """Returns both bounds, compiled over the left row's columns; they must be timestamps."""
     bounds = compile_scalar(lower, schema), compile_scalar(upper, schema)
     for text, bound in zip((lower, upper), bounds, strict=True):
         if not pa.types.is_timestamp(bound.type):
@@ -96,9 +95,9 @@ def interval_bounds(left: str, lower: str, upper: str, schema: pa.Schema) -> tup
 
 
 def lower_offset_us(lower: str, time: EventTime, schema: pa.Schema) -> int | None:
-    """The constant c when the lower bound is the left time plus c, else None.
+    """Returns the constant c if the lower bound is the left time plus c, else None.
 
-    Found by trying: a bound that reads only the time column and moves with it one for one has this form."""
+    It is found by probing: the bound reads only the time column, and has the same offset to it at three times."""
     bound = compile_scalar(lower, schema)
     if bound.columns != {time.column}:
         return None

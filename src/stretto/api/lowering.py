@@ -1,8 +1,9 @@
-"""From a plan to actors: which nodes become functions, which are fused, how rows travel, how finely time must pass.
+"""Turns a plan into actors: which nodes become functions, which are fused, how rows are routed, and the watermark step.
 
-Stateless nodes without a parallelism of their own are fused into whatever feeds them. Everything else becomes a
-function with partitions. Keyed functions get their rows by key; a forward edge keeps rows on their worker. Rows that
-are dealt by some of the keys already stay where they are: an aggregate by (auction, seller) after a join on auction.
+Stateless nodes without a parallelism of their own are fused into the function that feeds them. Every other node becomes
+a function with partitions. Keyed functions get their rows by key; a forward edge keeps rows in their partition. Rows
+that are already partitioned by some of the keys are not moved: an aggregate by (auction, seller) after a join on
+auction.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from stretto.operators.windowed import WindowAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
 
 BATCH_DELAY_US = 5_000
-"""How long rows may be held back at a source to make larger batches under load, unless the app says."""
+"""How long a source may hold rows back to make larger batches under load, by default."""
 
 FINE_STEP_US = 100_000
-"""How finely time passes for functions whose deadlines lie on no grid: spans, interval joins, users' own."""
+"""The watermark step for functions whose deadlines lie on no grid: spans, interval joins, users' functions."""
 
 
 def lowered(
     plan: Plan, job: str, parallelism: int, batch_rows: int, batch_delay_us: int = BATCH_DELAY_US
 ) -> Deployment:
-    """The deployment of a plan; `parallelism` is for functions that do not say their own."""
+    """Returns the deployment of a plan; `parallelism` is for functions that set none."""
     return _Lowering(plan, parallelism, batch_rows, batch_delay_us).deployment(job)
 
 
@@ -59,9 +60,9 @@ class _Lowering:
         self._batch_rows = batch_rows
         self._batch_delay_ns = batch_delay_us * 1000
         self._functions: dict[str, FunctionSpec] = {}
-        # Where a node's rows come out: a stage of some function, or several of them for a union.
+        # The stage of a function that emits a node's rows; several stages for a union.
         self._stages: dict[str, list[tuple[FunctionSpec, Stage]]] = {}
-        # The columns by which a node's rows are dealt to partitions, where they are.
+        # The columns by which a node's rows are partitioned, if they are.
         self._dealt_by: dict[str, tuple[str, ...]] = {}
 
     def deployment(self, job: str) -> Deployment:
@@ -73,12 +74,12 @@ class _Lowering:
         return Deployment(job, self._functions, latency_ns, self._plan.slo.share)
 
     def _spread(self) -> None:
-        """Say of each function whether it may have lessees, and give them to those that are to have some."""
+        """Decide for each function whether it may have lessees, and set their number and strategy."""
         for name in self._plan.spreads:
             if name is not None and name not in self._functions:
                 raise PlanError(
                     f"step '{name}' cannot be spread by itself",
-                    "it runs inside of what feeds it",
+                    "it runs inside the function that feeds it",
                     "Give it a parallelism of its own, or spread the function before it.",
                 )
         for spec in reversed(self._functions.values()):
@@ -186,9 +187,10 @@ class _Lowering:
     def _already_dealt_by(
         self, name: str, keys: tuple[str, ...], partitions: int, exactly: bool
     ) -> tuple[str, ...] | None:
-        """The columns by which a stream's rows are dealt to as many partitions, if rows of equal keys are together.
+        """Returns the columns by which a stream's rows are already partitioned, if rows of equal keys are together in
+        one of `partitions` partitions.
 
-        The two sides of a join must be dealt by the very same hash; for one input, any part of its keys will do."""
+        Both sides of a join must be partitioned by exactly its keys; for one input, a subset of its keys suffices."""
         dealt_by = self._dealt_by.get(name)
         if dealt_by is None or partitions == 1 or any(s.parallelism != partitions for s, _ in self._stages[name]):
             return None
@@ -234,7 +236,7 @@ def _key_schema(schema: pa.Schema, keys: tuple[str, ...]) -> pa.Schema:
 
 
 def _slide_us(node: nodes.Node) -> int | None:
-    """How often a node puts out in event time, if it does so on a grid."""
+    """Returns how often a node emits in event time, if it does so on a grid."""
     window = getattr(node, "window", None)
     if isinstance(node, nodes.WindowAggregateNode | nodes.TopNode) and isinstance(window, Tumbling | Hopping):
         return window.slide_us
@@ -246,12 +248,12 @@ def _edges(spec: FunctionSpec) -> list[Edge]:
 
 
 def _passes_order_on(consumer: FunctionSpec) -> bool:
-    """Whether a stateless consumer is sequential for the sake of another one further down."""
+    """Whether a stateless consumer is sequential because of a function further downstream."""
     return consumer.function.discipline is STATELESS and consumer.sequential_because is not None
 
 
 def _still_dealt_by(node: nodes.Node, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """What these columns are called after a stateless step, or nothing if one of them did not come through it."""
+    """Returns the names of these columns after a stateless step, or nothing if the step drops one of them."""
     match node:
         case nodes.FilterNode():
             return columns
@@ -273,7 +275,7 @@ def _transform(node: nodes.Node) -> Transform:
 
 
 def _stateful(node: nodes.Node, plan: Plan) -> tuple[Function, list[tuple[str, ...] | None]]:
-    """The function of a stateful node, and the key columns of each of its inputs."""
+    """Returns the function of a stateful node, and the key columns of each of its inputs."""
     parents = [plan.nodes[name] for name in node.inputs]
     schema = parents[0].schema
     match node:
@@ -322,7 +324,7 @@ def _join(node: nodes.JoinNode, left: pa.Schema, right: nodes.Node) -> Function:
 
 
 def _watermark_step_us(plan: Plan, source: str) -> int | None:
-    """How finely the functions below a source need to see time pass; None when none of them looks at time."""
+    """Returns the watermark step that the functions below a source need; None if none of them uses time."""
     reached = {source}
     step = 0
     for node in plan.nodes.values():

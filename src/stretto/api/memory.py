@@ -1,7 +1,7 @@
-"""A source and two sinks that live in memory, for tests and for trying things out.
+"""A source and two sinks in memory, for tests and experiments.
 
-`MemorySource` takes faults inline, as data: a `Pause` holds back what follows it, a `Fail` raises when it is reached.
-Nothing here knows a clock; time comes in with each read.
+`MemorySource` takes faults inline, as data: a `Pause` delays the items after it, a `Fail` raises when it is reached.
+Nothing here reads a clock; each read gets the time as an argument.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from stretto.expressions.types import canonical
 from stretto.state import Fragment, State
 
 BATCH_ROWS = 1024
-"""Rows per batch where rows or a table are given and no size is."""
+"""The default number of rows per batch, for rows and tables."""
 
 _MISFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
-"""What pyarrow raises for a value that does not fit."""
+"""The errors that pyarrow raises for a value that does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What follows is not read before `ms` milliseconds after what came before (or after the first read)."""
+    """The next item is read `ms` milliseconds after the previous one, or after the first read."""
 
     ms: float
 
@@ -48,8 +48,8 @@ Item: TypeAlias = pa.RecordBatch | Pause | Fail
 class MemorySource(Source):
     """Rows that are already in memory: record batches, a table, or dicts.
 
-    Batch number i goes to partition i modulo the number of partitions, so every partition advances through the input
-    together. Rows and tables are cut into batches of `batch_rows`; record batches stay as they are unless it is given.
+    Batch number i goes to partition i modulo the number of partitions, so all partitions advance through the input
+    together. Rows and tables are cut into batches of `batch_rows`; record batches are cut only if it is given.
     A pause or a failure belongs to the batch that follows it. Types become those of the dataflow (`canonical_schema`).
     """
 
@@ -73,33 +73,33 @@ class MemorySource(Source):
         self.items: tuple[Item, ...] = tuple(_items(given, self.schema, batch_rows))
 
     def table(self) -> pa.Table:
-        """All rows, in the order given."""
+        """Returns all rows, in the order given."""
         return pa.Table.from_batches([item for item in self.items if isinstance(item, pa.RecordBatch)], self.schema)
 
     def length(self, partition: int, partitions: int) -> int:
-        items = self._share(partition, partitions)
+        items = self._part(partition, partitions)
         return sum(item.num_rows for item in items if isinstance(item, pa.RecordBatch))
 
     def reader(self, partition: int, partitions: int) -> MemoryReader:
-        return MemoryReader(self._share(partition, partitions))
+        return MemoryReader(self._part(partition, partitions))
 
     def describe(self) -> str:
         batches = [item for item in self.items if isinstance(item, pa.RecordBatch)]
         return f"memory, {sum(batch.num_rows for batch in batches)} rows in {len(batches)} batches"
 
-    def _share(self, partition: int, partitions: int) -> tuple[Item, ...]:
-        share: list[Item] = []
+    def _part(self, partition: int, partitions: int) -> tuple[Item, ...]:
+        part: list[Item] = []
         number = 0
         for item in self.items:
             if number % partitions == partition:
-                share.append(item)
+                part.append(item)
             if isinstance(item, pa.RecordBatch):
                 number += 1
-        return tuple(share)
+        return tuple(part)
 
 
 class MemoryReader(SourceReader):
-    """Reads its items in order, one batch or a part of one at a time."""
+    """Reads its items in order, at most one batch at a time."""
 
     def __init__(self, items: tuple[Item, ...]) -> None:
         self._items = items
@@ -125,7 +125,7 @@ class MemoryReader(SourceReader):
         return Reading(None, now_ns, done=True)
 
     def available(self, now_ns: int) -> int | None:
-        """Up to the next pause or failure; at one, only a read can tell."""
+        """Returns the position of the next pause or failure; None at one, where only a read can tell."""
         end = self.position - self._offset
         for number, item in enumerate(self._items[self._index :]):
             if not isinstance(item, pa.RecordBatch):
@@ -134,7 +134,7 @@ class MemoryReader(SourceReader):
         return end
 
     def seek(self, position: int) -> None:
-        """Pauses and failures before the position are passed over; those right at it are still ahead."""
+        """Go to a position. Pauses and failures before it are skipped; those right at it are still ahead."""
         self._index, self._offset, self._previous_ns, self.position = 0, 0, None, position
         for item in self._items:
             rows = item.num_rows if isinstance(item, pa.RecordBatch) else 0
@@ -145,7 +145,7 @@ class MemoryReader(SourceReader):
             self._index += 1
         if position:
             raise SourceError(
-                "a memory source was put past its end", f"position {self.position}, {self.position - position} rows"
+                "a memory source cannot seek past its end", f"position {self.position}, {self.position - position} rows"
             )
 
     def _take(self, batch: pa.RecordBatch, now_ns: int, max_rows: int) -> Reading:
@@ -177,7 +177,7 @@ class CollectSink(Sink):
 
 
 class CollectWriter(SinkWriter):
-    """Holds the batches in the order in which they came."""
+    """Holds the batches in order of arrival."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -191,7 +191,7 @@ class CollectWriter(SinkWriter):
 
 
 class CollectCheckpointed(CheckpointedWriter):
-    """The same in a job with checkpoints: what complete checkpoints have, by checkpoint."""
+    """The writer in a job with checkpoints. It holds the rows of complete checkpoints, by checkpoint."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -216,7 +216,7 @@ class CollectCheckpointed(CheckpointedWriter):
 
 
 class Collected(State):
-    """The rows that a collecting sink has published, by checkpoint; a checkpoint writes each checkpoint once."""
+    """The rows that a collecting sink has published, by checkpoint; the rows of each are written once."""
 
     def __init__(self) -> None:
         self.checkpoints: dict[int, pa.Table] = {}
@@ -241,7 +241,7 @@ class Collected(State):
 
 
 class NullSink(Sink):
-    """Counts rows and lets them go; it runs on the workers, so it measures the dataflow and nothing else."""
+    """Counts rows and discards them. It runs on the workers, so it measures the dataflow and nothing else."""
 
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> NullWriter:
         return NullWriter()
@@ -261,23 +261,23 @@ class NullWriter(CheckpointedWriter):
         self.rows += batch.num_rows
 
     def seal(self, checkpoint: int) -> None:
-        """There is nothing to hold back."""
+        """Nothing is held back."""
 
 
 def as_schema(schema: pa.Schema | str | None) -> pa.Schema | None:
-    """A schema as users give it, an Arrow schema or DDL like 'id long, name string', in the types of the dataflow."""
+    """Returns an Arrow schema or DDL like 'id long, name string' as a schema with the types of the dataflow."""
     if schema is None:
         return None
     return canonical_schema(parse_schema(schema) if isinstance(schema, str) else schema)
 
 
 def canonical_schema(schema: pa.Schema) -> pa.Schema:
-    """The same columns with types that Spark has: timestamps in microseconds of UTC, no large or encoded strings."""
+    """Returns the same columns with types that Spark has: timestamps in microseconds and UTC, plain strings."""
     return pa.schema([pa.field(field.name, canonical(field.type)) for field in schema])
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly the columns of `schema`; times finer than a microsecond lose what is below it.
+    """Returns the batch with exactly the columns of `schema`; times are truncated to microseconds.
 
     Raises pa.ArrowException when a value does not fit its column, KeyError when a column is missing.
     """
@@ -291,7 +291,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _inferred(given: list[Mapping[str, Any] | Item]) -> pa.Schema:
-    """The schema of the first batch, or one that fits all dicts."""
+    """Returns the schema of the first batch, or one that fits all dicts."""
     for item in given:
         if isinstance(item, pa.RecordBatch):
             return item.schema
@@ -311,7 +311,7 @@ def _inferred(given: list[Mapping[str, Any] | Item]) -> pa.Schema:
 
 
 def _items(given: list[Mapping[str, Any] | Item], schema: pa.Schema, batch_rows: int | None) -> Iterator[Item]:
-    """Dicts gathered into batches, batches cut to size, faults where they were."""
+    """Yields dicts gathered into batches, batches cut to size, and faults in their places."""
     dicts: list[Mapping[str, Any]] = []
     for number, item in enumerate(given):
         if isinstance(item, Mapping):
@@ -362,7 +362,7 @@ def _from_dicts(rows: list[Mapping[str, Any]], last: int, schema: pa.Schema) -> 
 
 
 def _misfit(rows: list[Mapping[str, Any]], last: int, schema: pa.Schema) -> str | None:
-    """Which value it was; `last` is the number of the last row."""
+    """Returns which value does not fit; `last` is the number of the last row."""
     for number, row in enumerate(rows, last + 1 - len(rows)):
         for field in schema:
             try:

@@ -1,7 +1,7 @@
-"""The plan: what an app means, as a graph of named nodes, before anyone decides how it runs.
+"""The plan: an app as a graph of named nodes, independent of how it runs.
 
 Every engine starts here: `lowering.py` turns a plan into actors' functions, `runtime/relational.py` into a Spark query.
-Nodes are checked as they are made (unknown columns, types), the graph as a whole in `check` (sinks, cycles, names).
+Nodes are checked as they are made (unknown columns, types), the whole graph in `checked` (sinks, cycles, names).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FilterNode(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class MapNode(Node):
-    """A Python function on a batch. `rows_kept` tells map (one row out per row in) from flat_map."""
+    """A Python function on a batch. `rows_kept` is true for map (one row out per row in), false for flat_map."""
 
     function: Callable[..., Any]
     rows_kept: bool
@@ -102,8 +102,8 @@ class TopNode(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class JoinNode(Node):
-    """An inner join of two inputs on pairs of columns. Columns out: left's, then right's (`right_names` says how the
-    right ones are called), then window_start and window_end when `window` is given.
+    """An inner join of two inputs on pairs of columns. Columns out: left's, then right's (named by
+    `right_names`), then window_start and window_end when `window` is given.
 
     `windowed` without `window`: both inputs carry window_start and window_end, which must be equal. `lower` and `upper`
     make it an interval join: lower(left) <= right's time <= upper(left), `<` when not `upper_inclusive`."""
@@ -145,15 +145,15 @@ class SinkNode(Node):
 
 @dataclass(frozen=True)
 class Spread:
-    """How a function may go parallel between barriers: how many lessees each actor may have, and who gets messages.
-    None stands for the cluster's own strategy."""
+    """How a function may run in parallel between barriers: the number of lessees of each actor, and the strategy that
+    distributes messages to them; None is the cluster's strategy."""
 
     lessees: int
     strategy: Strategy | None
 
 
 Spreads = dict[str | None, Spread]
-"""By the function's name; None is for all that can and are not named."""
+"""By the function's name; None is for all functions that can be spread and are not named."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Plan:
         return [node for node in self.nodes.values() if isinstance(node, SinkNode)]
 
     def sink_named(self, name: str | None) -> SinkNode:
-        """A sink by its name; without one, the only sink, or the only one of several that collects."""
+        """Returns a sink by its name; without a name, the only sink, or the only one of several that collects."""
         sinks = {node.name: node for node in self.sinks}
         if name is not None:
             if name not in sinks:
@@ -187,7 +187,7 @@ class Plan:
 
 
 def checked(app: str, nodes: dict[str, Node], slo: SLO, spreads: Spreads | None = None) -> Plan:
-    """The plan in topological order, or a PlanError that names what is wrong."""
+    """Returns the plan in topological order; raises a PlanError that names what is wrong."""
     if not nodes:
         raise PlanError(
             f"app '{app}' is empty", None, "Add a source with app.source(...) and a sink with stream.sink(...)."
@@ -198,7 +198,7 @@ def checked(app: str, nodes: dict[str, Node], slo: SLO, spreads: Spreads | None 
         if not isinstance(node, SinkNode) and node.name not in consumed and not _has_consumed_output(node, ordered):
             raise PlanError(
                 f"stream '{node.name}' of app '{app}' reaches no sink",
-                "nobody would see its rows",
+                "its rows would be lost",
                 f"End it with .sink(...), or remove '{node.name}'.",
             )
     for name in spreads or {}:

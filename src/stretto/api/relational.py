@@ -1,4 +1,4 @@
-"""Which plans have a relational form, and by whose fault the others have none. Spark is not asked.
+"""Which plans have a relational form, and which node prevents it in the others. Spark is not needed.
 
 `explain()` and engine="auto" need the answer before anything runs; `runtime/relational.py` builds the form itself.
 """
@@ -25,7 +25,7 @@ from stretto.operators.windows import Session, Span
 
 
 def unsupported(plan: Plan, streaming: bool) -> str | None:
-    """Why the plan has no such form, by the name of the node at fault; None when it has one. Spark is not asked."""
+    """Returns why the plan has no relational form, with the name of the node; None if it has one."""
     for node in plan.nodes.values():
         reason = _unsupported_shape(node, plan, streaming)
         if reason is None and streaming:
@@ -47,14 +47,14 @@ def _unsupported_shape(node: Node, plan: Plan, streaming: bool) -> str | None:
 
 
 def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
-    """What Spark's append and update modes leave out: an update-mode query has one stateful operator."""
+    """Returns what Spark's append and update modes do not support: an update-mode query has one stateful operator."""
     above = list(_upstream(node, plan))
     running = next((other for other in above if isinstance(other, AggregateNode)), None)
     match node:
         case AggregateNode():
             stateful = next((other for other in above if _is_stateful(other)), None)
             if stateful is not None:
-                return f"running aggregate '{node.name}' comes after '{stateful.name}', which keeps state too"
+                return f"running aggregate '{node.name}' comes after '{stateful.name}', which also keeps state"
             user = next((call for call in node.calls if isinstance(call, UserAggregate)), None)
             if user is not None:
                 return f"running aggregate '{node.name}' uses the Python aggregate '{user.name}'"
@@ -84,7 +84,7 @@ def _is_unbounded(node: JoinNode) -> bool:
 
 
 def _upstream(node: Node, plan: Plan) -> Iterator[Node]:
-    """Everything that a node's rows went through, nearest first."""
+    """Yields all nodes above a node, nearest first."""
     waiting, seen = list(node.inputs), set[str]()
     while waiting:
         name = waiting.pop(0)

@@ -1,4 +1,4 @@
-"""What a job wants: a latency at a percentile, a throughput as juice, and a priority (thesis 3.3)."""
+"""The objective of a job: a latency at a percentile, a throughput as juice, and a priority (thesis 3.3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stretto.operators.windows import Duration, positive_duration_us
 class SLO:
     """`latency_ms` at `percentile`, `juice` in (0, 1], `priority` as the greatest utility the job can have.
 
-    `share` is the job's weight where workers are shared fairly (`policy="fair"`)."""
+    `share` is the job's weight under `policy="fair"`."""
 
     latency_ms: float | None = None
     percentile: float = 99.0
@@ -30,7 +30,7 @@ class SLO:
         return (", ".join(wants) or "none") + f"; priority {self.priority:g}{share}"
 
     def utility(self, latency_ms: float | None, juice: float | None) -> float:
-        """Henge's knee function (equations 3.1 and 3.2): full priority at the objective, proportional below it."""
+        """Returns the utility by Henge's knee function (equations 3.1 and 3.2): full at the objective, else less."""
         parts = []
         if self.latency_ms is not None and latency_ms:
             parts.append(min(1.0, self.latency_ms / latency_ms))
@@ -46,17 +46,17 @@ def objective(
     priority: float = 1.0,
     share: float = 1.0,
 ) -> SLO:
-    """An SLO as a user writes it: `latency="200 ms"` at a percentile, `throughput` as juice in (0, 1], a priority.
+    """Returns an SLO: `latency="200 ms"` at a percentile, `throughput` as juice in (0, 1], a priority.
 
-    `share` is the job's weight of the workers' time on a cluster with `policy="fair"`: shares of 20, 40 and 40 give
-    three jobs a fifth and twice two fifths, while all of them have work."""
+    `share` is the job's weight of the workers' time on a cluster with `policy="fair"`: with shares of 20, 40 and 40,
+    three jobs get 20, 40 and 40 percent while all of them have work."""
     if not 0 < percentile <= 100:
         raise PlanError("the percentile of a latency objective is out of range", f"{percentile}", "Use 0 < p <= 100.")
     if throughput is not None and not 0 < throughput <= 1:
         raise PlanError(
             "a throughput objective is out of range",
             f"{throughput}",
-            "Throughput is juice, the share of the input that is processed: 0 < juice <= 1.",
+            "Throughput is juice, the fraction of the input that is processed: 0 < juice <= 1.",
         )
     if priority <= 0:
         raise PlanError("a priority must be greater than zero", f"{priority}")

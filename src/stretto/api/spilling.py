@@ -1,4 +1,4 @@
-"""How much memory a function's state may take before it spills: what users write, and who can spill at all."""
+"""How much memory a function's state may take before it spills, and which functions can spill."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ _TERM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
 
 def spill_of_function(function: Function, spill: Size | None) -> int | None:
-    """The memory of a user's function, as its class or the verb says; None when it does not spill."""
+    """Returns the memory of a user's function, set by its class or by the verb; None if it does not spill."""
     wanted = function.spill if spill is None else spill
     if wanted is None:
         return None
     name = type(function).__name__
     if not any(state.spills for state in states_of(function).values()):
-        raise PlanError(f"'{name}' has no state that can spill", None, "Keep what grows in a MapState.")
+        raise PlanError(f"'{name}' has no state that can spill", None, "Keep the state that grows in a MapState.")
     if function.reads_consolidated:
         raise PlanError(
             f"'{name}' cannot spill",
-            "it says reads_consolidated, and so all its instances have the whole state in memory",
-            "Leave one of both out.",
+            "it sets reads_consolidated, so all its instances have the whole state in memory",
+            "Remove spill or reads_consolidated.",
         )
     return size_bytes(wanted, f"the memory of '{name}'")
 
 
 def spill_of_groups(calls: Sequence[AggregateCall | UserAggregate], spill: Size | None) -> int | None:
-    """The memory of a running aggregate; None when it does not spill."""
+    """Returns the memory of a running aggregate; None if it does not spill."""
     if spill is None:
         return None
     for call in calls:
         if isinstance(call, UserAggregate) or call.function == "count_distinct":
             raise PlanError(
                 f"the aggregate '{call.name}' cannot spill",
-                "what it keeps of a group is not a row of columns",
-                "Leave spill out, or aggregate it by itself.",
+                "its state of a group is not a row of columns",
+                "Remove spill, or compute this aggregate in a step of its own.",
             )
     return size_bytes(spill, "the memory of a running aggregate")
 
 
 def size_bytes(value: Size, what: str) -> int:
-    """Bytes of '256 MB', '1.5 GiB', '64k', or a number of bytes; a kilobyte has 1,024, as in Spark's settings."""
+    """Returns the bytes of '256 MB', '1.5 GiB', '64k' or a number; a kilobyte has 1,024, as in Spark's settings."""
     amount = value
     if isinstance(amount, str):
         term = _TERM.fullmatch(amount)
@@ -57,5 +57,5 @@ def size_bytes(value: Size, what: str) -> int:
             raise PlanError(f"{what} cannot be read", repr(value), "Write it as '256 MB', or as a number of bytes.")
         amount = int(float(term.group(1)) * _UNITS[term.group(2).lower()])
     if amount <= 0:
-        raise PlanError(f"{what} must be more than nothing", repr(value), "Give it some memory, such as '256 MB'.")
+        raise PlanError(f"{what} must be greater than zero", repr(value), "Write a size such as '256 MB'.")
     return amount

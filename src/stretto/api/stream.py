@@ -1,4 +1,4 @@
-"""Streams and their verbs. Every verb checks what it can at once, adds one node to the plan, and returns a stream.
+"""Streams and their verbs. A verb checks its arguments at once, adds one node to the plan, and returns a stream.
 
 Nothing runs here. A stream's event time follows its rows: `select` must keep the time column if a window comes later.
 """
@@ -36,7 +36,7 @@ Aggregate = str | UserAggregate
 
 
 class Stream:
-    """A named stream of rows: the rows of a source, or what a verb made of other streams."""
+    """A named stream of rows: the rows of a source, or the result of a verb on other streams."""
 
     def __init__(self, app: App, node: plan.Node) -> None:
         self._app = app
@@ -52,13 +52,13 @@ class Stream:
 
     @property
     def time(self) -> EventTime | None:
-        """Where the event time is, or None when the rows have none (any more)."""
+        """The event-time column, or None if the rows have none (any more)."""
         return self._node.time
 
     def select(
         self, *expressions: str, name: str | None = None, parallelism: int | None = None, **named: str
     ) -> Stream:
-        """Columns by Spark SQL expressions: `select("auction", "price * 2 AS twice")` or `select(twice="2 * price")`"""
+        """Returns columns of SQL expressions: `select("auction", "2 * price AS twice")`, `select(twice="2 * price")`"""
         texts = [*expressions, *(f"{text} AS `{alias}`" for alias, text in named.items())]
         if not texts:
             raise PlanError(
@@ -90,7 +90,7 @@ class Stream:
         )
 
     def filter(self, expression: str, *, name: str | None = None, parallelism: int | None = None) -> Stream:
-        """The rows for which a Spark SQL expression is true."""
+        """Returns the rows for which a Spark SQL expression is true."""
         self._only_added("filter")
         predicate = compile_predicate(expression, self.schema)
         return self._add(plan.FilterNode, "filter", name, parallelism=parallelism, predicate=predicate)
@@ -103,9 +103,9 @@ class Stream:
         name: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """A Python function from a record batch to a record batch with as many rows.
+        """Applies a Python function from a record batch to a record batch with as many rows.
 
-        Without `schema` the function is called once, now, with an empty batch to learn what it returns."""
+        Without `schema`, the function is called once, now, with an empty batch to infer its schema."""
         return self._python("map", function, schema, name, parallelism)
 
     def flat_map(
@@ -116,7 +116,7 @@ class Stream:
         name: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """A Python function from a record batch to a batch, or an iterable of batches, with any number of rows."""
+        """Applies a Python function from a record batch to a batch, or an iterable of batches, of any size."""
         return self._python("flat_map", function, schema, name, parallelism)
 
     def _python(
@@ -129,7 +129,7 @@ class Stream:
     ) -> Stream:
         self._only_added(verb)
         if not callable(function):
-            raise PlanError(f"{verb} on '{self.name}' needs a function", f"it was given {type(function).__name__}")
+            raise PlanError(f"{verb} on '{self.name}' needs a function", f"it is {type(function).__name__}")
         if name is None:
             named = getattr(function, "__name__", verb)
             name = self._app.free_name(named if named.isidentifier() else f"{self.name}.{verb}")
@@ -159,8 +159,8 @@ class Stream:
             result = next(iter(result), None)
         if not isinstance(result, pa.RecordBatch | pa.Table):
             raise PlanError(
-                f"{verb} function '{name}' has no schema, and an empty batch did not tell it",
-                f"it gave {type(result).__name__}",
+                f"{verb} function '{name}' has no schema, and none can be inferred from an empty batch",
+                f"it returned {type(result).__name__}",
                 "Pass schema='column type, ...'.",
             )
         return result.schema
@@ -172,24 +172,24 @@ class Stream:
         return time if pa.types.is_timestamp(schema.field(time.column).type) else None
 
     def key_by(self, *columns: str) -> KeyedStream:
-        """The same rows, with a key: rows of one key are processed in one place, in order."""
+        """Returns the same rows with a key: rows of one key are processed in one partition, in order."""
         if not columns:
             raise PlanError(f"key_by on '{self.name}' names no column", None, "Name at least one column.")
         for column in columns:
-            # Compiled only for its error: the unknown column, the columns there are, the closest match.
+            # Compiled only for its error, which names the unknown column, the known ones and the closest match.
             compile_scalar(f"`{column}`", self.schema)
         return KeyedStream(self, columns)
 
     def window(self, window: Window) -> WindowedStream:
-        """Windows over all rows, without a key; they are computed in one place."""
+        """Returns windows over all rows, without a key; they are computed in one partition."""
         return WindowedStream(self, (), window)
 
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
-        """Per window of a windowed stream, the rows ranked at most `k` by an expression; `ties` as in SQL's rank()."""
+        """Returns the rows ranked at most `k` by an expression, per window. `ties` follow SQL's rank()."""
         return _top(self, (), None, k, by, ties, descending, name)
 
     def union(self, *others: Stream, name: str | None = None) -> Stream:
-        """The rows of all these streams, which must have equal columns."""
+        """Returns the rows of all these streams, which must have equal columns."""
         self._only_added("union")
         for other in others:
             other._only_added("union")
@@ -220,7 +220,7 @@ class Stream:
         name: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Every pair of rows with equal keys, however far apart in time. The state grows with both streams.
+        """Returns every pair of rows with equal keys, however far apart in time. The state grows with both streams.
 
         `on` is a column that both have, a list of such columns, or "left_column = right_column [AND ...]"."""
         return self._join(right, on, suffix, name, parallelism, time=None)
@@ -237,7 +237,7 @@ class Stream:
         name: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Pairs with equal keys where the right row's time is between two expressions over the left row's columns.
+        """Returns pairs with equal keys where the right row's time is between two expressions over the left row.
 
         `left.interval_join(right, "id = auction", lower="dateTime", upper="dateTime + INTERVAL 5 MINUTES")`. State is
         dropped as the watermark passes."""
@@ -276,7 +276,7 @@ class Stream:
         name: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Pairs with equal keys in the same window. Without `window`, both streams must come from windows already."""
+        """Returns pairs with equal keys in the same window. Without `window`, both streams must have window columns."""
         if window is None:
             for side in (self, right):
                 _needs_window_columns(side, "window_join")
@@ -346,15 +346,16 @@ class Stream:
         parallelism: int | None = None,
         spill: Size | None = None,
     ) -> AppliedStream:
-        """A function of your own on batches, with state, timers and critical messages (see `stretto.Function`).
+        """Applies your own function to batches, with state, timers and critical messages (see `stretto.Function`).
 
-        `schema` is what it sends on "out"; `outputs` names further outputs, read with `.output(name)`; `inputs` names
-        further input streams, told apart by `ctx.input` (this one is "in"). With `spill`, such as "256 MB", each map
-        state takes about so much memory in each partition, and the rest of it is on the disk of its worker."""
+        `schema` is that of the output "out". `outputs` names further outputs, read with `.output(name)`. `inputs` names
+        further input streams; `ctx.input` is the name of the current one (this stream is "in"). With `spill`, such as
+        "256 MB", each map state takes about that much memory in each partition, and spills the rest to its worker's
+        disk."""
         return _apply(self, None, function, schema, outputs, inputs, name, parallelism, spill)
 
     def sink(self, sink: Sink, *, name: str | None = None, parallelism: int | None = None) -> Stream:
-        """End the stream in a sink. A stream may have several sinks; returns the stream, so that verbs can go on."""
+        """End the stream in a sink; returns the stream, so that more sinks and verbs can follow."""
         sink.check(self.schema)
         self._add(plan.SinkNode, "sink", name, parallelism=parallelism, sink=sink)
         return self
@@ -394,7 +395,7 @@ class Stream:
 
 
 class AppliedStream(Stream):
-    """The first output of an applied function; `output` reaches the others."""
+    """The first output of an applied function; `output` returns the others."""
 
     def output(self, name: str) -> Stream:
         node = self._node
@@ -409,7 +410,7 @@ class AppliedStream(Stream):
 
 
 class KeyedStream:
-    """A stream with a key. Windows, running aggregates and functions with state come after it."""
+    """A stream with a key, for windows, running aggregates and functions with state."""
 
     def __init__(self, stream: Stream, keys: Sequence[str]) -> None:
         self._stream = stream
@@ -417,7 +418,7 @@ class KeyedStream:
         self._keys = tuple(key if key in stream.schema.names else names[key.lower()] for key in keys)
 
     def window(self, window: Window) -> WindowedStream:
-        """Event-time windows per key."""
+        """Returns event-time windows per key."""
         return WindowedStream(self._stream, self._keys, window)
 
     def aggregate(
@@ -428,13 +429,14 @@ class KeyedStream:
         spill: Size | None = None,
         **named: Aggregate,
     ) -> Stream:
-        """A running aggregate per key, without windows: each change sends the key's new row. With `spill`, such as
-        "256 MB", the groups take about so much memory in each partition, and the rest is on the disk of its worker."""
+        """Returns a running aggregate per key, without windows: each change emits the key's new row. With `spill`, such
+        as "256 MB", the groups take about that much memory in each partition, and the rest spills to its worker's
+        disk."""
         stream = self._stream
         stream._only_added("aggregate")
         parsed = _calls(stream, calls, named)
         if not parsed:
-            raise PlanError(f"aggregate on '{stream.name}' computes nothing", None, 'Give it "count(*)" or the like.')
+            raise PlanError(f"aggregate on '{stream.name}' computes nothing", None, 'Add one, such as "count(*)".')
         schema = pa.schema([*(stream.schema.field(key) for key in self._keys), *_call_fields(parsed)])
         return stream._add(
             plan.AggregateNode,
@@ -450,7 +452,7 @@ class KeyedStream:
         )
 
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
-        """Per key and window of a windowed stream, the rows ranked at most `k`."""
+        """Returns the rows ranked at most `k`, per key and window of a windowed stream."""
         return _top(self._stream, self._keys, None, k, by, ties, descending, name)
 
     def apply(
@@ -464,12 +466,12 @@ class KeyedStream:
         parallelism: int | None = None,
         spill: Size | None = None,
     ) -> AppliedStream:
-        """As `Stream.apply`, with rows of one key always at the same instance."""
+        """Like `Stream.apply`, with all rows of one key at the same instance."""
         return _apply(self._stream, self._keys, function, schema, outputs, inputs, name, parallelism, spill)
 
 
 class WindowedStream:
-    """A stream cut into windows, with or without a key; it waits for an aggregate or a top."""
+    """A stream divided into windows, with or without a key, for `aggregate` or `top`."""
 
     def __init__(self, stream: Stream, keys: tuple[str, ...], window: Window, lateness_us: int = 0) -> None:
         stream._only_added("window")
@@ -487,7 +489,7 @@ class WindowedStream:
         self._lateness_us = lateness_us
 
     def allowed_lateness(self, lateness: Duration) -> WindowedStream:
-        """Keep windows for so long after they closed; a late row sends the updated result of its window again."""
+        """Keep windows for this long after they close; a late row emits the updated result of its window again."""
         lateness_us = duration_us(lateness, "the allowed lateness")
         if lateness_us < 0:
             raise PlanError("the allowed lateness is negative", repr(lateness), "Give zero or a positive duration.")
@@ -501,12 +503,16 @@ class WindowedStream:
         spill: Size | None = None,
         **named: Aggregate,
     ) -> Stream:
-        """One row per key and window, when the window closes: keys, window_start, window_end, and the aggregates.
+        """Returns one row per key and window, when the window closes: keys, window_start, window_end, the aggregates.
 
-        Without aggregates: the distinct keys of each window."""
+        Without aggregates, it returns the distinct keys of each window."""
         stream = self._stream
         if spill is not None:
-            raise PlanError("windows do not spill", f"spill={spill!r}", "Leave it out: they go when they close.")
+            raise PlanError(
+                "windows do not spill",
+                f"spill={spill!r}",
+                "Remove spill: a closed window is dropped.",
+            )
         parsed = _calls(stream, calls, named)
         window = [pa.field("window_start", TIMESTAMP), pa.field("window_end", TIMESTAMP)]
         schema = pa.schema([*(stream.schema.field(key) for key in self._keys), *window, *_call_fields(parsed)])
@@ -516,7 +522,7 @@ class WindowedStream:
             "window",
             name,
             schema=_distinct(schema, stream.name),
-            # A session whose end the watermark has just reached may still grow, so it is sent one moment later.
+            # A session may still grow when the watermark has just reached its end, so it is emitted one step later.
             time=EventTime("window_end", 0 if isinstance(self._window, Session) else 1),
             parallelism=_keyed_parallelism(parallelism, self._keys, stream.name),
             changes_by=keyed_by_window if self._lateness_us else None,
@@ -527,7 +533,7 @@ class WindowedStream:
         )
 
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
-        """Per key and window, the rows ranked at most `k` by an expression, when the window closes."""
+        """Returns the rows ranked at most `k` by an expression, per key and window, when the window closes."""
         if self._lateness_us:
             raise PlanError("top does not take allowed lateness", None, "Aggregate with lateness first, or drop it.")
         return _top(self._stream, self._keys, self._window, k, by, ties, descending, name)
@@ -552,7 +558,7 @@ def _apply(
     if not isinstance(function, Function):
         raise PlanError(
             f"apply on '{stream.name}' needs a stretto.Function",
-            f"it was given {type(function).__name__}",
+            f"it is {type(function).__name__}",
             "Subclass stretto.Function; for a plain Python function use map or flat_map.",
         )
     further = dict(inputs or {})
@@ -660,7 +666,7 @@ def _no_sessions(window: Window | None, verb: str, stream: str) -> None:
     if isinstance(window, Session):
         raise PlanError(
             f"{verb} on '{stream}' cannot be over sessions",
-            "a session has no bounds of its own before it closes",
+            "the bounds of a session are unknown before it closes",
             "Aggregate in sessions first, or use tumbling or hopping windows.",
         )
 
@@ -674,8 +680,8 @@ def _keyed_parallelism(parallelism: int | None, keys: tuple[str, ...], stream: s
     if parallelism is not None and parallelism > 1 and not keys:
         raise PlanError(
             f"a window without a key on '{stream}' has one partition",
-            f"a parallelism of {parallelism} was asked for",
-            "Key the stream with key_by, or leave the parallelism out.",
+            f"a parallelism of {parallelism} was requested",
+            "Key the stream with key_by, or remove the parallelism.",
         )
     return parallelism
 

@@ -1,4 +1,4 @@
-"""Bad input gets a clear error, before anything runs: it names the thing, and says what to do."""
+"""Bad input gets a clear error before anything runs: it names the cause and says what to do."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_an_empty_app_says_so() -> None:
 
 
 def test_a_cycle_is_shown() -> None:
-    """The verbs cannot make one; a plan that was put together by hand can."""
+    """The verbs cannot make a cycle; a plan built by hand can have one."""
     schema = pa.schema([("n", pa.int64())])
     nodes = {
         name: plan.UnionNode(name=name, inputs=(parent,), schema=schema) for name, parent in (("a", "b"), ("b", "a"))

@@ -1,4 +1,4 @@
-"""explain() tells the plan, the engine and why; `auto` follows the rule of five trigger times."""
+"""explain() shows the plan, the engine and the reason; `auto` follows the rule of five trigger times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which edges of a plan move rows: rows that are together already stay where they are, all others are dealt by key."""
+"""Which edges of a plan move rows: rows already partitioned by the keys stay, all others are partitioned by key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stream(app: App, name: str, **options: Any) -> Stream:
 
 
 def routings(app: App, parallelism: int = 3) -> dict[tuple[str, str], Routing]:
-    """How rows travel on each edge, by the function that sends and the one that receives."""
+    """Returns the routing of each edge, by sending and receiving function."""
     deployment = lowered(app.plan(), "job", parallelism, 1024)
     return {
         (name, edge.target): edge.routing

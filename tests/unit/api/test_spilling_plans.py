@@ -1,4 +1,4 @@
-"""Who may spill, and how much: what users write, and what they are told when it cannot be."""
+"""Which functions may spill, with how much memory, and the errors for those that cannot."""
 
 from __future__ import annotations
 
@@ -87,6 +87,6 @@ OWN = UserAggregate(list, lambda acc, rows: acc, lambda a, b: a + b, len, pa.int
         (lambda stream: stream.window(tumbling("1 s")).aggregate("count(*)", spill="1 MB"), "windows do not spill"),
     ],
 )
-def test_who_cannot_spill_is_told(verb: Any, message: str) -> None:
+def test_a_function_that_cannot_spill_is_refused(verb: Any, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         verb(keyed(App("a")))

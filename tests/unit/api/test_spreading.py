@@ -1,4 +1,4 @@
-"""Which functions may be spread, what is refused, and what explain() says about it."""
+"""Which functions may be spread, which are refused, and what explain() says about it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = [{"k": 1, "n": 2}]
 
 
 class Sums(Function):
-    """Combines."""
+    """A function whose state combines."""
 
     def __init__(self) -> None:
         self.sums: Any = MapState(combine=operator.add)
@@ -35,7 +35,7 @@ class Sums(Function):
 
 
 class Last(Function):
-    """Does not."""
+    """A function whose state does not combine."""
 
     def __init__(self) -> None:
         self.last: Any = ValueState(0)
@@ -45,7 +45,7 @@ class Last(Function):
 
 
 class Timed(Sums):
-    """Combines, but waits for timers."""
+    """A function whose state combines, but which has timers."""
 
     def on_timer(self, tag: Any, due: int, ctx: Context) -> None:
         pass

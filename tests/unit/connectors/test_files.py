@@ -1,4 +1,4 @@
-"""Replay of files: every row once whatever the partitions, exact seeks, pace by the clock handed in, errors that name
+"""Replay of files: every row once for any number of partitions, exact seeks, pace by the given clock, errors that name
 the file and the place in it."""
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def test_a_replay_is_taken_up_where_it_was(tmp_path: Path) -> None:
     assert reading.batch is not None
     assert reading.batch.column("id").to_pylist() == [16]
     assert reading.next_ns == 501 * S
-    # One that goes back keeps its start, so it catches up.
+    # A reader that seeks back keeps its start, so it catches up.
     fresh.seek(14)
     again = fresh.read(502 * S, 10)
     assert again.batch is not None

@@ -1,4 +1,4 @@
-"""Rows in memory: every row once whatever the partitions, exact seeks, faults as data."""
+"""Rows in memory: every row once for any number of partitions, exact seeks, faults as data."""
 
 from __future__ import annotations
 

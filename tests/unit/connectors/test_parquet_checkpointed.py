@@ -1,4 +1,4 @@
-"""Parquet files of jobs with checkpoints: who may publish them, and who may take them away."""
+"""Parquet files of jobs with checkpoints: which run may publish them, and which may remove them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sinks that reach outside: what is in the directory at each moment, and what is refused before it starts."""
+"""Sinks with effects outside: the content of the directory at each step, and what is refused before the start."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_overwrite_removes_what_was_there_and_nothing_else(tmp_path: Path) -> No
     written(sink, 0, 2, batch(0, 3))
     written(sink, 1, 2, batch(3, 3))
     assert ids(tmp_path) == list(range(6))
-    # A worker that starts again opens the same sink; what others have published must stay.
+    # A worker that restarts opens the same sink; files that others have published must stay.
     written(sink, 0, 2, batch(6, 3))
     assert ids(tmp_path) == list(range(9))
 

@@ -1,4 +1,4 @@
-"""A watched directory: files are read as they appear, each row once whatever the partitions, and again after a seek."""
+"""A watched directory: files are read as they appear, each row once with any partitions, and again after a seek."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SCHEMA = pa.schema([("id", pa.int64())])
 
 
 def put(directory: Path, name: str, ids: range) -> None:
-    """A whole file appears at once, as a careful writer has it."""
+    """Write a file that appears only when it is complete."""
     hidden = directory / f".{name}"
     pq.write_table(pa.table({"id": list(ids)}, SCHEMA), hidden, row_group_size=5)
     hidden.rename(directory / name)
 
 
 def read_all(reader: SourceReader, now_ns: int = 0, rows: int = 4) -> list[int]:
-    """What can be read now."""
+    """Returns the rows that can be read now."""
     ids: list[int] = []
     while (reading := reader.read(now_ns, rows)).batch is not None:
         assert reading.batch.num_rows <= rows
