@@ -1,6 +1,6 @@
 """Joins against a nested loop over all rows, for any batches, any order of sides, and any watermarks.
 
-The model is given each row with the watermark at its arrival; it knows nothing of buffers, hashes or cleaning.
+The model gets each row with the watermark at its arrival; it has no buffers, hashes or cleaning.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ steps = st.lists(
 
 @pytest.fixture(params=["sizes as they are", "tiny sizes"], autouse=True, scope="module")
 def _sizes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """With tiny sizes, a few rows already make several runs, several batches of pairs, and cleaning."""
+    """With tiny sizes, a few rows already make several blocks, several batches of pairs, and cleaning."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "tiny sizes":
             patch.setattr(join_base, "PAIRS_MAX", 3)
             patch.setattr(row_buffer, "SMALL_ENTRIES", 2)
             patch.setattr(row_buffer, "EXPIRY_SAMPLES", 2)
-            patch.setattr(row_buffer, "RUN_ENTRIES_MAX", 12)
+            patch.setattr(row_buffer, "BLOCK_ENTRIES_MAX", 12)
         yield
 
 
@@ -113,7 +113,7 @@ class Played:
 
 
 def play(make: Callable[[], Join], script: list[Step]) -> Played:
-    """Run a script; a snapshot step goes on with a new join that was given the exported states."""
+    """Runs a script; after a snapshot step, a new join with the exported states continues."""
     ctx = Context("job", "join", 0, 1, ("out",))
     played = Played([], [], Counter(), 0, make())
     played.join.bind_states()
@@ -144,7 +144,7 @@ def play(make: Callable[[], Join], script: list[Step]) -> Played:
 
 
 def batches_of(ctx: Context) -> list[Any]:
-    """What was sent; a join sends nothing but batches."""
+    """Returns what was sent; a join sends only batches."""
     return [sent for _, sent in ctx.sent]
 
 
@@ -267,6 +267,6 @@ def test_the_state_stays_bounded_as_the_watermark_advances(kind: str) -> None:
             join.process(to_arrow(batch, SCHEMAS[side]), ctx)
         ctx.watermark_us = now
         join.on_watermark(now, ctx)
-        # At most 2,200 rows of a side can be alive; the rest is what is not worth cleaning yet.
+        # At most 2,200 rows of a side can be live; the rest are rows that are not worth cleaning yet.
         assert max(join.left.num_rows, join.right.num_rows) < 2_200 * 4 / 3 + 4 * 1_024 + 200
     assert sum(batch.num_rows for batch in batches_of(ctx)) >= 40_000

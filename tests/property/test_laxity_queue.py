@@ -1,4 +1,4 @@
-"""The minimum-laxity queue against a plain list that is looked through from its beginning each time."""
+"""The minimum-laxity queue against a plain list that is scanned from its start each time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Plain:
         self.items: list[tuple[int, int, int]] = []
 
     def turns(self, now: int) -> list[tuple[int, tuple[int, int, int]]]:
-        """When each comes to its turn."""
+        """Returns when each message starts."""
         turns, clock = [], now
         for item in self.items:
             turns.append((clock, item))
@@ -34,14 +34,14 @@ class Plain:
         return [number for turn, (deadline, number, _) in self.turns(now) if turn > deadline]
 
     def admits(self, deadline: int, cost: int, now: int) -> bool:
-        """Whether it would start in time, and all after it still would."""
+        """Whether it would start in time, and all messages after it still would."""
         before = sum(item[2] for item in self.items if item[0] <= deadline)
         after = [(turn, item) for turn, item in self.turns(now) if item[0] > deadline]
         return now + before <= deadline and all(turn + cost <= item[0] for turn, item in after)
 
 
 class Queues(RuleBasedStateMachine):
-    """Both side by side, through any sequence of operations."""
+    """The queue and the model, through any sequence of operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def test_items_come_out_by_deadline_and_then_in_order(items: list[tuple[int, int
     assert found == sorted((deadline, place) for place, (deadline, _) in enumerate(items))
 
 
-def test_an_operation_looks_at_a_path_and_not_at_the_queue() -> None:
+def test_an_operation_reads_a_path_and_not_the_whole_queue() -> None:
     """Counted, not timed: the depth of the tree grows with the logarithm, also when deadlines come in order."""
     for count in (1_000, 32_000):
         queue: LaxityQueue[int] = LaxityQueue()

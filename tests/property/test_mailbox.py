@@ -1,4 +1,4 @@
-"""A mailbox against a plain list: the most urgent first, each channel in its order, whatever is taken out of turn."""
+"""A mailbox against a plain list: the most urgent first, each channel in order, whatever is taken out of order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANNELS = 3
 
 
 class Channel:
-    """As much of a channel as a mailbox looks at."""
+    """The part of a channel that a mailbox uses."""
 
     def __init__(self) -> None:
         self.urgency = AT_ONCE
@@ -44,7 +44,7 @@ def test_it_behaves_as_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
             channel = channels[which]
             one = message(channel)
             mailbox.append_message(one, float(urgency))
-            # What is ahead of it on its channel must run before it, and so is as urgent.
+            # Messages ahead of it on its channel must run before it, and so are as urgent.
             for place, (key, earlier, other) in enumerate(model):
                 if other.channel is channel:
                     model[place] = (min(key, float(urgency)), earlier, other)
@@ -102,7 +102,7 @@ def test_what_comes_a_second_time_hurries_nobody() -> None:
     assert list(mailbox) == [first, second, third]
 
 
-def test_what_is_put_back_keeps_the_order_of_its_channel() -> None:
+def test_a_message_that_is_put_back_keeps_the_order_of_its_channel() -> None:
     """A watermark was taken out, then a batch of the next window that is more urgent: the watermark stays ahead."""
     mailbox, channel = Mailbox(), Channel()
     watermark, batch = message(channel), message(channel)

@@ -1,6 +1,6 @@
-"""Windows, sessions, running aggregates and best rows against models that keep all rows and loop over them.
+"""Windows, sessions, running aggregates and top rows against models that keep all rows and loop over them.
 
-The state's thresholds are set to a handful of rows, so that buffers flush, runs merge and output splits all the time.
+The state's thresholds are set to a handful of rows, so that buffers flush, blocks merge and output splits often.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def emitted(ctx: Context) -> list[Row]:
 def tiny_thresholds(buffer: int) -> Iterator[None]:
     with (
         patch("stretto.operators.panes.BUFFER_ROWS_MAX", buffer),
-        patch("stretto.operators.panes.SMALL_RUN_ROWS_MAX", 4),
+        patch("stretto.operators.panes.SMALL_BLOCK_ROWS_MAX", 4),
         patch("stretto.operators.windowed.EMIT_ROWS_MAX", 5),
         patch("stretto.operators.sessions.BUFFER_ROWS_MAX", buffer),
         patch("stretto.operators.sessions.PARTS_ROWS_MIN", 4),
@@ -152,7 +152,7 @@ def key_of(row: Row, keys: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class Model:
-    """Every window with all its rows; a row goes into a window unless the window has been forgotten."""
+    """Every window with all its rows; a row is added to a window unless the window has been dropped."""
 
     def __init__(self, keys: tuple[str, ...], lateness: int) -> None:
         self.keys, self.lateness = keys, lateness
@@ -170,7 +170,7 @@ class Model:
 
 
 def by_window(rows: list[Row], keys: tuple[str, ...]) -> dict[tuple[Any, ...], Row]:
-    """The last row of each key and window, without these columns."""
+    """Returns the last row of each key and window, without these columns."""
     found = {}
     for row in rows:
         values = dict(row)
@@ -214,7 +214,7 @@ def test_windows_hold_the_rows_of_the_model(
 def test_partial_states_of_three_instances_merge_to_the_state_of_one(
     schedule: list[tuple[list[Row], int]], window: Tumbling | Hopping, keys: tuple[str, ...], barrier_every: int
 ) -> None:
-    """Batches go round three instances; at a barrier the lessees' states are shipped to the first, which emits."""
+    """Batches go to three instances in turn; at a barrier the lessees' states are sent to the first, which emits."""
     prototype = WindowAggregate(SCHEMA, keys, EventTime("t"), window, CALLS)
     instances = [copy.deepcopy(prototype) for _ in range(3)]
     for instance in instances:
@@ -340,7 +340,7 @@ def test_running_totals_of_two_instances_merge(batches: list[list[Row]], keys: t
 
 
 def sessions_of(rows: list[Row], keys: tuple[str, ...], gap: int) -> dict[tuple[Any, ...], Row]:
-    """The sessions of all rows at once, as Spark's batch engine makes them."""
+    """Returns the sessions of all rows at once, as Spark's batch engine computes them."""
     groups: dict[tuple[Any, ...], list[list[Row]]] = {}
     for row in sorted(rows, key=lambda row: row["t"]):
         found = groups.setdefault(key_of(row, keys), [])
@@ -357,7 +357,7 @@ def sessions_of(rows: list[Row], keys: tuple[str, ...], gap: int) -> dict[tuple[
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> tuple[list[list[Row]], int]:
-    """Batches whose rows come out of order by no more than a delay."""
+    """Batches whose rows are out of order by no more than a delay."""
     rows, delay = draw(st.lists(rows_strategy, max_size=40)), draw(st.integers(0, 20))
     jitter = draw(st.lists(st.integers(0, delay), min_size=len(rows), max_size=len(rows)))
     ordered = [row for _, row in sorted(zip(jitter, rows, strict=True), key=lambda pair: pair[0] + pair[1]["t"])]
@@ -509,7 +509,7 @@ def test_partial_sessions_of_three_instances_merge(
     assert len(emitted(ctx)) == len(expected)
 
 
-# The best rows of a window: a model that sorts all of them.
+# The top rows of a window: a model that sorts all of them.
 
 
 def comparable(value: Any) -> tuple[Any, ...]:
@@ -518,7 +518,7 @@ def comparable(value: Any) -> tuple[Any, ...]:
 
 
 def best(rows: list[Row], k: int, descending: bool, ties: bool) -> list[Row]:
-    """SQL's rank() or row_number() at most k."""
+    """Returns the rows whose SQL rank() or row_number() is at most k."""
     if ties:
         values = [comparable(row["x"]) for row in rows]
         better = [sum(other > mine if descending else other < mine for other in values) for mine in values]

@@ -1,4 +1,4 @@
-"""What an aggregate keeps per group, as columns: made from rows, merged with others, finished to a result.
+"""Accumulators: the partial columns that an aggregate keeps per group.
 
 `lift` turns the rows of each group into a partial (one value per group in each column), `merge` turns several partials
 of each group into one, `finish` makes the result. Counts, sums, extremes and averages are of constant size; distinct
@@ -39,7 +39,7 @@ from stretto.operators.user_aggregate import UserAggregate
 
 _INT64 = np.dtype(np.int64)
 _LOW_32 = 0xFFFFFFFF
-# Integers of so many decimal digits are exact in a double.
+# Integers of this many decimal digits are exact in a double.
 _EXACT_DIGITS = 15
 _WIDE = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 
@@ -54,7 +54,7 @@ class Scalar(Protocol):
 
 
 class Call(Protocol):
-    """A compiled call of an aggregate function, as `expressions.AggregateCall` is one."""
+    """A compiled call of an aggregate function, such as `expressions.AggregateCall`."""
 
     @property
     def name(self) -> str: ...
@@ -71,9 +71,9 @@ class Call(Protocol):
 
 
 class Accumulator:
-    """One aggregate over groups of rows. `arity` says how many input columns it reads, `width` how many it keeps.
+    """One aggregate over groups of rows. `arity` is the number of input columns, `width` that of partial columns.
 
-    `objects` says that what it keeps are Python objects, in numpy arrays of them rather than in Arrow arrays.
+    `objects` is true if partials are Python objects, in numpy arrays rather than in Arrow arrays.
     """
 
     arity = 1
@@ -89,20 +89,20 @@ class Accumulator:
         return len(self.partials)
 
     def lift(self, groups: Groups, inputs: Sequence[Column]) -> list[Column]:
-        """A partial of each group from its rows."""
+        """Returns a partial of each group from its rows."""
         raise NotImplementedError
 
     def merge(self, groups: Groups, partials: Sequence[Column]) -> list[Column]:
-        """One partial of each group from several; many kinds of partials merge as rows do."""
+        """Returns one partial of each group from several; by default partials are merged like rows."""
         return self.lift(groups, partials)
 
     def finish(self, partials: Sequence[Column]) -> pa.Array:
-        """The results, of the declared type."""
+        """Returns the results, of the declared type."""
         raise NotImplementedError
 
 
 def accumulator(call: Call | UserAggregate) -> Accumulator:
-    """The accumulator of an aggregate call."""
+    """Returns the accumulator of an aggregate call."""
     if isinstance(call, UserAggregate):
         return UserDefined(call)
     name, result, argument = call.name, call.type, call.argument
@@ -120,7 +120,7 @@ def accumulator(call: Call | UserAggregate) -> Accumulator:
             return Extreme(name, result, kind, call.function == "max")
         case "max_by" | "min_by":
             if call.ordering is None:
-                raise PlanError(f"{call.function} needs two arguments", None, "Give the value and what to order it by.")
+                raise PlanError(f"{call.function} needs two arguments", None, "Give a value and a value to order by.")
             return ExtremeBy(name, result, kind, plain_type(call.ordering.type), call.function == "max_by")
         case "count_distinct":
             return CountDistinct(name, result, kind)
@@ -140,14 +140,14 @@ def accumulator(call: Call | UserAggregate) -> Accumulator:
 def _reduce(
     ufunc: Any, groups: Groups, values: npt.NDArray[Any], valid: Bools | None, identity: Any
 ) -> tuple[npt.NDArray[Any], Bools | None]:
-    """The values of each group reduced by the ufunc, and which groups had any value (None: all)."""
+    """Returns the values of each group reduced by the ufunc, and which groups had any value (None: all)."""
     index = groups.index
     if valid is not None:
         values, index = values[valid], index[valid]
     if groups.count == 1 and len(values):
         return np.array([ufunc.reduce(values)], values.dtype), None
     result = np.full(groups.count, identity, values.dtype)
-    with np.errstate(invalid="ignore"):  # NaN is a value like others here
+    with np.errstate(invalid="ignore"):  # NaN is an ordinary value here
         ufunc.at(result, index, values)
     return result, None if valid is None else np.bincount(index, minlength=groups.count) > 0
 
@@ -162,7 +162,7 @@ def _identity(dtype: np.dtype[Any], largest: bool) -> Any:
 def extremes(
     groups: Groups, values: npt.NDArray[Any], valid: Bools | None, largest: bool
 ) -> tuple[npt.NDArray[Any], Bools | None]:
-    """The greatest or least value of each group, with NaN as the greatest, and which groups had any."""
+    """Returns the greatest or least value of each group, with NaN as the greatest, and which groups had any."""
     ufunc = np.maximum if largest else np.minimum
     if not largest and values.dtype.kind == "f":
         missing = np.isnan(values)
@@ -208,8 +208,8 @@ class Count(Accumulator):
 class Sum(Accumulator):
     """sum of integers, exact, or of floats, in doubles.
 
-    An integer sum is kept in 64 bits and a carry, so that only a result that does not fit raises, as in Spark's ANSI
-    mode, and not some partial sum on the way there.
+    An integer sum is kept in 64 bits and a carry, so that only a final result that does not fit raises, as in Spark's
+    ANSI mode, and not a partial sum.
     """
 
     def __init__(self, name: str, result: pa.DataType) -> None:
@@ -259,7 +259,7 @@ def _float_sums(groups: Groups, values: npt.NDArray[np.float64], valid: Bools | 
 
 
 def _carried_sums(groups: Groups, values: Int64s, valid: Bools | None) -> list[Column]:
-    """The low 64 bits of each sum, and how often 2**64 must be added."""
+    """Returns the low 64 bits of each sum, and how often 2**64 must be added."""
     if len(values) and max(-int(values.min()), int(values.max())) * len(values) > INT64_MAX:
         low, found = _reduce(np.add, groups, values & _LOW_32, valid, 0)
         high, _ = _reduce(np.add, groups, values >> 32, valid, 0)
@@ -325,7 +325,7 @@ def _decimal_overflow(name: str, detail: str) -> ExpressionError:
 
 
 def _decimal_sums(groups: Groups, array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
-    """Decimals are two machine words; each 32-bit limb is summed in 64 bits, and Python puts the limbs together."""
+    """Returns exact sums: each 32-bit limb of a decimal is summed in 64 bits, and Python combines the limbs."""
     words = fixed_values(array.cast(kind), np.dtype("<u8,<u8"))
     valid = valid_rows(array)
     low, high = words["f0"], words["f1"].view(np.int64)
@@ -369,7 +369,7 @@ class DecimalAverage(Accumulator):
 
 
 class Extreme(Accumulator):
-    """min and max of anything that has an order."""
+    """min and max of ordered values."""
 
     def __init__(self, name: str, result: pa.DataType, argument: pa.DataType, largest: bool) -> None:
         super().__init__(name, result, [argument])
@@ -391,7 +391,7 @@ class Extreme(Accumulator):
 def winners(
     groups: Groups, codes: Int64s, valid: Bools | None, largest: bool
 ) -> tuple[npt.NDArray[np.intp], Bools | None]:
-    """For each group, a row with the greatest or least code, and which groups have one."""
+    """Returns for each group a row with the greatest or least code, and which groups have one."""
     best, found = extremes(groups, codes, valid, largest)
     hit = codes == best[groups.index]
     if valid is not None:
@@ -403,7 +403,7 @@ def winners(
 
 
 class ExtremeBy(Accumulator):
-    """max_by and min_by; of values that tie, the greatest or the least, so that the order of arrival has no say."""
+    """max_by and min_by; of tied values the greatest or the least, so that the order of arrival does not matter."""
 
     arity = 2
 
@@ -433,7 +433,7 @@ class ExtremeBy(Accumulator):
 
 
 class _Listed(Accumulator):
-    """Aggregates that keep values themselves: a list per group."""
+    """Aggregates that keep a list of values per group."""
 
     def __init__(self, name: str, result: pa.DataType, item: pa.DataType) -> None:
         super().__init__(name, result, [pa.large_list(item)])
@@ -459,7 +459,7 @@ class _Listed(Accumulator):
         return pa.LargeListArray.from_arrays(pa.array(offsets), values, type=self.partials[0])
 
     def _sorted(self, lists: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """The lengths of the lists, and their values sorted within each."""
+        """Returns the lengths of the lists, and their values sorted within each."""
         lengths = lists.value_lengths().to_numpy()
         values = lists.flatten()
         owner = np.repeat(np.arange(len(lists)), lengths)
@@ -531,7 +531,7 @@ class Quantile(_Listed):
 
 
 def _doubles(array: pa.Array) -> pa.Array:
-    """The nearest doubles to decimals; Arrow's own cast is off by a bit now and then."""
+    """Returns the nearest doubles to decimals; Arrow's own cast is sometimes off by one bit."""
     if array.type.precision > _EXACT_DIGITS:
         return pa.array([None if value is None else float(value) for value in array.to_pylist()], pa.float64())
     units = fixed_values(array.cast(pa.decimal128(38, array.type.scale)), np.dtype("<i8,<i8"))["f0"]
@@ -591,12 +591,12 @@ class UserDefined(Accumulator):
             return function(*arguments)
         except Exception:
             raise FunctionError(
-                f"`{part}` of the aggregate '{self.name}' raised", traceback.format_exc(), "Mend the function."
+                f"`{part}` of the aggregate '{self.name}' raised", traceback.format_exc(), "Fix the function."
             ) from None
 
 
 def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The array in the declared type; times of a finer unit than microseconds are cut off, as in Spark."""
+    """Returns the array in the declared type; times are truncated to microseconds, as in Spark."""
     if array.type == kind:
         return array
     if pa.types.is_timestamp(kind) and array.type.unit == "ns":

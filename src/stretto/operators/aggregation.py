@@ -1,7 +1,7 @@
-"""Keys and aggregates together: which columns a row brings, and the table of partials that rows become.
+"""Keys and aggregates: the columns that are read from rows, and the table of partials that rows become.
 
 A table here is a list of columns: the keys, then the partial columns of each aggregate in turn. Windows, sessions and
-running aggregates differ only in what else they group by and in when they finish.
+running aggregates differ only in what else they group by and in when they compute results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stretto.operators.user_aggregate import UserAggregate
 
 
 def column_index(schema: pa.Schema, name: str, what: str) -> int:
-    """Where a column is; a mistake in its name is told with the names there are."""
+    """Returns the index of a column; raises a PlanError with the known names if there is none."""
     index: int = schema.get_field_index(name)
     if index < 0:
         raise PlanError(f"{what} is not a column of the input", f"'{name}'", f"Columns: {', '.join(schema.names)}.")
@@ -27,12 +27,12 @@ def column_index(schema: pa.Schema, name: str, what: str) -> int:
 
 
 def decoded(array: pa.Array) -> pa.Array:
-    """The array without dictionary encoding: dictionaries of different batches do not agree."""
+    """Returns the array without dictionary encoding, since the dictionaries of two batches can differ."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 class Aggregation:
-    """Keys and aggregate calls over rows of a schema. `hidden` is how many unnamed key columns come before the keys."""
+    """Keys and aggregate calls over rows of a schema. `hidden` is the number of unnamed key columns before the keys."""
 
     def __init__(
         self, schema: pa.Schema, keys: Sequence[str], calls: Sequence[Call | UserAggregate], hidden: int = 0
@@ -58,7 +58,7 @@ class Aggregation:
         self.partial_types = [kind for acc in self.accumulators for kind in acc.partials]
 
     def _input(self, expression: Scalar | int) -> int:
-        """The number of the input column for an expression; the same expression is evaluated once."""
+        """Returns the number of the input column for an expression; the same expression is evaluated once."""
         for number, known in enumerate(self._expressions):
             if known is expression or (isinstance(known, int) and known == expression):
                 return number
@@ -69,17 +69,17 @@ class Aggregation:
 
     @property
     def layout(self) -> str:
-        """What a table of partials holds, in words."""
+        """The columns of a table of partials, described in words."""
         keys = [f"{field.name} {field.type}" for field in self.key_fields]
         calls = [f"{type(acc).__name__} {acc.name} {list(map(str, acc.partials))}" for acc in self.accumulators]
         return f"{', '.join(calls)} by {', '.join(keys) or 'nothing'}"
 
     def named_keys(self, columns: Sequence[Column]) -> dict[str, Column]:
-        """The key columns of a table by their names."""
+        """Returns the key columns of a table by their names."""
         return {field.name: columns[self.hidden + place] for place, field in enumerate(self.key_fields)}
 
     def rows(self, batch: pa.RecordBatch) -> list[Column]:
-        """What is kept of a batch until it is grouped: its keys, then the arguments of the aggregates."""
+        """Returns the columns of a batch that are kept for grouping: keys, then the arguments of the aggregates."""
         columns = [batch.column(index) for index in self._keys]
         for expression in self._expressions:
             columns.append(batch.column(expression) if isinstance(expression, int) else expression.evaluate(batch))
@@ -89,7 +89,7 @@ class Aggregation:
         return group(columns[: self.keys], rows, leading)
 
     def lift(self, groups: Groups, columns: Sequence[Column]) -> list[Column]:
-        """A table of partials with one row per group, from rows."""
+        """Returns a table of partials with one row per group, from rows."""
         table = take_columns(columns[: self.keys], groups.sample)
         inputs = columns[self.keys :]
         for acc, reads in zip(self.accumulators, self._reads, strict=True):
@@ -97,7 +97,7 @@ class Aggregation:
         return table
 
     def merge(self, groups: Groups, columns: Sequence[Column]) -> list[Column]:
-        """A table of partials with one row per group, from a table with several."""
+        """Returns a table of partials with one row per group, from a table with several."""
         table = take_columns(columns[: self.keys], groups.sample)
         place = self.keys
         for acc in self.accumulators:
@@ -106,7 +106,7 @@ class Aggregation:
         return table
 
     def finish(self, columns: Sequence[Column]) -> list[pa.Array]:
-        """The results of the aggregates, one column each."""
+        """Returns the results of the aggregates, one column each."""
         results, place = [], self.keys
         for acc in self.accumulators:
             results.append(acc.finish(columns[place : place + acc.width]))
@@ -114,7 +114,7 @@ class Aggregation:
         return results
 
     def describe(self) -> dict[str, Any]:
-        """All that `operators/described.py` needs to merge and finish partials, but for users' own functions."""
+        """Returns what `operators/described.py` needs to merge and finish partials, except users' own functions."""
         calls, kinds = [], []
         for number, call in enumerate(self._calls):
             if isinstance(call, UserAggregate):
@@ -138,13 +138,13 @@ def _expressions(schema: pa.Schema, call: Call | UserAggregate) -> list[Any]:
 
 
 def table_of(columns: Sequence[Column], objects: Sequence[int]) -> dict[str, Any]:
-    """Columns as plain data: an Arrow table of the Arrow columns, and lists of the Python objects."""
+    """Returns columns as plain data: an Arrow table of the Arrow columns, and lists of the Python objects."""
     arrow = {f"c{place}": column for place, column in enumerate(columns) if place not in objects}
     return {"table": pa.table(arrow), "objects": {str(place): list(columns[place]) for place in objects}}
 
 
 def columns_of(content: dict[str, Any]) -> list[Column]:
-    """The columns that `table_of` gave."""
+    """Returns the columns of a result of `table_of`."""
     table, objects = content["table"], content["objects"]
     found: dict[int, Column] = {int(name[1:]): _one_array(table.column(name)) for name in table.column_names}
     for place, values in objects.items():

@@ -1,10 +1,10 @@
-"""The rows of a state in a checkpoint, for who has never seen the app: its fragments and what `State.describe` said.
+"""Reads the rows of a state in a checkpoint without the app, from its fragments and the result of `State.describe`.
 
-Later fragments replace what earlier ones say, and partials of one group may be in several. So the state is made anew
-from its description and rebuilt by the same code that goes on from a checkpoint; only then is it turned into rows. A
-user's own aggregate is the exception: its functions are not in the checkpoint, and its partials are shown as text.
+Later fragments overwrite earlier ones, and partials of one group may be in several. So a state is created from the
+description and rebuilt by the same code that resumes from a checkpoint, and then converted to rows. A user's own
+aggregate is the exception: its functions are not in the checkpoint, and its partials are shown as text.
 
-A table of rows has the columns `key` and `value`, both structs, as Spark's own state reader gives them.
+A table of rows has the columns `key` and `value`, both structs, as in Spark's own state reader.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _INT64 = np.dtype(np.int64)
 
 
 def rows_of(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
-    """The rows of a state, resolved."""
+    """Returns the rows of a state."""
     match description["kind"]:
         case "whole":
             return _whole(fragments)
@@ -54,7 +54,7 @@ def rows_of(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
         case "sessions":
             return _sessions(description, fragments)
     raise StorageError(
-        f"a state of kind '{description['kind']}' is not known here", None, "Use the stretto that wrote it."
+        f"a state of kind '{description['kind']}' is unknown", None, "Use the version of stretto that wrote it."
     )
 
 
@@ -64,7 +64,7 @@ def _table(key: Named, value: Named) -> pa.Table:
 
 
 def _struct(columns: Named, rows: int) -> pa.Array:
-    """A struct of columns; NULL where there are none, since Spark has no struct without fields."""
+    """Returns a struct of columns; NULL if there are none, since Spark has no struct without fields."""
     if not columns:
         return pa.nulls(rows, pa.struct([("key", pa.string())]))
     return pa.StructArray.from_arrays([spark_column(column) for _, column in columns], [name for name, _ in columns])
@@ -76,7 +76,7 @@ def _bytes(fragment: Fragment) -> bytes:
 
 
 def _whole(fragments: list[Fragment]) -> pa.Table:
-    """A value, or a state of a user's own kind: a row for each fragment."""
+    """Returns a value, or a state of a user's own kind, with a row for each fragment."""
     contents = [unpacked(each.content) if isinstance(each.content, bytes) else each.content for each in fragments]
     return _table([], [("value", column_of(contents))])
 
@@ -118,20 +118,20 @@ def _panes(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
     kernel: Kernel = Grouped(aggregation, grid) if aggregation is not None else _best(description)
     state = PaneState(kernel)
     state.rebuild(fragments)
-    run = state.select(INT64_MIN, INT64_MAX)
-    buckets = np.empty(0, np.int64) if run is None else run.buckets
+    block = state.select(INT64_MIN, INT64_MAX)
+    buckets = np.empty(0, np.int64) if block is None else block.buckets
     name = "window" if grid is None or grid["whole"] else "pane"
     if grid is not None:
         starts = buckets * grid["pane_us"] + grid["origin_us"]
         bounds = starts, starts + grid["pane_us"]
     else:
-        bounds = (buckets if run is None else fixed_values(run.columns[0], _INT64)), buckets
+        bounds = (buckets if block is None else fixed_values(block.columns[0], _INT64)), buckets
     window = [(name, _bounds(*bounds))]
     if aggregation is not None:
-        return _finished(aggregation, window, None if run is None else run.columns)
+        return _finished(aggregation, window, None if block is None else block.columns)
     fields = list(_schema(description["types"]))
     hidden = _hidden(grid)
-    columns = [pa.array([], field.type) for field in fields] if run is None else run.columns[hidden:]
+    columns = [pa.array([], field.type) for field in fields] if block is None else block.columns[hidden:]
     keys = {place - hidden for place in description["best"][0]}
     named = [(field.name, column) for field, column in zip(fields, columns, strict=False)]
     return _table(
@@ -151,7 +151,7 @@ def _sessions(description: dict[str, Any], fragments: list[Fragment]) -> pa.Tabl
 
 
 def _finished(aggregation: Aggregation, window: Named, columns: Sequence[Column] | None) -> pa.Table:
-    """Keys and what their aggregates are so far; no `columns` where there is no group."""
+    """Returns keys and the current results of their aggregates; `columns` is None if there is no group."""
     if columns is None:
         keys = [pa.array([], field.type) for field in aggregation.key_fields]
         results = [pa.array([], field.type) for field in aggregation.result_fields]
@@ -168,12 +168,12 @@ def _bounds(starts: Int64s, ends: Int64s) -> pa.Array:
     return pa.StructArray.from_arrays([timestamps(starts), timestamps(ends)], ["start", "end"])
 
 
-# What a description stands for.
+# From descriptions to aggregations.
 
 
 @dataclass(frozen=True)
 class _Typed:
-    """In the place of an expression: its type is all that merging needs."""
+    """A stand-in for an expression; merging needs only its type."""
 
     type: pa.DataType
 
@@ -210,7 +210,7 @@ def _aggregation(description: dict[str, Any]) -> Aggregation:
     return Aggregation(schema, keys.names, calls, description["hidden"])
 
 
-_ABSENT = "what a user's aggregate reads"
+_ABSENT = "input of a user's aggregate"
 
 
 def _unknown(*arguments: Any) -> Any:
@@ -224,7 +224,7 @@ def _best(description: dict[str, Any]) -> Best:
 
 
 def _hidden(grid: Any) -> int:
-    """Columns before the input's: rows that bring their own windows have one."""
+    """Returns the number of columns before the input's: one, if windows are given by columns of the rows."""
     return 1 if grid is None else 0
 
 

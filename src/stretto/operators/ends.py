@@ -1,4 +1,4 @@
-"""The two ends of a dataflow as functions: reading a source, writing a sink."""
+"""The functions at the two ends of a dataflow: one reads a source, one writes a sink."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stretto.state import State
 
 
 class Split:
-    """One part of a source's input: its reader, and how far it has come."""
+    """One split of a source's input: its reader, its watermark and its progress."""
 
     __slots__ = ("number", "progress_us", "reader", "watermark_us")
 
@@ -40,14 +40,15 @@ class Split:
 
 
 class SourceFunction(Function):
-    """Reads one partition of a source and tells the watermark. The worker polls it; nobody sends it anything.
+    """Reads one partition of a source and sends its watermark. The worker polls it; it has no input.
 
-    The input is in as many parts as the source had partitions when the app was first started, so that positions stay
-    what they are when there are fewer or more: a partition reads one part, or several in turn, or none.
+    The input has as many splits as the source had partitions when the app was first started, so that positions stay
+    valid when the number of partitions changes: a partition reads one split, or several in turn, or none.
 
-    `watermark_step_us` is how finely downstream needs to see time pass: a watermark is sent only when it crosses a
-    multiple of the step, so a query with 10-second windows does not pay for a barrier per batch. None: nobody needs it.
-    `batch_delay_ns` bounds how long rows of a paced source may be held back to make larger batches under load.
+    `watermark_step_us` is the resolution of time that downstream needs: a watermark is sent only when it crosses a
+    multiple of the step, so a query with 10-second windows does not pay for a barrier per batch. With None, no
+    watermark is sent. `batch_delay_ns` limits how long rows of a paced source may be held back under load to make
+    larger batches.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class SourceFunction(Function):
         self.progress_us: int | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SourceFunction:
-        # The source is configuration and may hold what cannot be copied, such as a DataFrame.
+        # The source is configuration, and may hold objects that cannot be copied, such as a DataFrame.
         return SourceFunction(
             self.source,
             self.time,
@@ -96,7 +97,7 @@ class SourceFunction(Function):
         raise NotImplementedError("a source has no input")
 
     def read(self, now_ns: int) -> Reading:
-        """What the next of the parts has that has anything; if none has, when to ask again."""
+        """Returns a reading of the next split that has rows; if none has, when to read again."""
         waits_ns: list[int | None] = []
         for split in list(self._alive):
             reading = self._read(split, now_ns)
@@ -109,7 +110,7 @@ class SourceFunction(Function):
                 if reading.batch is None:
                     waits_ns.append(reading.next_ns)
                     continue
-                reading.next_ns = None  # Others may have something now.
+                reading.next_ns = None  # Other splits may have rows now.
             return reading
         known = [each for each in waits_ns if each is not None]
         soon = None if len(known) < len(waits_ns) else min(known, default=None)
@@ -127,7 +128,7 @@ class SourceFunction(Function):
         return reading
 
     def due_watermark(self) -> int | None:
-        """The watermark to send now, if it crossed a step since the last one that was sent."""
+        """Returns the watermark to send now, if it crossed a step since the last one sent; else None."""
         if self.watermark_step_us is None or not self._alive:
             return None
         watermark_us = min(split.watermark_us for split in self._alive)
@@ -142,7 +143,7 @@ class SourceFunction(Function):
     def _observe(self, split: Split, reading: Reading, now_ns: int) -> None:
         assert self.time is not None
         if self.stamp is not None and self.time.column == self.stamp:
-            # Rows are stamped with the time of their read, so nothing before this moment can follow, from any part.
+            # Rows are stamped with the time of their read, so no split can emit a time before this moment.
             for each in self._alive:
                 each.advance(now_ns // 1000, now_ns // 1000)
         elif reading.watermark_us is not None:
@@ -161,7 +162,7 @@ class SourceFunction(Function):
     def recall(self, remembered: Any) -> None:
         self._last_step, positions = remembered
         known = {position[0]: position for position in positions}
-        # A part that nobody remembers had been read to its end.
+        # A split without a position had been read to its end.
         self._alive = [split for split in self._splits if split.number in known]
         for split in self._alive:
             split.recall(known[split.number])
@@ -182,23 +183,23 @@ def _stamped(batch: pa.RecordBatch, schema: pa.Schema, now_us: int) -> pa.Record
 
 
 class Outlet:
-    """What a process knows of a sink's partitions beyond one attempt of a job to run: how far each has been written.
+    """How far each partition of a sink has been written by this process, across all attempts of a job.
 
-    The driver stays when a worker is lost, and so must not call a user's function a second time."""
+    The driver survives the loss of a worker, so it must not call a user's function a second time."""
 
     def __init__(self) -> None:
         self.delivered: dict[int, tuple[int, int]] = {}
-        """By partition: the last checkpoint that was written, and the batches of it."""
+        """By partition: the last checkpoint that was written, and the number of its batches written."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"delivered": {}}
 
 
 class SinkFunction(Function):
-    """Writes one partition of a sink. `changes` says that a row replaces earlier ones of its key.
+    """Writes one partition of a sink. `changes` is true if a row replaces earlier rows of its key.
 
-    In a job with checkpoints, what came before a mark is sealed, and published when the checkpoint is complete; what is
-    sealed and not published is a part of the checkpoint. For sinks that know nothing of this, rows wait here."""
+    In a job with checkpoints, rows before a mark are sealed, and published when the checkpoint is complete. Sealed rows
+    that are not published are a part of the checkpoint. For sinks without checkpoints, rows are held back here."""
 
     def __init__(self, sink: Sink, schema: pa.Schema, changes: bool = False, outlet: Outlet | None = None) -> None:
         self.sink = sink
@@ -210,15 +211,15 @@ class SinkFunction(Function):
         self._checkpoint = 0
         self._held: list[pa.RecordBatch] = []
         self._sealed: list[tuple[int, Any]] = []
-        """What is not published yet, with its checkpoint; several parts of one where it follows several partitions."""
+        """Sealed parts that are not published, with their checkpoints. After regrouping, one may have several."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SinkFunction:
-        # A callback's closure is the user's; it must stay the same object.
+        # A callback's closure belongs to the user, so it must stay the same object.
         return SinkFunction(self.sink, self.schema, self.changes, self._outlet)
 
     @property
     def order_matters(self) -> bool:
-        """Later rows replace earlier ones where rows are changes."""
+        """Whether later rows replace earlier ones."""
         return self.changes
 
     def states(self) -> dict[str, State]:
@@ -263,7 +264,7 @@ class SinkFunction(Function):
                 self._write(sealed, part)
 
     def _write(self, checkpoint: int, rows: pa.Table) -> None:
-        """Write what was held back, but for what this process has written already."""
+        """Write the rows that were held back, except those that this process has written already."""
         assert self.writer is not None
         delivered = self._outlet.delivered
         for number, batch in enumerate(rows.to_batches(), 1):
@@ -281,11 +282,11 @@ class SinkFunction(Function):
             self.writer.withdraw(self._checkpoint)
 
     def regroup(self, remembered: dict[int, Any], checkpoint: int) -> Any:
-        """What the partitions that this one follows had not published yet."""
+        """Returns the parts that the partitions which this one follows had not published."""
         sealed = sorted((each for _, parts in remembered.values() for each in parts), key=lambda each: each[0])
         if isinstance(self.writer, CheckpointedWriter):
             return [checkpoint, sealed]
-        # Batches are counted within a checkpoint, so what is of one checkpoint is one part.
+        # Batches are counted within a checkpoint, so each checkpoint must be one part.
         tables: dict[int, list[pa.Table]] = {}
         for each, part in sealed:
             tables.setdefault(each, []).append(part)

@@ -1,9 +1,9 @@
-"""Slots of a running aggregate as they were at a mark, read beside it while it goes on.
+"""Slots of a running aggregate as they were at a mark, read by another thread while the aggregate continues.
 
-A checkpoint of a large state must not hold rows up, so at the mark nothing is copied. Before a slot is written for the
-first time after it, its values are saved. Whoever reads gathers all slots first and puts what was saved in its place
-afterwards: if a value was seen that had been written meanwhile, what it replaced had been saved by then. So the two
-threads never wait for each other.
+A checkpoint of a large state must not delay rows, so nothing is copied at the mark. Before a slot is written for the
+first time after the mark, its values are saved. The reader gathers all slots first, and then overwrites them with the
+saved values. If it has read a value that was written after the mark, the former value was saved before that write. So
+the two threads never wait for each other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Generations = npt.NDArray[np.int32]
 
 
 class Raw(NamedTuple):
-    """Values as they lie in memory, and which of them are not null; None when all are not."""
+    """Values as they are in memory, and which of them are not null; None if none is null."""
 
     values: npt.NDArray[Any]
     valid: Bools | None
@@ -37,10 +37,9 @@ class SlotColumn(Protocol):
 
 
 class FrozenSlots(Deferred):
-    """The slots that changed in a generation, which is the time between two marks, and a stretch of the others.
+    """The slots that changed in a generation, and a stretch of the others. A generation is the time between two marks.
 
-    `keys` are the key columns of all slots in chunks, at least one, and `columns` share their memory with the
-    aggregate's."""
+    `keys` are the key columns of all slots, in one or more chunks. `columns` use the same memory as the aggregate's."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class FrozenSlots(Deferred):
         self._saved: list[tuple[Slots, list[Raw]]] = []
 
     def save(self, slots: Slots, written: Generations) -> None:
-        """These slots are about to be written; `written` are the generations in which they were the last time."""
+        """Save these slots before they are written; `written` are the generations in which they were last written."""
         stretch = (slots >= self._stretch.start) & (slots < self._stretch.stop) & (written <= self._generation)
         concerned = slots[stretch | (written == self._generation)]
         if len(concerned):
@@ -77,7 +76,7 @@ class FrozenSlots(Deferred):
         return pa.table({f"c{n}": column for n, column in enumerate((*self._keys_at(slots), *partials))})
 
     def _slots(self) -> Slots:
-        """In ascending order."""
+        """Returns the slots in ascending order."""
         stretch = np.arange(self._stretch.start, self._stretch.stop)
         if not self._changed:
             return stretch
@@ -86,7 +85,7 @@ class FrozenSlots(Deferred):
         return np.concatenate([changed[:below], stretch, changed[above:]])
 
     def _keys_at(self, slots: Slots) -> list[Column]:
-        """The keys lie in chunks, in the order of the slots."""
+        """Returns the keys of slots; chunks are in the order of the slots."""
         first_slot = first = 0
         found = []
         for chunk in self._keys if self._keys[0] else ():

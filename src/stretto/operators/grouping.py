@@ -1,10 +1,10 @@
 """Group rows by key columns: any number of columns of any type, in a few numpy passes.
 
 Each column becomes integer codes (equal codes for equal values, one code for null); the codes of several columns are
-packed into one integer; and the packed integers become dense group numbers, by counting where their range is small
-and by sorting where it is not. Keys compare as in Spark: null equals null, NaN equals NaN, -0.0 equals 0.0.
+packed into one integer; and the packed integers become dense group numbers, by counting if their range is small,
+else by sorting. Keys compare as in Spark: null equals null, NaN equals NaN, -0.0 equals 0.0.
 
-Columns are Arrow arrays; a numpy array of objects stands in where Arrow has no type for the values.
+Columns are Arrow arrays; values without an Arrow type are in a numpy array of objects.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ for _type, _name in (
 
 
 def grown(values: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
-    """An array with room for so many values: itself, or one at least twice as long, so that growing costs little."""
+    """Returns an array of at least `size` values: itself, or one at least twice as long, so that growing is cheap."""
     if size <= len(values):
         return values
     more = max(2 * len(values), size) - len(values)
@@ -49,17 +49,17 @@ def grown(values: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type without dictionary encoding."""
+    """Returns the type without dictionary encoding."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def physical_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
-    """The numpy type of the values in memory, for types of a fixed number of bytes; None for the others."""
+    """Returns the numpy type of the values in memory, for types of a fixed number of bytes; else None."""
     return _PHYSICAL.get(kind.id)
 
 
 def fixed_values(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The values of an array as they are in memory, without a copy; whatever lies under a null comes along."""
+    """Returns the values of an array as they are in memory, without a copy; values under nulls are arbitrary."""
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), dtype)
@@ -67,7 +67,7 @@ def fixed_values(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def valid_rows(array: pa.Array) -> Bools | None:
-    """Which rows are not null, or None when none is."""
+    """Returns which rows are not null, or None if no row is null."""
     if not array.null_count:
         return None
     result: Bools = array.is_valid().to_numpy(zero_copy_only=False)
@@ -75,7 +75,7 @@ def valid_rows(array: pa.Array) -> Bools | None:
 
 
 def fixed_array(values: npt.NDArray[Any], kind: pa.DataType, valid: Bools | None = None) -> pa.Array:
-    """An array over numpy values, without a copy; null where not valid."""
+    """Returns an array over numpy values, without a copy; null where not valid."""
     bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(np.ascontiguousarray(values))])
 
@@ -89,7 +89,7 @@ def concat_columns(columns: Sequence[Column]) -> Column:
 
 
 def take_column(column: Column, rows: npt.NDArray[Any], found: Bools | None = None) -> Column:
-    """The column at the rows; null where not found."""
+    """Returns the column at the rows; null where not found."""
     if isinstance(column, np.ndarray):
         return column[rows]
     if found is not None:
@@ -111,7 +111,7 @@ def slice_column(column: Column, start: int, stop: int) -> Column:
 
 
 class Groups:
-    """Rows in groups that are numbered from 0, in ascending order of the first thing grouped by."""
+    """Rows in groups numbered from 0, in ascending order of the first key."""
 
     __slots__ = ("_first", "_order", "_sizes", "_starts", "count", "index")
 
@@ -132,7 +132,7 @@ class Groups:
 
     @property
     def sample(self) -> npt.NDArray[np.intp]:
-        """For each group, one of its rows: where its keys can be read."""
+        """One row of each group, from which its keys can be read."""
         if self._first is None:
             self._first = np.empty(self.count, np.intp)
             self._first[self.index] = np.arange(len(self.index))
@@ -160,7 +160,7 @@ class Groups:
 
 
 def group(columns: Sequence[Column], rows: int, leading: npt.NDArray[np.int64] | None = None) -> Groups:
-    """Group `rows` rows by the columns; groups come in ascending order of `leading`, where one is given."""
+    """Group `rows` rows by the columns; groups are in ascending order of `leading`, if it is given."""
     packed: npt.NDArray[Any] | None = None
     span = 1
     if leading is not None:
@@ -183,7 +183,7 @@ def group(columns: Sequence[Column], rows: int, leading: npt.NDArray[np.int64] |
 
 
 def order_within(groups: Groups, codes: Int64s) -> npt.NDArray[np.intp]:
-    """The rows sorted by group and, within each, by code."""
+    """Returns the rows sorted by group and, within each, by code."""
     moved, width = _ranged(codes, len(codes))
     if groups.count * width > _PACKED_MAX:
         return np.lexsort((moved, groups.index))
@@ -191,7 +191,7 @@ def order_within(groups: Groups, codes: Int64s) -> npt.NDArray[np.intp]:
 
 
 def equality_codes(array: Column) -> tuple[npt.NDArray[Any], int]:
-    """Codes from 0 to below a width; equal exactly where the values are."""
+    """Returns codes from 0 to below a width, equal exactly where the values are, and the width."""
     kind = array.type
     dtype = _PHYSICAL.get(kind.id)
     if dtype is None:
@@ -212,7 +212,7 @@ def equality_codes(array: Column) -> tuple[npt.NDArray[Any], int]:
 
 
 def sortable_floats(values: npt.NDArray[Any]) -> Int64s:
-    """Integers in the order of the floats, with -0.0 equal to 0.0 and every NaN equal and greatest."""
+    """Returns integers in the order of the floats, with -0.0 equal to 0.0 and every NaN equal and greatest."""
     bits: Int64s = (values.astype(np.float64) + 0.0).view(np.int64)
     result: Int64s = np.where(bits < 0, bits ^ INT64_MAX, bits)
     missing = np.isnan(values)
@@ -222,7 +222,7 @@ def sortable_floats(values: npt.NDArray[Any]) -> Int64s:
 
 
 def order_codes(array: Column) -> Int64s:
-    """Integers in the order of the values, NaN greatest; null comes before everything, as in Spark."""
+    """Returns integers in the order of the values, NaN greatest; null is the least, as in Spark."""
     dtype = physical_dtype(array.type)
     if dtype is not None:
         values = fixed_values(array, dtype)
@@ -237,7 +237,7 @@ def order_codes(array: Column) -> Int64s:
 
 
 def _ranked(array: Column) -> Int64s:
-    """Ranks of values that are not fixed-width: strings, decimals, booleans and nested types."""
+    """Returns ranks of values that are not fixed-width: strings, decimals, booleans and nested types."""
     if pa.types.is_boolean(array.type):
         return order_codes(array.cast(pa.int8()))
     if pa.types.is_null(array.type):
@@ -259,7 +259,7 @@ def _ranked(array: Column) -> Int64s:
 
 
 def _comparable(value: Any) -> Any:
-    """A nested value as tuples that Python can compare: null first, fields in order."""
+    """Returns a nested value as tuples that Python can compare: null first, fields in order."""
     if value is None:
         return (0,)
     if isinstance(value, dict):
@@ -275,7 +275,7 @@ _NAN = float("nan")
 
 
 def hashable_values(array: Column) -> list[Any]:
-    """Python values that are equal exactly where the array's are, and can be keys of a dictionary."""
+    """Returns Python values that are equal exactly where the array's are, and can be keys of a dictionary."""
     dtype = physical_dtype(array.type)
     if dtype is None:
         values: list[Any] = array.to_pylist()
@@ -292,7 +292,7 @@ def hashable_values(array: Column) -> list[Any]:
 
 
 def unhashed_values(values: Sequence[Any], kind: pa.DataType) -> Column:
-    """The array of values that `hashable_values` gave, where they are not nested."""
+    """Returns the array for values of `hashable_values`, if they are not nested."""
     dtype = physical_dtype(kind)
     if dtype is None:
         return pa.array(values, kind)
@@ -317,7 +317,7 @@ def _hashed(array: Column) -> tuple[npt.NDArray[Any], int]:
 
 
 def _ranged(values: npt.NDArray[Any], rows: int) -> tuple[npt.NDArray[Any], int]:
-    """Integers moved to start at 0, and the width of their range, at most `_PACKED_MAX`."""
+    """Returns integers moved to start at 0, and the width of their range, at most `_PACKED_MAX`."""
     if not rows:
         return np.zeros(0, np.int64), 1
     low, high = int(values.min()), int(values.max())
@@ -331,7 +331,7 @@ def _ranged(values: npt.NDArray[Any], rows: int) -> tuple[npt.NDArray[Any], int]
 
 
 def _dense(packed: npt.NDArray[Any], span: int, rows: int) -> Groups:
-    """Dense group numbers, ascending with the packed codes, which lie between 0 and `span`."""
+    """Returns dense group numbers, ascending with the packed codes, which are from 0 to below `span`."""
     if span == 1 or not rows:
         return Groups(np.zeros(rows, np.intp), min(rows, 1))
     if span <= max(_DENSE_FACTOR * rows, _DENSE_MIN):

@@ -1,7 +1,7 @@
-"""What all joins share: match each batch with the rows of the other side, send the pairs, keep the batch.
+"""The common part of all joins: match each batch with the rows of the other side, send the pairs, keep the batch.
 
-An inner join only ever adds results, so pairs are sent as soon as both rows are there, whatever the kind of join; the
-kinds differ in which pairs match and in when a row can be forgotten. No code here runs once per row.
+An inner join only adds results, so any kind of join sends a pair as soon as both rows have arrived. The kinds differ in
+which pairs match and in when a row can be dropped. No code here runs once per row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stretto.operators.row_buffer import Entries, Indexed, Indexer, Integers, Ma
 LEFT = "left"
 RIGHT = "right"
 PAIRS_MAX = 65_536
-"""Rows in one batch of output; a key with many rows on both sides gives many batches."""
+"""The limit of rows in one batch of output; a key with many rows on both sides makes many batches."""
 
 On = tuple[tuple[str, str], ...]
 Mask = npt.NDArray[np.bool_]
@@ -35,9 +35,9 @@ class RowFilter(Protocol):
 
 
 class Join(Function):
-    """The frame of a join of the inputs `left` and `right`.
+    """The base of a join of the inputs `left` and `right`.
 
-    `output` names the columns: left's, right's, and then as many as `_appended` gives.
+    `output` names the columns: left's, right's, and then those of `_appended`.
     """
 
     order_matters = False
@@ -73,11 +73,11 @@ class Join(Function):
         return state
 
     def _pairs_match(self, probe: Entries, match: Match, from_left: bool) -> Mask | None:
-        """Which pairs of entries match by their marks; None when all do."""
+        """Returns which pairs of entries match by their marks; None if all do."""
         return None
 
     def _appended(self, probe: Entries, places: Integers) -> list[pa.Array]:
-        """Columns after left's and right's, given the entry of the arriving row in each pair."""
+        """Returns the columns after left's and right's, given the entry of the arriving row in each pair."""
         return []
 
     def _sides(self, ctx: Context) -> tuple[RowBuffer, RowBuffer]:
@@ -85,7 +85,7 @@ class Join(Function):
             return self.left, self.right
         if ctx.input == RIGHT:
             return self.right, self.left
-        raise InvariantError("a join got a batch by an input that it does not have", f"'{ctx.input}'")
+        raise InvariantError("a join got a batch on an input that it does not have", f"'{ctx.input}'")
 
     def _send_matches(self, indexed: Indexed, theirs: RowBuffer, ctx: Context) -> None:
         probe, from_left = indexed.entries, ctx.input == LEFT
@@ -118,7 +118,7 @@ class Join(Function):
         ctx.send(batch if self._residual is None else self._residual.evaluate(batch))
 
     def _with_equal_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Without the pairs that met by a collision of hashes. A hash of one 64-bit word has none."""
+        """Returns the batch without pairs whose hashes collided. A hash of one 64-bit word has no collisions."""
         if not self._keys or (len(self._keys) == 1 and self._hash_is_of_key_alone() and self._keys[0][2]):
             return batch
         mask: Mask | None = None
@@ -134,7 +134,7 @@ class Join(Function):
 
 
 class KeyedSide:
-    """One side of a join that keeps its rows for ever."""
+    """One side of a join that keeps its rows forever."""
 
     def __init__(self, schema: pa.Schema, keys: tuple[str, ...]) -> None:
         self.schema = schema
@@ -145,7 +145,7 @@ class KeyedSide:
         return Indexed(rows, sort_entries(hash_columns(rows, self.keys)))
 
     def valid_keys(self, rows: pa.RecordBatch) -> Mask | None:
-        """Which rows have no null among their keys; None when all do."""
+        """Returns which rows have no null among their keys; None if no row has one."""
         mask: Mask | None = None
         for key in self.keys:
             column = rows.column(key)
@@ -155,7 +155,7 @@ class KeyedSide:
 
 
 def all_of(one: Mask | None, other: Mask | None) -> Mask | None:
-    """Both masks at once, where None stands for a mask that is true everywhere."""
+    """Returns the conjunction of two masks, where None is a mask that is true everywhere."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
@@ -166,12 +166,12 @@ def rows_where(rows: pa.RecordBatch, mask: Mask | None) -> pa.RecordBatch:
 
 
 def side_keys(on: On, side: str) -> tuple[str, ...]:
-    """The key columns of one side."""
+    """Returns the key columns of one side."""
     return tuple(pair[0] if side == LEFT else pair[1] for pair in on)
 
 
 def _key(left: pa.Schema, right: pa.Schema, pair: tuple[str, str]) -> tuple[int, int, bool]:
-    """The places of a pair of keys in the output, and whether their values compare as 64-bit words."""
+    """Returns the places of a pair of keys in the output, and whether their values compare as 64-bit words."""
     places = []
     for schema, name, side in ((left, pair[0], LEFT), (right, pair[1], RIGHT)):
         if name not in schema.names:
@@ -192,7 +192,7 @@ def _key(left: pa.Schema, right: pa.Schema, pair: tuple[str, str]) -> tuple[int,
 
 
 def _family(kind: pa.DataType) -> str:
-    """Types with values that can be equal, and then have equal hashes."""
+    """Returns the family of a type: values of one family can be equal, and then have equal hashes."""
     types = pa.types
     if types.is_dictionary(kind):
         return _family(kind.value_type)
@@ -226,7 +226,7 @@ def _equal(left: pa.Array, right: pa.Array, coded: bool) -> Mask:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """The array in a form that Arrow can compare with others of its family."""
+    """Returns the array in a form that Arrow can compare with others of its family."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _plain(array.dictionary_decode())

@@ -1,8 +1,8 @@
-"""The interval join: equal keys, and the right row's time between two bounds that the left row gives.
+"""The interval join: equal keys, and the right row's time between two bounds computed from the left row.
 
 Rows before the watermark are late: they are dropped and counted, so that the results do not depend on when the state
-was last cleaned. A left row is forgotten once its upper bound is passed. A right row is forgotten once every left row
-to come has its lower bound past it, which can be known only when that bound is the left row's time plus a constant.
+was last cleaned. A left row is dropped once the watermark is past its upper bound. A right row is dropped once the
+lower bounds of all future left rows are past it, which is known only if that bound is the left time plus a constant.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stretto.operators.windows import EventTime
 
 
 class TimeExpression(Protocol):
-    """A compiled expression that gives a timestamp per row."""
+    """A compiled expression that returns a timestamp per row."""
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array: ...
 
@@ -28,8 +28,8 @@ class TimeExpression(Protocol):
 class IntervalJoin(Join):
     """Pairs with equal keys and lower(left) <= right's time <= upper(left), `<` when not `upper_inclusive`.
 
-    `lower_offset_us` is the constant c when lower(left) is the left row's event time plus c, and None when no such
-    constant is known, in which case right rows are kept until the end.
+    `lower_offset_us` is the constant c if lower(left) is the left row's event time plus c. It is None if no such
+    constant is known; right rows are then kept until the end.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class IntervalJoin(Join):
 
 
 class _TimedSide(KeyedSide):
-    """One side with an event time: rows with a null key and late rows are left out."""
+    """One side with an event time: rows with a null key and late rows are dropped."""
 
     def __init__(self, schema: pa.Schema, keys: tuple[str, ...], time: EventTime) -> None:
         super().__init__(schema, keys)
         self.time = time
 
     def _on_time(self, rows: pa.RecordBatch, watermark_us: int) -> tuple[pa.RecordBatch, int]:
-        """The rows with valid keys that are not late, and the number of those that are."""
+        """Returns the rows with valid keys that are not late, and the number of late ones."""
         rows = rows_where(rows, self.valid_keys(rows))
         column = rows.column(self.time.column)
         on_time: Mask = times_us(column) - self.time.offset_us >= watermark_us
@@ -81,7 +81,7 @@ class _TimedSide(KeyedSide):
 
 
 class _BoundsSide(_TimedSide):
-    """Left: the mark is the lower bound, and the entry expires at the upper one, written as an exclusive bound."""
+    """The left side: the mark is the lower bound, and the entry expires at the upper one, as an exclusive bound."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class _BoundsSide(_TimedSide):
 
 
 class _PointSide(_TimedSide):
-    """Right: the mark is the row's time."""
+    """The right side: the mark is the row's time."""
 
     def __init__(self, schema: pa.Schema, keys: tuple[str, ...], time: EventTime, lower_offset_us: int | None) -> None:
         super().__init__(schema, keys, time)

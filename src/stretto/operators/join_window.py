@@ -1,4 +1,4 @@
-"""The window join: equal keys in one and the same window.
+"""The window join: equal keys in the same window.
 
 Pairs are sent when the second row arrives, not when the window closes: for an inner join they are final. A row of
 several windows is stored once and has an entry in each. A row with no open window left is late, dropped and counted.
@@ -22,8 +22,8 @@ WINDOW_END = "window_end"
 class WindowJoin(Join):
     """Pairs with equal keys in one window, once for each window that both rows are in.
 
-    With a `window`, rows fall into windows by their event times, and the output ends with window_start and window_end.
-    With None, both inputs have these columns already, and pairs must agree in both.
+    With a `window`, rows are assigned to windows by their event times, and the output ends with window_start and
+    window_end. With None, both inputs have these columns already, and pairs must agree in both.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ def _side(
 
 
 class _SpanSide(KeyedSide):
-    """Rows that bring their window along; its bounds are two of the keys."""
+    """Rows with their window in two columns, which are two of the keys."""
 
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
         rows = rows_where(rows, self.valid_keys(rows))
@@ -113,7 +113,7 @@ class _WindowSide(KeyedSide):
         return Indexed(rows, sort_entries(hashes, (starts,), starts + self.window.size_us, positions), late_rows)
 
     def _windows(self, times: Integers, latest: Integers, watermark_us: int) -> tuple[Integers, Integers]:
-        """The start of each open window of each row, and the row's place."""
+        """Returns the start of each open window of each row, and the row's place."""
         size_us, slide_us = self.window.size_us, self.window.slide_us
         places = np.arange(len(times))
         if size_us == slide_us:

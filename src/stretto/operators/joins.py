@@ -1,7 +1,8 @@
-"""Inner joins of two inputs: of everything with everything, within an interval of time, or within windows.
+"""Inner joins of two inputs: unbounded in time, within an interval of time, or within windows.
 
 Each takes pairs (left column, right column) that must be equal, and a residual predicate over the joined rows. Read
-next: `join_base.py` (how a batch is matched), `row_buffer.py` (where rows wait), `join_interval.py`, `join_window.py`.
+next: `join_base.py` (how a batch is matched), `row_buffer.py` (how rows are kept), `join_interval.py`,
+`join_window.py`.
 """
 
 from __future__ import annotations

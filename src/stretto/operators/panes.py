@@ -1,12 +1,12 @@
-"""Panes: where in event time rows belong, and the columnar state that keeps partials by pane until windows close.
+"""Panes: where rows belong in event time, and the columnar state that keeps partials by pane until windows close.
 
-A pane is the greatest common divisor of a window's size and slide, so that each row is kept once and windows are put
-together from whole panes. A window that rows bring along is a pane of its own. Buckets are numbers of panes, or the
-ends of such windows; windows are numbered likewise, in the order of their ends.
+The length of a pane is the greatest common divisor of a window's size and slide, so that each row is kept once and
+windows are made of whole panes. A window that is given by columns of its rows is one pane. A bucket is the number of a
+pane, or the end of such a window. Windows are also numbered in the order of their ends.
 
-The state is a buffer of raw rows, grouped a few thousand at a time, and runs of partials sorted by bucket, in which
-each is at least twice as long as the next (as in a log-structured merge tree): what a group costs in memory is
-bounded by a constant, what a row costs in time by a logarithm, and a window is found by binary search.
+The state is a buffer of raw rows, grouped a few thousand at a time, and blocks of partials sorted by bucket. Each block
+is at least twice as long as the next, as in a log-structured merge tree. The memory per group is bounded by a constant,
+the time per row by a logarithm, and a window is found by binary search.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from stretto.state.packing import packed, unpacked
 
 WINDOW_TYPE = pa.timestamp("us", tz="UTC")
 BUFFER_ROWS_MAX = 16_384
-SMALL_RUN_ROWS_MAX = 8_192
+SMALL_BLOCK_ROWS_MAX = 8_192
 
 _INT64 = np.dtype(np.int64)
 _US_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def times_us(array: pa.Array) -> Int64s:
-    """Microseconds since the epoch, without a copy where the column has that unit; rows must not be null."""
+    """Returns microseconds since the epoch, without a copy if the column has that unit; rows must not be null."""
     kind = array.type
     if pa.types.is_date32(kind):
         return fixed_values(array, np.dtype(np.int32)).astype(np.int64) * 86_400_000_000
@@ -72,7 +72,7 @@ def time_index(schema: pa.Schema, name: str) -> int:
 
 
 class Placed(NamedTuple):
-    """A batch in event time: rows without a time are gone, and `bucket` is one number if all rows share it."""
+    """A batch with its buckets. Rows without a time are removed; `bucket` is one number if all rows have it."""
 
     batch: pa.RecordBatch
     bucket: int | Int64s
@@ -83,28 +83,28 @@ class Placed(NamedTuple):
 
 
 class Shape(Protocol):
-    """How rows fall into buckets and how windows are made of buckets."""
+    """How rows are assigned to buckets, and windows are made of buckets."""
 
     hidden: int
     whole: bool  # each window is one bucket
 
     def place(self, batch: pa.RecordBatch) -> Placed | None:
-        """Find the buckets of a batch; None when there is no row with a time, after counting them."""
+        """Returns a batch with its buckets; None if no row has a time."""
 
     def closed(self, watermark_us: int) -> int:
-        """The last window that ends at or before the watermark."""
+        """Returns the last window that ends at or before the watermark."""
 
     def windows(self, buckets: Any) -> tuple[Any, Any]:
-        """The first and the last window that each bucket belongs to."""
+        """Returns the first and the last window that each bucket belongs to."""
 
     def buckets(self, first: int, last: int) -> tuple[int, int]:
-        """The least bucket of the first window, and the greatest of the last."""
+        """Returns the least bucket of the first window, and the greatest of the last."""
 
     def bounds(self, windows: Int64s, columns: Sequence[Column]) -> tuple[Int64s, Int64s]:
-        """Start and end of the windows; `columns` are those of the table beside them."""
+        """Returns the starts and ends of the windows; `columns` are those of the same rows."""
 
     def describe(self) -> dict[str, int] | None:
-        """The grid on which buckets lie; None where the bucket is the end of a window and its start is hidden."""
+        """Returns the grid of the buckets; None if a bucket is the end of a window, with its start as a hidden key."""
 
 
 def _without_null(batch: pa.RecordBatch, indices: Sequence[int]) -> pa.RecordBatch:
@@ -162,7 +162,7 @@ class Paned:
 
 
 class Spanned:
-    """Windows that rows bring along. The bucket is the end; the start is a hidden key."""
+    """Windows given by two columns of the rows. The bucket is the end; the start is a hidden key."""
 
     hidden = 1
     whole = True
@@ -201,19 +201,19 @@ def shape_of(schema: pa.Schema, time: EventTime | None, window: Tumbling | Hoppi
     if isinstance(window, Span):
         return Spanned(schema, window)
     if time is None:
-        raise PlanError("the stream has no event time", None, "Say which column is the time before you window it.")
+        raise PlanError("the stream has no event time", None, "Name the time column at the source, with time=.")
     return Paned(schema, time, window)
 
 
-class Run(NamedTuple):
-    """A table sorted by bucket. It may be a slice; `held` is then how many rows of memory it keeps alive."""
+class Block(NamedTuple):
+    """A table sorted by bucket. If it is a slice, `held` is the number of rows that it keeps in memory."""
 
     buckets: Int64s
     columns: list[Column]
     held: int = 0
 
-    def slice(self, low: int, high: int) -> Run:
-        """The rows of the buckets from `low` to `high`, both included."""
+    def slice(self, low: int, high: int) -> Block:
+        """Returns the rows of the buckets from `low` to `high`, both included."""
         start = (
             int(np.searchsorted(self.buckets, max(low, INT64_MIN), "left")) if low <= INT64_MAX else len(self.buckets)
         )
@@ -222,11 +222,11 @@ class Run(NamedTuple):
             return self
         stop = max(start, stop)
         columns = [slice_column(column, start, stop) for column in self.columns]
-        return Run(self.buckets[start:stop], columns, max(self.held, len(self.buckets)))
+        return Block(self.buckets[start:stop], columns, max(self.held, len(self.buckets)))
 
 
 class Raw(NamedTuple):
-    """Rows as they came: their bucket or buckets, how many, and their columns."""
+    """Rows as they arrived: their bucket or buckets, their number, and their columns."""
 
     bucket: int | Int64s
     rows: int
@@ -234,39 +234,39 @@ class Raw(NamedTuple):
 
 
 class Kernel(Protocol):
-    """What a state does with the rows of a bucket: aggregate them, or keep the best."""
+    """What a state does with the rows of a bucket: aggregate them, or keep the top rows."""
 
     @property
     def objects(self) -> Sequence[int]:
-        """Which columns of a run hold Python objects."""
+        """The columns of a block that hold Python objects."""
 
-    def lift(self, buckets: Int64s, columns: list[Column], single: bool) -> Run:
-        """A run from raw rows; `single` says that all are in one bucket."""
+    def lift(self, buckets: Int64s, columns: list[Column], single: bool) -> Block:
+        """Returns a block of raw rows; `single` is true if all are in one bucket."""
 
-    def merge(self, buckets: Int64s, columns: list[Column]) -> Run:
-        """A run from the rows of several runs."""
+    def merge(self, buckets: Int64s, columns: list[Column]) -> Block:
+        """Returns a block of the rows of several blocks."""
 
     def describe(self) -> dict[str, Any]:
-        """What it does, and the grid of its buckets, as plain data."""
+        """Returns the operation and the grid of its buckets as plain data."""
 
     @property
     def layout(self) -> str:
-        """What the columns of a run are, in words."""
+        """The columns of a block, described in words."""
 
     def named(self, columns: list[Column]) -> dict[str, Column]:
-        """The columns of a run that rows are dealt by, and maybe others, by their names in the input."""
+        """Returns at least the columns of a block by which rows are partitioned, by their names in the input."""
 
 
-def joined(runs: Sequence[Run]) -> Run:
-    """The rows of several runs, one after the other, not sorted."""
-    if len(runs) == 1:
-        return runs[0]
-    columns = [concat_columns(parts) for parts in zip(*(run.columns for run in runs), strict=True)]
-    return Run(np.concatenate([run.buckets for run in runs]), columns)
+def joined(blocks: Sequence[Block]) -> Block:
+    """Returns the rows of several blocks, one after the other, not sorted."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns = [concat_columns(parts) for parts in zip(*(block.columns for block in blocks), strict=True)]
+    return Block(np.concatenate([block.buckets for block in blocks]), columns)
 
 
 class PaneState(State):
-    """Partials by bucket, and up to which watermark windows were emitted. Partial states of instances append."""
+    """Partials by bucket, and the watermark up to which windows were emitted. Partial states are appended."""
 
     def __init__(self, kernel: Kernel, combinable: bool = True, window: object = None) -> None:
         self._kernel = kernel
@@ -276,11 +276,11 @@ class PaneState(State):
         self.low: int | None = None
         self._buffer: list[Raw] = []
         self._buffered = 0
-        self._small: list[Run] = []
+        self._small: list[Block] = []
         self._small_rows = 0
-        self._runs: list[Run] = []
-        self._numbers: dict[int, tuple[Run, int]] = {}
-        """Runs that are in a checkpoint, by their identity, and their numbers there."""
+        self._blocks: list[Block] = []
+        self._numbers: dict[int, tuple[Block, int]] = {}
+        """Blocks that are in a checkpoint, by their id(), with their fragment numbers."""
 
     @property
     def combinable(self) -> bool:
@@ -291,11 +291,11 @@ class PaneState(State):
 
     @property
     def rows(self) -> int:
-        """How many rows the state holds: raw, and partial."""
-        return self._buffered + self._small_rows + sum(len(run.buckets) for run in self._runs)
+        """The number of rows that the state holds: raw rows and partials."""
+        return self._buffered + self._small_rows + sum(len(block.buckets) for block in self._blocks)
 
     def add(self, raw: Raw, low: int) -> None:
-        """Take rows in; the least of their buckets is `low`."""
+        """Add rows; the least of their buckets is `low`."""
         if self.low is None or low < self.low:
             self.low = low
         self._buffer.append(raw)
@@ -304,7 +304,7 @@ class PaneState(State):
             self.flush()
 
     def flush(self) -> None:
-        """Group what is in the buffer."""
+        """Group the buffered rows."""
         if not self._buffer:
             return
         buffer, self._buffer, self._buffered = self._buffer, [], 0
@@ -322,45 +322,45 @@ class PaneState(State):
                 place += raw.rows
         self._keep(self._kernel.lift(buckets, columns, single))
 
-    def _keep(self, run: Run) -> None:
-        self._small.append(run)
-        self._small_rows += len(run.buckets)
-        if self._small_rows < SMALL_RUN_ROWS_MAX:
+    def _keep(self, block: Block) -> None:
+        self._small.append(block)
+        self._small_rows += len(block.buckets)
+        if self._small_rows < SMALL_BLOCK_ROWS_MAX:
             return
-        self._runs.append(self._merged(self._small))
+        self._blocks.append(self._merged(self._small))
         self._small, self._small_rows = [], 0
-        while len(self._runs) > 1 and len(self._runs[-2].buckets) < 2 * len(self._runs[-1].buckets):
-            newest = self._runs.pop()
-            self._runs[-1] = self._merged([self._runs[-1], newest])
+        while len(self._blocks) > 1 and len(self._blocks[-2].buckets) < 2 * len(self._blocks[-1].buckets):
+            newest = self._blocks.pop()
+            self._blocks[-1] = self._merged([self._blocks[-1], newest])
 
-    def _merged(self, runs: Sequence[Run]) -> Run:
-        return runs[0] if len(runs) == 1 else self._kernel.merge(*joined(runs)[:2])
+    def _merged(self, blocks: Sequence[Block]) -> Block:
+        return blocks[0] if len(blocks) == 1 else self._kernel.merge(*joined(blocks)[:2])
 
-    def select(self, low: int, high: int) -> Run | None:
-        """All partials of the buckets from `low` to `high`, merged; None when there is none."""
+    def select(self, low: int, high: int) -> Block | None:
+        """Returns all partials of the buckets from `low` to `high`, merged; None if there are none."""
         self.flush()
-        parts = [part for run in (*self._runs, *self._small) if len((part := run.slice(low, high)).buckets)]
+        parts = [part for block in (*self._blocks, *self._small) if len((part := block.slice(low, high)).buckets)]
         return self._merged(parts) if parts else None
 
     def drop_below(self, bucket: int) -> None:
-        """Forget the buckets below `bucket`."""
+        """Drop the buckets below `bucket`."""
         self.flush()
-        self._runs = self._above(self._runs, bucket)
+        self._blocks = self._above(self._blocks, bucket)
         self._small = self._above(self._small, bucket)
-        self._small_rows = sum(len(run.buckets) for run in self._small)
-        self.low = min((int(run.buckets[0]) for run in (*self._runs, *self._small)), default=None)
+        self._small_rows = sum(len(block.buckets) for block in self._small)
+        self.low = min((int(block.buckets[0]) for block in (*self._blocks, *self._small)), default=None)
 
-    def _above(self, runs: Sequence[Run], bucket: int) -> list[Run]:
-        """The runs without the buckets below; once half of a run is gone the rest is copied, to free the memory."""
+    def _above(self, blocks: Sequence[Block], bucket: int) -> list[Block]:
+        """Returns the blocks without the buckets below; a rest of less than half is copied, to free memory."""
         kept = []
-        for run in runs:
-            rest = run.slice(bucket, INT64_MAX)
+        for block in blocks:
+            rest = block.slice(bucket, INT64_MAX)
             rows = len(rest.buckets)
             if 2 * rows < rest.held:
                 numbers = np.arange(rows)
-                rest = Run(rest.buckets.copy(), [_copy(column, numbers) for column in rest.columns])
-            elif rest is not run and (known := self._numbers.get(id(run))) is not None:
-                # What a checkpoint has of it is more than is left, and what is below is passed over when it is read.
+                rest = Block(rest.buckets.copy(), [_copy(column, numbers) for column in rest.columns])
+            elif rest is not block and (known := self._numbers.get(id(block))) is not None:
+                # The checkpoint has the whole block, and `rebuild` skips the buckets that were dropped.
                 self._numbers[id(rest)] = (rest, known[1])
             if rows:
                 kept.append(rest)
@@ -369,14 +369,14 @@ class PaneState(State):
     def merge(self, other: PaneState) -> None:
         for raw in other._buffer:
             self.add(raw, int(np.min(raw.bucket)))
-        for run in (*other._runs, *other._small):
-            self._absorb(run)
+        for block in (*other._blocks, *other._small):
+            self._absorb(block)
         self.emitted_us = max(self.emitted_us, other.emitted_us)
 
-    def _absorb(self, run: Run) -> None:
-        low = int(run.buckets[0])
+    def _absorb(self, block: Block) -> None:
+        low = int(block.buckets[0])
         self.low = low if self.low is None else min(low, self.low)
-        self._keep(run)
+        self._keep(block)
 
     def export(self) -> dict[str, Any]:
         content = self.select(INT64_MIN, INT64_MAX)
@@ -393,22 +393,22 @@ class PaneState(State):
         self.emitted_us = content["emitted_us"]
         if content["columns"] is not None:
             buckets, *columns = columns_of(content["columns"])
-            self._absorb(Run(fixed_values(buckets, _INT64), columns))
+            self._absorb(Block(fixed_values(buckets, _INT64), columns))
 
     def fragments(self) -> list[Fragment]:
-        """Runs never change, so each is written once; beside them is how far windows were emitted and dropped."""
+        """Blocks never change, so each is written once. The first fragment has `emitted_us` and `low`."""
         if self._kernel.objects:
             return super().fragments()
         self.flush()
         numbers = {}
-        for run in (*self._runs, *self._small):
-            known, number = self._numbers.get(id(run), (None, 0))
-            if known is not run:
+        for block in (*self._blocks, *self._small):
+            known, number = self._numbers.get(id(block), (None, 0))
+            if known is not block:
                 number = self._next_number()
-            numbers[id(run)] = (run, number)
+            numbers[id(block)] = (block, number)
         self._numbers = numbers
         head = Fragment(self._next_number(), packed([self.emitted_us, self.low]))
-        return [head, *(Fragment(number, _table(run)) for run, number in numbers.values())]
+        return [head, *(Fragment(number, _table(block)) for block, number in numbers.values())]
 
     @property
     def layout(self) -> str:
@@ -416,12 +416,12 @@ class PaneState(State):
 
     def keep(self, part: KeyedPart) -> None:
         self.flush()
-        runs, low = (*self._runs, *self._small), self.low
-        self._runs, self._small, self._small_rows, self._numbers = [], [], 0, {}
-        for run in runs:
-            rows = np.flatnonzero(part.mine(self._kernel.named(run.columns)))
+        blocks, low = (*self._blocks, *self._small), self.low
+        self._blocks, self._small, self._small_rows, self._numbers = [], [], 0, {}
+        for block in blocks:
+            rows = np.flatnonzero(part.mine(self._kernel.named(block.columns)))
             if len(rows):
-                self._keep(Run(run.buckets[rows], take_columns(run.columns, rows)))
+                self._keep(Block(block.buckets[rows], take_columns(block.columns, rows)))
         self.low = low
 
     def _next_number(self) -> int:
@@ -432,28 +432,28 @@ class PaneState(State):
         if self._kernel.objects:
             super().rebuild(fragments)
             return
-        head, *runs = fragments
+        head, *blocks = fragments
         self.__dict__.update(self.fresh().__dict__)
         self._fragments_given = max(fragment.number for fragment in fragments)
         assert isinstance(head.content, bytes)
         self.emitted_us, low = unpacked(head.content)
-        for fragment in runs:
+        for fragment in blocks:
             buckets, *columns = columns_of({"table": fragment.content, "objects": {}})
-            run = Run(fixed_values(buckets, _INT64), columns)
-            run = run if low is None else run.slice(low, INT64_MAX)
-            if len(run.buckets) >= SMALL_RUN_ROWS_MAX:
-                self._runs.append(run)
-                self._numbers[id(run)] = (run, fragment.number)
-                self.low = min(int(run.buckets[0]), INT64_MAX if self.low is None else self.low)
-            elif len(run.buckets):
-                self._absorb(run)
+            block = Block(fixed_values(buckets, _INT64), columns)
+            block = block if low is None else block.slice(low, INT64_MAX)
+            if len(block.buckets) >= SMALL_BLOCK_ROWS_MAX:
+                self._blocks.append(block)
+                self._numbers[id(block)] = (block, fragment.number)
+                self.low = min(int(block.buckets[0]), INT64_MAX if self.low is None else self.low)
+            elif len(block.buckets):
+                self._absorb(block)
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "panes", **self._kernel.describe()}
 
 
-def _table(run: Run) -> pa.Table:
-    table: pa.Table = table_of([pa.array(run.buckets), *run.columns], ())["table"]
+def _table(block: Block) -> pa.Table:
+    table: pa.Table = table_of([pa.array(block.buckets), *block.columns], ())["table"]
     return table
 
 
@@ -462,7 +462,7 @@ def _copy(column: Column, rows: npt.NDArray[Any]) -> Column:
 
 
 def expanded(first: Int64s, last: Int64s) -> tuple[npt.NDArray[np.intp], Int64s]:
-    """Row numbers and windows, for rows that each belong to the windows from `first` to `last` (none if less)."""
+    """Returns row numbers and windows, for rows in the windows from `first` to `last` (none if that is less)."""
     counts = np.maximum(last - first + 1, 0)
     rows = np.repeat(np.arange(len(counts)), counts)
     starts = np.cumsum(counts) - counts

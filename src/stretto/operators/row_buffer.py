@@ -1,12 +1,12 @@
 """Rows that wait for a match: a columnar store with an index, searched and cleaned a batch at a time.
 
-Rows lie in runs of geometric sizes, the oldest first, as in a log-structured merge tree. A run keeps its rows in order
-of arrival and, sorted by the hash of their keys, entries that point at them. Adding a batch merges the youngest runs
-when that is due, so a row is moved O(log n) times; searching looks into O(log n) runs with one binary search each.
+Rows are in blocks of geometric sizes, the oldest first, as in a log-structured merge tree. A block keeps its rows in
+order of arrival, and entries that point at them, sorted by the hash of their keys. Adding a batch merges the youngest
+blocks when needed, so a row is moved O(log n) times. A search does one binary search in each of O(log n) blocks.
 
-An entry says when it expires. A run is dropped when all its entries have expired, and rewritten only when it is large
-and about a quarter of them have, so cleaning costs each row a constant, and the store stays within 4/3 of what is alive
-and a few small runs.
+An entry has an expiry time. A block is dropped when all its entries have expired. It is rewritten only when it is large
+and about a quarter of its entries have expired. So cleaning costs a constant per row, and the size of the store is at
+most 4/3 of the live rows, plus a few small blocks.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from stretto.state import Fragment, KeyedPart, State
 
 Integers = npt.NDArray[np.int64]
 
-RUN_SHRINK = 4
-"""An older run has at least so many times the entries of the next younger one, or both are merged."""
+BLOCK_SHRINK = 4
+"""Two neighbours are merged if the older has fewer than this many times the entries of the younger."""
 
-RUN_ENTRIES_MAX = 1 << 18
-"""Runs are not merged beyond this, so that no single batch waits for the merge of a large state."""
+BLOCK_ENTRIES_MAX = 1 << 18
+"""Blocks are not merged beyond this size, so that no batch waits for the merge of a large state."""
 
 SMALL_ENTRIES = 1024
-"""Up to this, one run is cheaper to merge than two are to search, and cheaper to keep than to clean."""
+"""Up to this size, merging two blocks is cheaper than searching both, and keeping one is cheaper than cleaning it."""
 
 EXPIRY_SAMPLES = 256
 
@@ -56,14 +56,14 @@ class Entries:
         return len(self.hashes)
 
     def take(self, order: npt.NDArray[Any]) -> Entries:
-        """The entries at these places, or where a mask is true."""
+        """Returns the entries at these places, or where a mask is true."""
         expires_us = None if self.expires_us is None else self.expires_us[order]
         return Entries(self.hashes[order], self.positions[order], tuple(mark[order] for mark in self.marks), expires_us)
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Rows that can match, their entries, and how many rows were left out because they came too late."""
+    """Rows that can match, their entries, and the number of rows that were dropped as late."""
 
     rows: pa.RecordBatch
     entries: Entries
@@ -77,13 +77,13 @@ class Indexer(Protocol):
     keys: tuple[str, ...]
 
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
-        """Leaves out rows that cannot match anything, such as those with a null key."""
+        """Returns the rows that can match, with their entries; rows with a null key, for example, are dropped."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Pairs of entries with equal hashes: the i-th pair is entry `probe[i]` of the search and `stored[i]` of a run."""
+    """Pairs of entries with equal hashes: the i-th pair is `probe[i]` of the search and `stored[i]` of a block."""
 
     probe: Integers
     stored: Integers
@@ -91,8 +91,8 @@ class Match:
     rows: pa.RecordBatch
 
 
-class Run:
-    """Rows in order of arrival and their entries; never changed once made."""
+class Block:
+    """Rows in order of arrival and their entries; immutable."""
 
     __slots__ = ("_clean_us", "_last_us", "entries", "number", "rows")
 
@@ -100,15 +100,15 @@ class Run:
         self.rows = rows
         self.entries = entries
         self.number: int | None = None
-        """Its number in checkpoints, once it is in one."""
+        """Its fragment number, once it is in a checkpoint."""
         self._clean_us: int | None = None
         self._last_us = EVENT_TIME_MAX_US
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    def cleaned(self, watermark_us: int) -> Run | None:
-        """This run when cleaning is not worth it yet, a run without the expired entries, or None when all have."""
+    def cleaned(self, watermark_us: int) -> Block | None:
+        """Returns this block if cleaning is not due, a block without expired entries, or None if all have expired."""
         if self._clean_us is None:
             self._clean_us, self._last_us = self._plan_cleaning()
         if watermark_us < self._clean_us:
@@ -116,8 +116,8 @@ class Run:
         return None if watermark_us >= self._last_us else self._without_expired(watermark_us)
 
     def _plan_cleaning(self) -> tuple[int, int]:
-        """When a quarter of the entries will have expired, by a sample, and when all will have. As entries are sorted
-        by hash, every n-th one is as good a sample as any."""
+        """Returns when a quarter of the entries will have expired, by a sample, and when all will have. Entries are
+        sorted by hash, so every n-th one is a fair sample."""
         expires_us = self.entries.expires_us
         if expires_us is None:
             return EVENT_TIME_MAX_US, EVENT_TIME_MAX_US
@@ -128,47 +128,47 @@ class Run:
         quarter = len(sample) // 4
         return int(np.partition(sample, quarter)[quarter]), last_us
 
-    def _without_expired(self, watermark_us: int) -> Run:
+    def _without_expired(self, watermark_us: int) -> Block:
         assert self.entries.expires_us is not None
         entries = self.entries.take(self.entries.expires_us > watermark_us)
         kept = np.zeros(self.rows.num_rows, dtype=np.bool_)
         kept[entries.positions] = True
         moved = np.cumsum(kept) - 1
         rows = self.rows.take(pa.array(np.flatnonzero(kept)))
-        return Run(rows, Entries(entries.hashes, moved[entries.positions], entries.marks, entries.expires_us))
+        return Block(rows, Entries(entries.hashes, moved[entries.positions], entries.marks, entries.expires_us))
 
 
 class RowBuffer(State):
-    """The rows of one side of a join. Neither combinable nor ordered by anything but arrival."""
+    """The rows of one side of a join, in order of arrival; not combinable."""
 
     def __init__(self, indexer: Indexer) -> None:
         self._indexer = indexer
-        self._runs: list[Run] = []
+        self._blocks: list[Block] = []
         self._numbered = 0
 
     def fresh(self) -> RowBuffer:
         return RowBuffer(self._indexer)
 
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
-        """The rows as this side reads them; nothing is stored."""
+        """Returns the rows of a batch that can match, with their entries; nothing is stored."""
         return self._indexer.index(rows, watermark_us)
 
     @property
     def num_rows(self) -> int:
-        """Rows held, with those that have expired and were not cleaned yet."""
-        return sum(run.rows.num_rows for run in self._runs)
+        """The number of rows held, including expired ones that were not cleaned yet."""
+        return sum(block.rows.num_rows for block in self._blocks)
 
     def add(self, rows: pa.RecordBatch, entries: Entries) -> None:
         if len(entries):
-            self._push(Run(rows, entries))
+            self._push(Block(rows, entries))
 
     def clear(self) -> None:
-        self._runs = []
+        self._blocks = []
 
     def search(self, probe: Entries, pairs_max: int) -> Iterator[Match]:
-        """All pairs of a probe and a stored entry with equal hashes, at most `pairs_max` at a time."""
-        for run in self._runs:
-            hashes = run.entries.hashes
+        """Yields all pairs of a probe and a stored entry with equal hashes, at most `pairs_max` at a time."""
+        for block in self._blocks:
+            hashes = block.entries.hashes
             first = hashes.searchsorted(probe.hashes)
             first[first == len(hashes)] = 0
             (found,) = (hashes[first] == probe.hashes).nonzero()
@@ -177,22 +177,22 @@ class RowBuffer(State):
             first = first[found]
             counts = hashes.searchsorted(probe.hashes[found], side="right") - first
             for at, stored in expand_ranges(first, counts, pairs_max):
-                yield Match(found[at], stored, run.entries, run.rows)
+                yield Match(found[at], stored, block.entries, block.rows)
 
     def advance(self, watermark_us: int) -> None:
-        """Clean up after the watermark, where it is worth it."""
-        before = self._runs
-        after = [run.cleaned(watermark_us) for run in before]
+        """Drop expired rows, where it is worth it."""
+        before = self._blocks
+        after = [block.cleaned(watermark_us) for block in before]
         if after == before:
             return
-        self._runs = []
-        for run in after:
-            if run is not None:
-                self._push(run)
+        self._blocks = []
+        for block in after:
+            if block is not None:
+                self._push(block)
 
     def export(self) -> pa.Table:
-        """The rows in order of arrival; the index is made anew by `restore`."""
-        return pa.Table.from_batches([run.rows for run in self._runs], schema=self._indexer.schema)
+        """Returns the rows in order of arrival; `restore` builds the index again."""
+        return pa.Table.from_batches([block.rows for block in self._blocks], schema=self._indexer.schema)
 
     def restore(self, content: pa.Table) -> None:
         self.clear()
@@ -201,13 +201,13 @@ class RowBuffer(State):
             self.add(indexed.rows, indexed.entries)
 
     def fragments(self) -> list[Fragment]:
-        """Each run is one; it never changes, so it is written once."""
-        for run in self._runs:
-            if run.number is None:
+        """Returns one fragment per block; a block never changes, so it is written once."""
+        for block in self._blocks:
+            if block.number is None:
                 self._numbered += 1
-                run.number = self._numbered
+                block.number = self._numbered
         schema = self._indexer.schema
-        return [Fragment(run.number or 0, pa.Table.from_batches([run.rows], schema)) for run in self._runs]
+        return [Fragment(block.number or 0, pa.Table.from_batches([block.rows], schema)) for block in self._blocks]
 
     def rebuild(self, fragments: list[Fragment]) -> None:
         self.clear()
@@ -216,9 +216,9 @@ class RowBuffer(State):
             (rows,) = fragment.content.combine_chunks().to_batches()
             indexed = self._indexer.index(rows, EVENT_TIME_MIN_US)
             if len(indexed.entries):
-                run = Run(indexed.rows, indexed.entries)
-                run.number = fragment.number
-                self._runs.append(run)
+                block = Block(indexed.rows, indexed.entries)
+                block.number = fragment.number
+                self._blocks.append(block)
         self._numbered = max((fragment.number for fragment in fragments), default=0)
 
     def describe(self) -> dict[str, Any]:
@@ -230,25 +230,25 @@ class RowBuffer(State):
         return "rows of " + ", ".join(f"{field.name} {field.type}" for field in self._indexer.schema)
 
     def keep(self, part: KeyedPart) -> None:
-        runs, self._runs = self._runs, []
-        for run in runs:
-            mine = part.mine(dict(zip(run.rows.schema.names, run.rows.columns, strict=True)))
-            indexed = self._indexer.index(run.rows.filter(pa.array(mine)), EVENT_TIME_MIN_US)
+        blocks, self._blocks = self._blocks, []
+        for block in blocks:
+            mine = part.mine(dict(zip(block.rows.schema.names, block.rows.columns, strict=True)))
+            indexed = self._indexer.index(block.rows.filter(pa.array(mine)), EVENT_TIME_MIN_US)
             self.add(indexed.rows, indexed.entries)
 
     def take_in(self, other: RowBuffer) -> None:
-        for run in other._runs:
-            self.add(run.rows, run.entries)
+        for block in other._blocks:
+            self.add(block.rows, block.entries)
 
-    def _push(self, run: Run) -> None:
-        start, size = len(self._runs), len(run)
+    def _push(self, block: Block) -> None:
+        start, size = len(self._blocks), len(block)
         while start:
-            older = len(self._runs[start - 1])
-            if older + size > (RUN_ENTRIES_MAX if older < RUN_SHRINK * size else SMALL_ENTRIES):
+            older = len(self._blocks[start - 1])
+            if older + size > (BLOCK_ENTRIES_MAX if older < BLOCK_SHRINK * size else SMALL_ENTRIES):
                 break
             start -= 1
             size += older
-        self._runs[start:] = [_merged([*self._runs[start:], run])]
+        self._blocks[start:] = [_merged([*self._blocks[start:], block])]
 
 
 def sort_entries(
@@ -257,7 +257,7 @@ def sort_entries(
     expires_us: Integers | None = None,
     positions: Integers | None = None,
 ) -> Entries:
-    """Entries by hash; without `positions`, the i-th entry is of the i-th row."""
+    """Returns entries sorted by hash; without `positions`, the i-th entry is of the i-th row."""
     order = stable_order(hashes)
     return Entries(
         hashes[order],
@@ -268,7 +268,7 @@ def sort_entries(
 
 
 def stable_order(hashes: Hashes) -> Integers:
-    """As a stable argsort, but for large arrays by the fast unstable one and then a sort of places among equals."""
+    """Returns a stable argsort. For large arrays it is the faster unstable sort, then a sort of places among equals."""
     size = len(hashes)
     if size <= _STABLE_SORT_MAX:
         return np.argsort(hashes, kind="stable")
@@ -286,11 +286,11 @@ def stable_order(hashes: Hashes) -> Integers:
 
 
 def expand_ranges(first: Integers, counts: Integers, limit: int) -> Iterator[tuple[Integers, Integers]]:
-    """The ranges first[i] .. first[i] + counts[i], written out as pairs (i, place), at most `limit` pairs at a time."""
+    """Yields the ranges first[i] .. first[i] + counts[i] as pairs (i, place), at most `limit` pairs at a time."""
     ends = counts.cumsum()
     total = int(ends[-1])
     if total == len(counts):
-        # One match each, the common case of a join with a dimension.
+        # One match each, the common case of a join with a dimension table.
         places = np.arange(total)
         for begin in range(0, total, limit):
             yield places[begin : begin + limit], first[begin : begin + limit]
@@ -306,18 +306,18 @@ def expand_ranges(first: Integers, counts: Integers, limit: int) -> Iterator[tup
         yield at, shift[at] + np.arange(begin, end)
 
 
-def _merged(runs: list[Run]) -> Run:
-    if len(runs) == 1:
-        return runs[0]
-    starts = np.cumsum([0, *(run.rows.num_rows for run in runs[:-1])])
-    all_entries = [run.entries for run in runs]
+def _merged(blocks: list[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    starts = np.cumsum([0, *(block.rows.num_rows for block in blocks[:-1])])
+    all_entries = [block.entries for block in blocks]
     hashes = np.concatenate([entries.hashes for entries in all_entries])
-    # Timsort finds the sorted runs and merges them, in time linear in the entries.
+    # Timsort finds the sorted parts and merges them, in time linear in the entries.
     order = np.argsort(hashes, kind="stable")
     marks = zip(*(entries.marks for entries in all_entries), strict=True)
     expires_us = [entries.expires_us for entries in all_entries if entries.expires_us is not None]
-    return Run(
-        pa.concat_batches([run.rows for run in runs]),
+    return Block(
+        pa.concat_batches([block.rows for block in blocks]),
         Entries(
             hashes[order],
             np.concatenate([e.positions + start for e, start in zip(all_entries, starts, strict=True)])[order],

@@ -1,12 +1,12 @@
 """Aggregates per key without windows: each batch emits one updated row for every key that it touches.
 
-The state is a table with a slot per key: a dictionary finds the slot (one lookup per distinct key of a batch, not per
-row), and the partials of all slots lie in columns that grow by doubling. Since a row is emitted as soon as a batch
-changes it, the instance must have seen all rows of the key, so the function stays sequential; partial states can
-still be merged when shards move.
+The state is a table with a slot per key. A dictionary finds the slot, with one lookup per distinct key of a batch, not
+per row. The partials of all slots are in columns that grow by doubling. A row is emitted as soon as a batch changes it,
+so the instance must have all rows of the key and the function stays sequential; partial states can still be merged
+when shards move.
 
-What a batch costs depends on the batch alone, also for count(distinct). Quantiles and collected values are the
-exception: they look at all values of the touched keys again.
+The cost of a batch depends on the batch alone, also for count(distinct). Quantiles and collected values are the
+exception: they read all values of the batch's keys again.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Directory:
         return self._count
 
     def slots(self, keys: Sequence[Column], rows: int) -> Slots:
-        """The slots of keys that differ from each other; a new key gets the next slot."""
+        """Returns the slots of distinct keys; a new key gets the next slot."""
         if self._dtype is not None:
             found = self._from_table(keys[0], self._dtype)
             if found is not None:
@@ -86,12 +86,12 @@ class _Directory:
         return result
 
     def has(self, keys: Sequence[Column], rows: int) -> Bools:
-        """Which of the keys have a slot."""
+        """Returns which of the keys have a slot."""
         if self._dtype is None:
             return np.fromiter(map(self._numbered.__contains__, _hashable_rows(keys, rows)), np.bool_, rows)
         values, valid = fixed_values(keys[0], self._dtype).astype(np.int64), valid_rows(keys[0])
         found: Bools = (values >= self._base) & (values < self._base + len(self._table))
-        found &= True if valid is None else valid  # With a null key, all are found by hashing.
+        found &= True if valid is None else valid  # If there is a null key, all keys are hashed.
         found[found] = self._table[values[found] - self._base] >= 0
         return found
 
@@ -112,7 +112,7 @@ class _Directory:
         return slots
 
     def _cover(self, low: int, high: int, more: int) -> bool:
-        """Make the table cover the range, if that is not too wide for the number of keys."""
+        """Extend the table to the range; returns False if that is too wide for the number of keys."""
         size = len(self._table)
         if size and low >= self._base and high < self._base + size:
             return True
@@ -121,7 +121,7 @@ class _Directory:
         limit = max(_RANGE_MIN, _RANGE_FACTOR * (self._count + more))
         if width > limit:
             return False
-        # Room on the side that it grew to, so that keys that count up or down extend the table rarely.
+        # Spare room on the side that grew, so that ascending or descending keys extend the table rarely.
         spare = min(limit - width, width)
         base = least - spare if size and low < self._base else least
         table = np.full(width + spare, -1, np.int32)
@@ -139,7 +139,7 @@ class _Directory:
 
 
 class _Slotted:
-    """One partial column with a value per slot, which can be read and written at some slots."""
+    """One partial column with a value per slot, with random access by slot."""
 
     def __init__(self, kind: pa.DataType, objects: bool) -> None:
         self._kind = kind
@@ -162,7 +162,7 @@ class _Slotted:
 
     def column(self, raw: Raw) -> pa.Array:
         if self._dtype is None:
-            # Not all at once, since this holds the interpreter up, and may not be the only thread.
+            # In parts, since each call blocks the interpreter for other threads.
             starts = range(0, len(raw.values) or 1, _OBJECTS_AT_ONCE)
             parts = [pa.array(raw.values[n : n + _OBJECTS_AT_ONCE].tolist(), self._kind) for n in starts]
             return concat_columns(parts)
@@ -190,7 +190,7 @@ class _Partials:
         self._columns = [_Slotted(kind, acc.objects) for kind in acc.partials]
 
     def update(self, slots: Slots, known: npt.NDArray[Any], partials: Sequence[Column], total: int) -> pa.Array:
-        """Merge partials into the slots, of which those in `known` had one already; the results of these slots."""
+        """Merge partials into the slots, of which those in `known` had one already; returns the slots' results."""
         for column in self._columns:
             column.grow(total)
         if len(known):
@@ -208,9 +208,9 @@ class _Partials:
     def read(self, slots: Slots) -> list[Column]:
         return [column.read(slots) for column in self._columns]
 
-    def shared(self) -> list[_Slotted]:
-        """The columns as they are now. They share their memory until they grow, and a validity that is still to come is
-        not theirs."""
+    def copies(self) -> list[_Slotted]:
+        """Returns shallow copies of the columns. They use the same memory until the originals grow, and do not get a
+        validity mask that is created later."""
         return [copy.copy(column) for column in self._columns]
 
     def replace(self, slots: Slots, partials: Sequence[Column], total: int) -> None:
@@ -220,7 +220,7 @@ class _Partials:
 
 
 class _Distinct:
-    """The distinct values of all slots: a set of pairs, and how many there are of each slot."""
+    """The distinct values of all slots: a set of (slot, value) pairs, and the count of each slot."""
 
     def __init__(self, acc: CountDistinct) -> None:
         self._acc = acc
@@ -254,7 +254,7 @@ def _singletons(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 class RunningState(State):
-    """A slot for each key, and the partials of all slots."""
+    """The slot of each key, and the partials of all slots."""
 
     def __init__(self, aggregation: Aggregation) -> None:
         self._aggregation = aggregation
@@ -263,18 +263,18 @@ class RunningState(State):
         self._partials = [_partials_of(acc) for acc in aggregation.accumulators]
         self._rolling = Rolling()
         self._written: Generations | None = None
-        """In which generation each slot was written the last time; None before the first checkpoint."""
+        """The generation in which each slot was last written; None before the first checkpoint."""
         self._generation = 0
-        """How many marks there were."""
+        """The number of marks so far."""
         self._changed: list[Slots] = []
-        """Slots that were written in this generation."""
+        """The slots written in this generation."""
         self._all_due = True
-        """Whether the next checkpoint has to have everything."""
+        """Whether the next checkpoint must write everything."""
         self._frozen: list[weakref.ref[FrozenSlots]] = []
-        """What may still have to be read for checkpoints."""
+        """Frozen slots that checkpoints may still read."""
         self._spill: RunningSpill | None = None
         self._hot_changed: Bools | None = None
-        """Where it spills: slots that were written since the last checkpoint; None when the next one has everything."""
+        """If it spills: slots written since the last checkpoint; None if the next one writes everything."""
 
     def fresh(self) -> RunningState:
         return RunningState(self._aggregation)
@@ -283,7 +283,7 @@ class RunningState(State):
         return len(self._slots) if self._spill is None else self._spill.groups
 
     def absorb(self, table: Sequence[Column]) -> list[pa.Array]:
-        """Merge a table of partials, with one row per key, into the slots; the new results of these keys."""
+        """Merge a table of partials, with one row per key, into the slots; returns the new results of these keys."""
         aggregation = self._aggregation
         keys = table[: aggregation.keys]
         rows = len(table[0]) if table else 0
@@ -306,7 +306,7 @@ class RunningState(State):
         if not keys:
             return
         self._keys.append(take_columns(keys, np.flatnonzero(slots >= before)))
-        # Chunks that are about as long become one: there are few, and no key is copied often.
+        # Chunks of similar length are merged, so there are few, and no key is copied often.
         first = len(self._keys) - 1
         length = len(self._keys[first][0])
         while first and len(self._keys[first - 1][0]) <= 2 * length:
@@ -349,10 +349,10 @@ class RunningState(State):
             if len(rows):
                 self.absorb(take_columns(table, rows))
 
-    # Checkpoints: the slots that have changed, and a stretch of the rest.
+    # Checkpoints: the changed slots, and a stretch of the rest.
 
     def _note_changed(self, slots: Slots) -> None:
-        """These slots are about to be written."""
+        """Record that these slots are about to be written."""
         if self._spill is not None:
             self._spill.touch(slots)
             self._note_hot(slots)
@@ -375,7 +375,7 @@ class RunningState(State):
 
     @property
     def _is_columnar(self) -> bool:
-        """Whether slots can be read and written one by one."""
+        """Whether slots can be read and written individually."""
         return not self._aggregation.objects and all(isinstance(each, _Partials) for each in self._partials)
 
     def fragments(self) -> list[Fragment]:
@@ -401,7 +401,7 @@ class RunningState(State):
         columns: list[_Slotted] = []
         for partials in self._partials:
             assert isinstance(partials, _Partials)
-            columns += partials.shared()
+            columns += partials.copies()
         kinds = [field.type for field in self._aggregation.key_fields]
         empty: list[Column] = [pa.array([], kind) for kind in kinds]
         return FrozenSlots(self._generation, self._changed, stretch, [empty, *self._keys], columns)
@@ -415,7 +415,7 @@ class RunningState(State):
             return
         if self._spill is not None:
             self._spill.rebuild(fragments)
-            self.begin_anew(None, np.zeros(0, np.bool_))
+            self.reset(None, np.zeros(0, np.bool_))
             self._rolling = Rolling(fragments, start=b"")
             return
         self.__dict__.update(self.fresh().__dict__)
@@ -426,7 +426,7 @@ class RunningState(State):
         self._written, self._generation, self._all_due = np.zeros(len(self), np.int32), 1, False
 
     def _replace(self, table: Sequence[Column]) -> None:
-        """Set the partials of keys, whatever they were."""
+        """Set the partials of keys."""
         rows, before = len(table[0]), len(self._slots)
         keys, place = table[: self._aggregation.keys], self._aggregation.keys
         slots = self._slots.slots(keys, rows)
@@ -440,7 +440,7 @@ class RunningState(State):
     def describe(self) -> dict[str, Any]:
         return {"kind": "running", **self._aggregation.describe()}
 
-    # Spilling: slots are of hot groups only, and the others are where `running_spill.py` has put them.
+    # Spilling: only hot groups have slots; the others are in the cold store (`running_spill.py`).
 
     @property
     def spills(self) -> bool:
@@ -476,11 +476,11 @@ class RunningState(State):
         return len(self._slots)
 
     def has(self, keys: Sequence[Column], rows: int) -> Bools:
-        """Which of the keys have a slot."""
+        """Returns which of the keys have a slot."""
         return self._slots.has(keys, rows)
 
     def rows(self, slots: Slots) -> pa.Table:
-        """Keys and partials of slots."""
+        """Returns the keys and partials of slots."""
         places = pa.array(slots)
         columns = [
             pa.chunked_array([chunk[n] for chunk in self._keys], field.type).take(places).combine_chunks()
@@ -493,15 +493,15 @@ class RunningState(State):
         return table
 
     def put(self, table: Sequence[Column]) -> None:
-        """Give slots to the keys of a table, which have none, with these partials."""
+        """Add slots for the keys of a table, which have none, with its partials."""
         self._replace(table)
 
     def changed_slots(self) -> Bools | None:
-        """Which have changed since the last checkpoint; None where the next one writes everything."""
+        """Returns which slots changed since the last checkpoint; None if the next one writes everything."""
         return None if self._hot_changed is None else self._hot_changed[: len(self._slots)]
 
-    def begin_anew(self, table: Sequence[Column] | None, changed: Bools | None) -> None:
-        """Have the slots of this table and no others."""
+    def reset(self, table: Sequence[Column] | None, changed: Bools | None) -> None:
+        """Replace all slots by those of this table."""
         self._slots = _Directory([field.type for field in self._aggregation.key_fields])
         self._keys, self._partials = [], [_partials_of(acc) for acc in self._aggregation.accumulators]
         if table is not None and len(table[0]):

@@ -1,12 +1,11 @@
-"""Groups of a running aggregate that memory has no room for: rows of bytes in a cold store, moved a batch at a time.
+"""Spilling of a running aggregate: groups that do not fit in memory are rows of bytes in a cold store.
 
-Hot groups stay in the columns of `running.py`. A batch first brings in those of its groups that are cold, with one
-lookup for all; between two runs, when the columns have outgrown the budget, the groups that were touched longest ago go
-out in one write, and the columns are made anew from the rest. A row of bytes holds the values of fixed size as they are
-in memory, and the others packed.
+Hot groups stay in the columns of `running.py`. A batch first loads its cold groups, with one lookup for all. Between
+two runs, when the columns exceed the budget, the least recently used groups are evicted in one write, and the columns
+are rebuilt from the rest. A row of bytes holds values of fixed size as they are in memory, and the others packed.
 
-A checkpoint lets the cold store have everything, and then writes from it what has changed and the next stretch in the
-order of keys, in the same fragments as a state that does not spill.
+A checkpoint first writes all groups to the cold store. It then reads from it the changed groups and the next stretch in
+the order of keys, in the same fragments as a state that does not spill.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ if TYPE_CHECKING:
     from stretto.operators.running import RunningState
 
 SLOT_BYTES = 200
-"""What a group costs beside its columns: its key in the directory, and what is known of its slot here."""
+"""The bytes that a group takes in addition to its columns: its key in the directory, and its flags here."""
 ROWS_AT_ONCE = 8_192
 
 SIZED_EVERY = 64
-"""After so many runs, what a slot takes is estimated anew."""
+"""The number of runs after which the size of a slot is estimated again."""
 
 _SAMPLE = 64
 _NONE: npt.NDArray[Any] = np.empty(0)
 
 
 class RowBytes:
-    """Rows of a table of keys and partials as bytes, and back."""
+    """Converts rows of a table of keys and partials to bytes, and back."""
 
     def __init__(self, aggregation: Aggregation) -> None:
         self._kinds = [*(field.type for field in aggregation.key_fields), *aggregation.partial_types]
@@ -92,7 +91,7 @@ class RowBytes:
 
 
 class RunningSpill:
-    """The cold side of a running state. It knows of each hot slot when it was touched, and what the cold store has."""
+    """The cold part of a running state. For each hot slot it keeps the last use and what the cold store has of it."""
 
     def __init__(self, state: RunningState, aggregation: Aggregation, cold: Cold, budget_bytes: int) -> None:
         self._state = state
@@ -102,19 +101,19 @@ class RunningSpill:
         self._budget = budget_bytes
         self._used = False
         self._count = 0
-        """Groups that the cold store has, in whatever version."""
+        """The number of groups in the cold store, in any version."""
         self._runs = 0
         self._slot_bytes = SLOT_BYTES
         self._touched: Int64s = np.zeros(0, np.int64)
         self._fresh: Bools = np.zeros(0, np.bool_)
-        """Whether the cold store has the slot as it is."""
+        """Whether the cold store has the current version of a slot."""
         self._known: Bools = np.zeros(0, np.bool_)
-        """Whether the cold store has any version of it."""
+        """Whether the cold store has any version of a slot."""
         self._changed: set[bytes] = set()
-        """Groups that have changed since the last checkpoint and are cold by now."""
+        """Groups that changed since the last checkpoint and have been evicted."""
 
     def recall(self, keys: Sequence[Column], rows: int) -> None:
-        """Bring in what is cold of these groups."""
+        """Load the cold ones of these groups."""
         if not self._used:
             return
         away = np.flatnonzero(~self._state.has(keys, rows))
@@ -133,7 +132,7 @@ class RunningSpill:
         self._fresh[new] = self._known[new] = True
 
     def touch(self, slots: npt.NDArray[Any]) -> None:
-        """These slots have changed."""
+        """Mark these slots as changed and used."""
         self._grow(self._state.slots)
         self._touched[slots] = self._runs
         self._fresh[slots] = False
@@ -165,15 +164,15 @@ class RunningSpill:
         table = columns_of({"table": self._state.rows(staying), "objects": {}})
         self._touched = self._touched[staying]
         self._fresh, self._known = (each[staying] for each in self._flags)
-        self._state.begin_anew(table, None if changed is None else changed[staying])
+        self._state.reset(table, None if changed is None else changed[staying])
 
     def _estimated(self) -> int:
-        """What a slot takes, by a sample of the youngest."""
+        """Returns the size of a slot, estimated from a sample of the newest."""
         if not self._state.slots:
             return SLOT_BYTES
         sample = np.arange(max(0, self._state.slots - _SAMPLE), self._state.slots)
         table = self._state.rows(sample)
-        # What is not of a fixed size is a Python object in the columns.
+        # Values that are not of a fixed size are Python objects in the columns.
         sizes = sum(
             sum(map(size_of, column.to_pylist())) if physical_dtype(column.type) is None else column.nbytes
             for column in table.columns
@@ -204,11 +203,11 @@ class RunningSpill:
         return bool(self._changed)
 
     def forget_changes(self) -> None:
-        """Everything is written anyway."""
+        """Forget which groups changed, since the next checkpoint writes everything."""
         self._changed = set()
 
     def written(self, rolling: Rolling, changed: Bools) -> pa.Table:
-        """What has changed, and a stretch of the rest."""
+        """Returns the changed groups and a stretch of the rest."""
         self._write_all()
         codes = list({*self._changed, *_codes(self._key_columns(np.flatnonzero(changed)))})
         self._changed = set()
@@ -228,7 +227,7 @@ class RunningSpill:
         return table
 
     def rebuild(self, fragments: Iterable[Fragment]) -> None:
-        """Have what the fragments say, later ones instead of earlier ones; all of it is cold."""
+        """Replace the content by fragments, where later ones overwrite earlier ones; all groups are cold then."""
         self._cold.clear()
         self._used, self._count, self._changed = True, 0, set()
         self._touched, self._fresh, self._known = self._touched[:0], self._fresh[:0], self._known[:0]
@@ -243,13 +242,13 @@ class RunningSpill:
 
     @property
     def groups(self) -> int:
-        """All of them, hot and cold."""
+        """The number of groups, hot and cold."""
         slots = self._state.slots
         self._grow(slots)
         return self._count + int(np.count_nonzero(~self._known[:slots]))
 
     def everything(self) -> list[Column]:
-        """All groups as one table, which may be larger than memory."""
+        """Returns all groups as one table, which may be larger than memory."""
         self._write_all()
         return self._bytes.table([record for _, record in self._cold.scan()])
 

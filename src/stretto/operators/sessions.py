@@ -1,12 +1,13 @@
-"""Aggregates over session windows: a session of a key ends when the key was quiet for longer than the gap.
+"""Aggregates over session windows: a session of a key ends when the key has no events for longer than the gap.
 
-As in Spark's session_window, a row at t makes the session [t, t + gap], sessions of a key that touch become one (so
-rows exactly a gap apart stay together), and the end is the last event plus the gap. Since a row at the watermark
-itself may still come and touch, a session is closed when the watermark is past its end, not when it is at it.
+As in Spark's session_window, a row at t makes the session [t, t + gap], overlapping or touching sessions of a key are
+merged (so rows exactly a gap apart stay together), and the end is the last event plus the gap. A row at the watermark
+itself may still arrive and touch a session, so a session closes when the watermark is past its end, not when it is at
+it.
 
-The state is rows and partial sessions; they are put together, all at once and sorted by key and start, when a
-watermark closes something or when the parts have grown. A row that ends up in a session which closed before it came
-is late. That is found out when sessions are put together, because a partial state cannot know what a row would touch.
+The state is rows and partial sessions. They are merged, all at once and sorted by key and start, when a watermark
+closes a session or when there are many of them. A row is late if its session closed before the row arrived. This is
+detected during the merge, because a partial state does not know which sessions a row touches.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _INT64 = np.dtype(np.int64)
 
 
 class Sessions(NamedTuple):
-    """Partial sessions: start and end, how many rows each holds, and the table of keys and partials."""
+    """Partial sessions: starts, ends, the number of rows of each, and the table of keys and partials."""
 
     starts: Int64s
     ends: Int64s
@@ -69,7 +70,7 @@ def _joined(parts: Sequence[Sessions]) -> Sessions:
 
 
 def _numbered(order: npt.NDArray[np.intp], first: Bools) -> Groups:
-    """Groups of consecutive rows in `order`, each beginning where `first` says so."""
+    """Returns groups of consecutive rows in `order`; each begins where `first` is true."""
     number = np.cumsum(first) - 1
     index = np.empty(len(order), np.intp)
     index[order] = number
@@ -77,7 +78,7 @@ def _numbered(order: npt.NDArray[np.intp], first: Bools) -> Groups:
 
 
 def _greatest_so_far(owner: npt.NDArray[np.intp], values: Int64s) -> Int64s:
-    """The running maximum of the values within each owner; the owners are sorted and numbered from 0."""
+    """Returns the running maximum of the values within each owner; owners are sorted and numbered from 0."""
     low = int(values.min())
     width = int(values.max()) - low + 1
     if width * (int(owner[-1]) + 1) < 2**62:
@@ -90,14 +91,14 @@ def _greatest_so_far(owner: npt.NDArray[np.intp], values: Int64s) -> Int64s:
 
 
 class SessionState(State):
-    """Partial sessions of one instance. Partial states append, and touch when they are put together."""
+    """Partial sessions of one instance. Partial states are appended, and touching sessions merged later."""
 
     def __init__(self, aggregation: Aggregation, gap_us: int, combinable: bool = True) -> None:
         self._aggregation = aggregation
         self._gap_us = gap_us
         self._combinable = combinable
         self.emitted_us = EVENT_TIME_MIN_US
-        # No session ends before this, as far as is known: until the watermark is past it, nothing can close.
+        # A lower bound of the ends of all sessions: until the watermark is past it, nothing can close.
         self.due_us = EVENT_TIME_MAX_US
         self._buffer: list[_Buffered] = []
         self._buffered = 0
@@ -114,7 +115,7 @@ class SessionState(State):
 
     @property
     def rows(self) -> int:
-        """How many rows the state holds: raw, and partial sessions."""
+        """The number of rows that the state holds: raw rows and partial sessions."""
         return self._buffered + self._parts_rows
 
     def add(self, times: Int64s, columns: list[Column]) -> None:
@@ -125,7 +126,7 @@ class SessionState(State):
             self.flush()
 
     def flush(self) -> None:
-        """Turn the buffered rows into partial sessions."""
+        """Convert the buffered rows to partial sessions."""
         if not self._buffer:
             return
         buffer, self._buffer, self._buffered = self._buffer, [], 0
@@ -140,7 +141,7 @@ class SessionState(State):
             self.whole()
 
     def lift(self, times: Int64s, columns: list[Column]) -> Sessions:
-        """Sessions from rows."""
+        """Returns the sessions of rows."""
         keys = self._aggregation.group(len(times), columns, None)
         order = order_within(keys, times)
         ordered, owner = times[order], keys.index[order]
@@ -153,7 +154,7 @@ class SessionState(State):
         return Sessions(ordered[begins], ordered[lasts] + self._gap_us, groups.sizes.astype(np.int64), table)
 
     def _touching(self, sessions: Sessions) -> tuple[Groups, Sessions]:
-        """Sessions that touch made one, and which of them each was."""
+        """Returns for each session its number after touching ones are merged, and the merged sessions."""
         keys = self._aggregation.group(len(sessions.starts), sessions.columns, None)
         order = order_within(keys, sessions.starts)
         starts, owner = sessions.starts[order], keys.index[order]
@@ -170,7 +171,7 @@ class SessionState(State):
         return groups, Sessions(starts[begins], reach[lasts], rows, self._aggregation.merge(groups, sessions.columns))
 
     def whole(self) -> Sessions | None:
-        """All sessions put together; None when there are none."""
+        """Returns all sessions, merged; None if there are none."""
         self.flush()
         if not self._parts:
             return None
@@ -179,13 +180,13 @@ class SessionState(State):
         return self._parts[0]
 
     def replace(self, sessions: Sessions) -> None:
-        """Keep these sessions, which do not touch each other, instead of all."""
+        """Replace the content by these sessions, which do not touch each other."""
         self._parts = [sessions] if len(sessions.starts) else []
         self._parts_rows = len(sessions.starts)
         self._parts_rows_max = max(PARTS_ROWS_MIN, 2 * self._parts_rows)
 
     def with_late(self, sessions: Sessions) -> tuple[Sessions, Int64s, Bools]:
-        """Put sessions of new rows and all others together; beside each, how many new rows and whether old ones."""
+        """Returns all sessions merged with those of new rows, the new rows of each, and whether it existed before."""
         known = self.whole()
         before = 0 if known is None else len(known.starts)
         groups, together = self._touching(sessions if known is None else _joined([known, sessions]))
@@ -236,8 +237,8 @@ class SessionState(State):
 class SessionAggregate(Function):
     """Aggregates per key and session. Columns out: keys, window_start, window_end, one per call.
 
-    With an allowed lateness, sessions stay until the watermark is past their end by more than that, and a late row
-    emits the session that it falls into anew, right away; such a function cannot run in parallel.
+    With an allowed lateness, sessions stay until the watermark is past their end by more than that. A late row emits
+    the updated row of its session again at once. Such a function cannot run in parallel.
     """
 
     order_matters = False
@@ -278,7 +279,7 @@ class SessionAggregate(Function):
             self.sessions.add(times, columns)
 
     def _process_late(self, times: Int64s, columns: list[Column], watermark_us: int, ctx: Context) -> None:
-        """Emit the closed sessions that the rows change, and drop those that they form on their own too late."""
+        """Emit the closed sessions that the rows change, and drop rows that form a session of their own too late."""
         state = self.sessions
         together, new, old = state.with_late(state.lift(times, columns))
         gone = ~old & (together.ends < watermark_us - self._lateness_us)
@@ -307,7 +308,7 @@ class SessionAggregate(Function):
         state.emitted_us = watermark_us
 
     def _set_due(self, sessions: Sessions) -> None:
-        """Something is due when a session that was not emitted closes, or one that was can be forgotten."""
+        """Set the next due time: when a session that was not emitted closes, or one that was can be dropped."""
         state = self.sessions
         pending = sessions.ends[sessions.ends >= state.emitted_us]
         state.due_us = min(

@@ -1,7 +1,7 @@
-"""Whatever a state holds as columns of types that Spark has, and columns of several partitions in one type.
+"""Converts the content of a state to columns of Spark's types, and the columns of several partitions to one type.
 
-Values of one kind keep their type. Where kinds differ, or where Spark has no type for one, values become text: what is
-read from a state is for people and for queries, and nothing goes on from it.
+Values of one type keep it. If types differ, or Spark does not have one, values become text: the rows read from a state
+are for people and for queries, and no job resumes from them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MISFIT = (pa.ArrowException, ExpressionError, TypeError, ValueError, OverflowEr
 
 
 def column_of(values: Sequence[Any]) -> pa.Array:
-    """Python values as a column: tuples of one length as a struct, dicts as a map, sets as a list."""
+    """Returns Python values as a column: tuples of one length as a struct, dicts as a map, sets as a list."""
     kinds = {type(value) for value in values if value is not None}
     try:
         if kinds == {tuple} and None not in values and len({len(value) for value in values}) == 1 and values[0]:
@@ -44,7 +44,7 @@ def text_of(values: Sequence[Any]) -> pa.Array:
 
 
 def spark_column(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in the nearest type that Spark has."""
+    """Returns a column in the nearest type that Spark has."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     try:
@@ -67,7 +67,7 @@ def _in_spark(kind: pa.DataType) -> bool:
 
 
 def together(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """A type that holds the values of both: structs field by field, numbers as doubles, else text."""
+    """Returns a type that holds the values of both: structs field by field, numbers as doubles, else text."""
     if one == other or pat.is_null(other):
         return one
     if pat.is_null(one):
@@ -85,7 +85,7 @@ def together(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def settled(kind: pa.DataType) -> pa.DataType:
-    """The type with text where no value has told any."""
+    """Returns the type, with text in place of null types."""
     if pat.is_null(kind):
         return STRING
     if pat.is_struct(kind):
@@ -98,7 +98,7 @@ def settled(kind: pa.DataType) -> pa.DataType:
 
 
 def fitted(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column in a type that `together` gave for it and others."""
+    """Returns a column in a type that `together` returned for it and others."""
     if column.type == kind:
         return column
     if pat.is_null(column.type):

@@ -51,7 +51,7 @@ class PythonStep:
                 raise FunctionError(
                     f"map function '{self.name}' changed the number of rows",
                     f"{batch.num_rows} in, {checked.num_rows} out",
-                    "A map gives one row per row; use flat_map to give more or fewer.",
+                    "A map returns one row per row; use flat_map to return more or fewer.",
                 )
             return [checked]
         if isinstance(result, pa.RecordBatch | pa.Table):
@@ -84,7 +84,7 @@ class PythonStep:
 
 
 class StatelessFunction(Function):
-    """A stateless step as an actor of its own, when it has a parallelism of its own."""
+    """A stateless step that is not fused, because it has a parallelism of its own."""
 
     def __init__(self, transform: Transform | None) -> None:
         self.transform = transform

@@ -1,8 +1,9 @@
-"""The best rows of each window: ranked within their keys, at most k kept, emitted when the window closes.
+"""The top k rows of each window by rank within their keys, emitted when the window closes.
 
-The state keeps the rows that can still be among the best of their pane: whenever rows come together in a run, those
-that rank behind the k-th of their group go. With ties, SQL's rank() decides, so all rows that tie with the k-th stay;
-without, equal rows are told apart by all their columns in the same direction, so that the order of arrival has no say.
+The state keeps only rows that can still be among the top of their pane: when rows are merged into a block, those that
+rank behind the k-th of their group are dropped. With ties, SQL's rank() decides, so all rows that tie with the k-th
+stay. Without, equal rows are ordered by all their columns in the same direction, so that the result does not depend on
+the order of arrival.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from stretto.operators.grouping import (
     plain_type,
     take_columns,
 )
-from stretto.operators.panes import WINDOW_TYPE, PaneState, Raw, Run, shape_of, timestamps
+from stretto.operators.panes import WINDOW_TYPE, Block, PaneState, Raw, shape_of, timestamps
 from stretto.operators.windowed import accepted, closing, forget
 from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
 
@@ -36,7 +37,7 @@ BOUNDS = ("window_start", "window_end")
 
 
 class Best:
-    """The kernel of a pane state that keeps the best rows. Columns: hidden keys, the input's, what to order by."""
+    """The kernel of a pane state that keeps the top rows. Columns: hidden keys, the input's, the order's."""
 
     objects: tuple[int, ...] = ()
 
@@ -58,11 +59,11 @@ class Best:
         self._descending = descending
         self._ties = ties
 
-    def lift(self, buckets: Int64s, columns: list[Column], single: bool) -> Run:
+    def lift(self, buckets: Int64s, columns: list[Column], single: bool) -> Block:
         rows = self.rows(len(buckets), columns, None if single else buckets)
-        return Run(buckets[rows], take_columns(columns, rows))
+        return Block(buckets[rows], take_columns(columns, rows))
 
-    def merge(self, buckets: Int64s, columns: list[Column]) -> Run:
+    def merge(self, buckets: Int64s, columns: list[Column]) -> Block:
         return self.lift(buckets, columns, False)
 
     @property
@@ -75,13 +76,13 @@ class Best:
         return dict(zip(self._schema.names, columns[self._hidden :], strict=False))
 
     def rows(self, count: int, columns: list[Column], leading: Int64s | None) -> npt.NDArray[np.intp]:
-        """The rows that stay, by `leading`, group and rank."""
+        """Returns the numbers of the rows to keep, by `leading`, group and rank."""
         groups = group([columns[place] for place in self._keys], count, leading)
         codes = self._codes(columns[-1])
         rows = self._ranked(groups, codes)
         if self._ties:
             return rows
-        # Ties are few as a rule, so it is among the rows that are left that all columns are compared.
+        # Ties are rare, so all columns are compared only among the remaining rows.
         left = [self._codes(column.take(pa.array(rows))) for column in reversed(columns[:-1])]
         order = np.lexsort((*left, codes[rows], groups.index[rows]))
         sizes = np.bincount(groups.index[rows], minlength=groups.count)
@@ -89,7 +90,7 @@ class Best:
         return rows[order[place < self._k]]
 
     def _ranked(self, groups: Groups, codes: Int64s) -> npt.NDArray[np.intp]:
-        """The rows whose rank is at most k, by group and rank."""
+        """Returns the numbers of the rows whose rank is at most k, by group and rank."""
         if self._k == 1:
             best, _ = extremes(groups, codes, None, largest=False)
             rows = np.flatnonzero(codes == best[groups.index])
@@ -100,7 +101,7 @@ class Best:
         return order[ordered <= np.repeat(ordered[last], groups.sizes)]
 
     def _codes(self, column: Column) -> Int64s:
-        """Codes that ascend from the best; ties are broken in the same direction."""
+        """Returns codes that ascend from the top rank; ties are broken in the same direction."""
         codes = order_codes(column)
         return ~codes if self._descending else codes
 
@@ -110,9 +111,9 @@ class Best:
 
 
 class WindowTop(Function):
-    """The rows that rank at most k per keys and window. Columns out: the input's, and the window where it has none.
+    """The rows that rank at most k per keys and window. Columns out: the input's, and the window's if it has none.
 
-    Without a window, the rows are those of a window aggregate and belong to their own window_start and window_end.
+    Without a window, the input has window_start and window_end, for example from a window aggregate.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class WindowTop(Function):
         ties: bool = True,
     ) -> None:
         if k < 1:
-            raise PlanError("the number of best rows must be at least 1", f"it is {k}", "Give a positive k.")
+            raise PlanError("the number of top rows must be at least 1", f"it is {k}", "Give a positive k.")
         self._shape = shape_of(schema, time, Span(*BOUNDS) if window is None else window)
         self._order_by = order_by
         hidden = self._shape.hidden

@@ -1,4 +1,4 @@
-"""A user's own aggregate: four functions, so that it combines across partitions and goes parallel like a built-in."""
+"""A user's own aggregate: four functions, with which it combines and runs in parallel like a built-in one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Aggregates over event-time windows, emitted when the watermark closes them.
 
-Call order: `process` keeps rows by pane and drops those that come too late; `on_watermark` emits every window that
-ends at or before the watermark, once, in the order of ends, then forgets the panes that no window needs any more. With
-an allowed lateness, a window stays until the watermark has passed its end by that much, and a late row emits the
-window's row for its key anew, right away; so such a function sees all rows of a key and cannot run in parallel.
+Call order: `process` keeps rows by pane and drops late ones; `on_watermark` emits every window that ends at or before
+the watermark, once, in the order of ends, then drops the panes that no window needs any more. With an allowed lateness,
+a window stays until the watermark has passed its end by that much, and a late row emits the updated row of its key and
+window again at once. Such a function must get all rows of a key, so it cannot run in parallel.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from stretto.operators.grouping import (
 )
 from stretto.operators.panes import (
     WINDOW_TYPE,
+    Block,
     PaneState,
     Placed,
     Raw,
-    Run,
     Shape,
     expanded,
     mask_rows,
@@ -43,7 +43,7 @@ from stretto.operators.panes import (
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
 
-# Windows are put together from about so many partials at a time, which bounds what a flush holds in memory.
+# Windows are emitted from about this many partials at a time, to limit memory.
 EMIT_ROWS_MAX = 262_144
 
 
@@ -55,14 +55,14 @@ class Grouped:
         self._grid = grid
         self.objects = aggregation.objects
 
-    def lift(self, buckets: Int64s, columns: list[Column], single: bool) -> Run:
+    def lift(self, buckets: Int64s, columns: list[Column], single: bool) -> Block:
         groups = self._aggregation.group(len(buckets), columns, None if single else buckets)
         table = self._aggregation.lift(groups, columns)
-        return Run(buckets[: groups.count] if single else buckets[groups.sample], table)
+        return Block(buckets[: groups.count] if single else buckets[groups.sample], table)
 
-    def merge(self, buckets: Int64s, columns: list[Column]) -> Run:
+    def merge(self, buckets: Int64s, columns: list[Column]) -> Block:
         groups = self._aggregation.group(len(buckets), columns, buckets)
-        return Run(buckets[groups.sample], self._aggregation.merge(groups, columns))
+        return Block(buckets[groups.sample], self._aggregation.merge(groups, columns))
 
     def describe(self) -> dict[str, Any]:
         return {"grid": self._grid, "grouped": self._aggregation.describe()}
@@ -122,7 +122,7 @@ class WindowAggregate(Function):
         forget(shape, panes, watermark_us - self._lateness_us)
 
     def _emit_again(self, placed: Placed, keys: Sequence[Column], closed: int, ctx: Context) -> None:
-        """Emit the rows of the closed windows and keys that a late batch has touched."""
+        """Emit again the rows of the closed windows and keys that a late batch has changed."""
         gone = self._shape.closed(max(ctx.watermark_us, self.panes.emitted_us) - self._lateness_us)
         buckets = np.broadcast_to(np.asarray(placed.bucket, np.int64), placed.batch.num_rows)
         late, late_windows = self._within(buckets, gone + 1, closed)
@@ -143,7 +143,7 @@ class WindowAggregate(Function):
         self._send_merged(windows[chosen], take_columns(columns, chosen), ctx)
 
     def _within(self, buckets: Int64s, first: int, last: int) -> tuple[Int64s, Int64s]:
-        """Row numbers and windows of the buckets, for the windows from `first` to `last`."""
+        """Returns row numbers and windows of the buckets, for the windows from `first` to `last`."""
         begin, end = self._shape.windows(buckets)
         return expanded(np.maximum(begin, max(first, INT64_MIN)), np.minimum(end, last))
 
@@ -159,7 +159,7 @@ class WindowAggregate(Function):
 
 
 def accepted(shape: Shape, batch: pa.RecordBatch, ctx: Context, emitted_us: int, lateness_us: int) -> Placed | None:
-    """The rows of a batch that have a time and some window left to go into; the others are counted."""
+    """Returns the rows of a batch that have a time and an open window; the others are counted."""
     placed = shape.place(batch)
     if placed is None:
         if batch.num_rows:
@@ -188,10 +188,10 @@ def _without_late(shape: Shape, placed: Placed, gone: int, ctx: Context) -> Plac
 
 
 def closing(shape: Shape, panes: PaneState, watermark_us: int) -> Iterator[tuple[Int64s, list[Column], bool]]:
-    """The partials of the windows that this watermark closes, with the number of the window of each, in order.
+    """Yields the partials of the windows that this watermark closes, with the window of each, in order.
 
-    Every window is in one of the parts as a whole. A pane that is in several windows comes once for each; where each
-    window is one pane, and so its groups are complete already, the last value says so.
+    Every window is whole in one of the parts. The partials of a pane in several windows are repeated for each. The last
+    value is true if each window is one pane, so that its groups are merged already.
     """
     if panes.low is None:
         return
@@ -199,14 +199,14 @@ def closing(shape: Shape, panes: PaneState, watermark_us: int) -> Iterator[tuple
     first = max(shape.closed(panes.emitted_us) + 1, shape.windows(panes.low)[0])
     if first > last:
         return
-    run = panes.select(*shape.buckets(first, last))
-    if run is None:
+    block = panes.select(*shape.buckets(first, last))
+    if block is None:
         return
-    begin, end = shape.windows(run.buckets)
+    begin, end = shape.windows(block.buckets)
     begin, end = np.maximum(begin, first), np.minimum(end, last)
     for low, high in _parts(begin, end):
         rows = slice(int(np.searchsorted(end, low, "left")), int(np.searchsorted(begin, high, "right")))
-        part = [slice_column(column, rows.start, rows.stop) for column in run.columns]
+        part = [slice_column(column, rows.start, rows.stop) for column in block.columns]
         if shape.whole:
             yield begin[rows], part, True
         else:
@@ -215,7 +215,7 @@ def closing(shape: Shape, panes: PaneState, watermark_us: int) -> Iterator[tuple
 
 
 def _parts(begin: Int64s, end: Int64s) -> Iterator[tuple[int, int]]:
-    """Ranges of windows that hold a bounded number of rows each, where one window does not hold more."""
+    """Yields ranges of windows with at most EMIT_ROWS_MAX rows each, unless one window has more."""
     total = int((end - begin + 1).sum())
     if total <= EMIT_ROWS_MAX:
         yield int(begin.min()), int(end.max())

@@ -1,7 +1,7 @@
-"""The shapes of event-time windows, and durations as people write them.
+"""The shapes of event-time windows, and durations as text.
 
 All times are microseconds since the epoch, as in Spark. A window covers [start, end); its rows carry the event time
-`end - 1`, as Spark's `window_time` does, so that a window over windows falls where one expects.
+`end - 1`, as Spark's `window_time` does, so that a window over windows contains whole windows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TERM = re.compile(r"\s*([-+]?\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
 def duration_us(value: Duration, what: str = "a duration") -> int:
-    """Microseconds of '10 seconds', '1 minute 30 s', a timedelta, or a number of seconds."""
+    """Returns the microseconds of '10 seconds', '1 minute 30 s', a timedelta, or a number of seconds."""
     if isinstance(value, timedelta):
         return round(value / timedelta(microseconds=1))
     if isinstance(value, int | float):
@@ -58,7 +58,7 @@ def positive_duration_us(value: Duration, what: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """Where a stream's event time is: a timestamp column, less a fixed offset (1 us for the rows of a window)."""
+    """The event time of a stream: a timestamp column minus a fixed offset (1 us for the rows of a window)."""
 
     column: str
     offset_us: int = 0
@@ -66,7 +66,7 @@ class EventTime:
 
 @dataclass(frozen=True, slots=True)
 class Tumbling:
-    """Windows of one size, side by side, aligned to the epoch plus `origin_us`."""
+    """Adjacent windows of one size, aligned to the epoch plus `origin_us`."""
 
     size_us: int
     origin_us: int = 0
@@ -87,14 +87,14 @@ class Hopping:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Windows that end when a key was quiet for `gap_us`; the end is the last event plus the gap, as in Spark."""
+    """Windows that end when a key has no events for `gap_us`; the end is the last event plus the gap, as in Spark."""
 
     gap_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Each row brings its own window in two timestamp columns; rows of one key and one span belong together."""
+    """Windows given by two timestamp columns of each row; rows of one key and one span belong together."""
 
     start: str
     end: str
@@ -104,12 +104,12 @@ Window = Tumbling | Hopping | Session | Span
 
 
 def tumbling(size: Duration, origin: Duration = 0) -> Tumbling:
-    """Windows of `size` side by side."""
+    """Returns adjacent windows of `size`."""
     return Tumbling(positive_duration_us(size, "the size of a tumbling window"), duration_us(origin))
 
 
 def hopping(size: Duration, slide: Duration, origin: Duration = 0) -> Hopping:
-    """Windows of `size` that start every `slide`."""
+    """Returns windows of `size` that start every `slide`."""
     size_us = positive_duration_us(size, "the size of a hopping window")
     slide_us = positive_duration_us(slide, "the slide of a hopping window")
     if slide_us > size_us:
@@ -122,10 +122,10 @@ def hopping(size: Duration, slide: Duration, origin: Duration = 0) -> Hopping:
 
 
 def session(gap: Duration) -> Session:
-    """Windows that close after a gap without events for the key."""
+    """Returns windows that close after a gap without events of the key."""
     return Session(positive_duration_us(gap, "the gap of a session window"))
 
 
 def span(start: str, end: str) -> Span:
-    """Windows that each row brings along, from the timestamp columns `start` and `end`."""
+    """Returns windows that each row gives in the timestamp columns `start` and `end`."""
     return Span(start, end)

@@ -1,4 +1,4 @@
-"""Every refusal names the expression and what is wrong with it."""
+"""Every error names the expression and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stretto.expressions import compile_predicate, compile_projection, compile_s
 
 
 def _compile_and_run(text: str, schema: pa.Schema) -> None:
-    """A constant that cannot be read, such as a bad timestamp, is refused when a row reaches it."""
+    """A constant that cannot be parsed, such as a bad timestamp, is an error when a row reaches it."""
     rows = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
     compile_scalar(text, schema).evaluate(rows)
 

@@ -1,4 +1,4 @@
-"""Projections, predicates, aggregates and schemas as their users meet them."""
+"""The public interface of projections, predicates, aggregates and schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregate functions over one window, with the answers that Spark SQL 4 gives (ANSI mode)."""
+"""Aggregate functions over one window, with the results of Spark SQL 4 (ANSI mode)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 def results(text: str, kind: pa.DataType, groups: list[list[Any]], **more: Any) -> list[Any]:
-    """One result per group, from partials of single rows, of halves, and of all rows at once, which must agree."""
+    """Returns one result per group. Partials of single rows, of halves and of all rows at once must agree on it."""
     schema = pa.schema({"x": kind, **{name: column.type for name, column in more.items()}})
     call = parse_aggregate(text, schema)
     acc = accumulator(call)
@@ -169,7 +169,7 @@ def test_a_users_aggregate_that_changes_its_first_argument_does_not_spoil_other_
         assert acc.finish(merged).to_pylist() == [3]
 
 
-def test_what_a_user_got_wrong_is_told() -> None:
+def test_errors_in_a_users_aggregate_are_reported() -> None:
     broken = accumulator(counting(add=lambda acc, rows: 1 / 0))
     with pytest.raises(FunctionError, match=r"(?s)`add` of the aggregate 'rows' raised.*ZeroDivisionError"):
         broken.lift(Groups(np.array([0]), 1), [pa.array([1])])

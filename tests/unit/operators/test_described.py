@@ -1,4 +1,4 @@
-"""The rows of every kind of state, from its fragments and its description alone, on cases that are checked by hand."""
+"""The rows of every kind of state, from its fragments and its description alone, on cases checked by hand."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def in_order(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def held(function: Function, state: str, rows: list[tuple[Any, ...]] = ROWS) -> list[dict[str, Any]]:
-    """Rows one by one with a checkpoint after each; what is read of the last."""
+    """Processes rows one by one with a checkpoint after each; returns the rows read from the last."""
     function.bind_states()
     ctx, store = Context("job", "fn", 0, 1, ("out",)), Store()
     read = store.through(function.states()[state])
@@ -231,8 +231,8 @@ def test_values_and_lists() -> None:
     ]
 
 
-def test_a_kind_that_is_not_known_is_told() -> None:
-    with pytest.raises(StorageError, match="is not known here"):
+def test_an_unknown_kind_is_reported() -> None:
+    with pytest.raises(StorageError, match="is unknown"):
         rows_of({"kind": "of tomorrow"}, [])
 
 

@@ -1,4 +1,4 @@
-"""Sources and sinks that go on with another number of partitions: each row once, however often it changes."""
+"""Sources and sinks that resume with another number of partitions: each row once, after any number of changes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_source_reads_each_row_once_and_its_watermark_is_of_its_least_part(see
         done[place] = reading.done
         if chance.random() < 0.1:
             had = len(functions)
-            # Those that have finished are in no checkpoint.
+            # Partitions that have finished are in no checkpoint.
             remembered = {q: each.remember() for q, each in enumerate(functions) if not done[q]}
             functions = sources(chance.randint(1, 5), splits)
             done = [partition >= splits for partition in range(len(functions))]
@@ -77,7 +77,7 @@ def test_a_part_that_waits_does_not_keep_the_others_from_being_read() -> None:
     assert reading.batch is not None
     assert reading.batch.column(0).to_pylist() == [2, 3]
     assert not reading.done
-    assert function.due_watermark() is None  # The other part has not come to anything yet.
+    assert function.due_watermark() is None  # The other split has no watermark yet.
     waiting = function.read(0)
     assert waiting.batch is None
     assert waiting.next_ns == 5_000_000
@@ -87,7 +87,7 @@ def test_a_part_that_waits_does_not_keep_the_others_from_being_read() -> None:
 
 
 class Written(Sink):
-    """A sink that knows nothing of checkpoints."""
+    """A sink without support for checkpoints."""
 
     def __init__(self, rows: list[int]) -> None:
         self.rows = rows
@@ -136,7 +136,7 @@ def test_a_sink_publishes_each_row_once(kind: str, seed: int, tmp_path: Path) ->
         if chance.random() < 0.5:
             for function in functions:
                 function.publish(checkpoint)
-        else:  # The manifest is there, and nothing is published yet.
+        else:  # The manifest is written, and nothing is published yet.
             others = opened(sink, chance.randint(1, 5))
             go_on(functions, others, remembered, checkpoint)
             functions = others
@@ -162,7 +162,7 @@ def test_what_was_published_after_a_savepoint_is_withdrawn_whoever_wrote_it(tmp_
         function.seal(2)
         function.publish(2)
     assert pq.read_table(tmp_path / "out").num_rows == 7
-    again = opened(sink, 2)  # From the savepoint once more.
+    again = opened(sink, 2)  # From the savepoint again.
     for partition, function in enumerate(again):
         function.recall(saved[partition])
         function.publish(1)

@@ -1,4 +1,4 @@
-"""Grouping by keys of every type, on each of the ways that group numbers are found."""
+"""Grouping by keys of every type, with each way to compute group numbers."""
 
 from __future__ import annotations
 

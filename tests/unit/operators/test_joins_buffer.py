@@ -1,4 +1,4 @@
-"""The row buffer keeps few runs, moves rows seldom, and forgets what has expired."""
+"""The row buffer keeps few blocks, moves rows rarely, and drops expired rows."""
 
 from __future__ import annotations
 
@@ -52,26 +52,26 @@ def test_a_search_finds_each_equal_pair_once(batches: list[list[int]], wanted: l
     assert buffer.export().column("n").to_pylist() == stored
 
 
-def runs(buffer: RowBuffer) -> int:
-    """How many runs a search goes through: each is a chunk of what is exported."""
+def blocks(buffer: RowBuffer) -> int:
+    """Returns the number of blocks that a search reads: each is a chunk of the export."""
     return buffer.export().column("n").num_chunks
 
 
-def test_runs_shrink_geometrically() -> None:
+def test_blocks_shrink_geometrically() -> None:
     buffer = RowBuffer(Expiring())
     for start in range(0, 100_000, 100):
         put(buffer, list(range(start, start + 100)))
-        assert runs(buffer) <= 7
+        assert blocks(buffer) <= 7
     assert buffer.num_rows == 100_000
 
 
-def test_no_merge_makes_a_run_beyond_the_limit() -> None:
+def test_no_merge_makes_a_block_beyond_the_limit() -> None:
     buffer = RowBuffer(Expiring())
-    size = row_buffer.RUN_ENTRIES_MAX // 4
+    size = row_buffer.BLOCK_ENTRIES_MAX // 4
     for start in range(12):
         put(buffer, list(range(start * size, (start + 1) * size)))
     assert buffer.num_rows == 12 * size
-    assert 3 <= runs(buffer) <= 6
+    assert 3 <= blocks(buffer) <= 6
 
 
 def test_cleaning_takes_exactly_what_has_expired() -> None:

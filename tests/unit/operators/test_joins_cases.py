@@ -1,4 +1,4 @@
-"""Joins of a few rows with answers worked out by hand."""
+"""Joins of a few rows with results computed by hand."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class SmallLeft:
 
 
 def batches_of(ctx: Context) -> list[Any]:
-    """What was sent; a join sends nothing but batches."""
+    """Returns what was sent; a join sends only batches."""
     return [sent for _, sent in ctx.sent]
 
 
 class Driver:
-    """Calls a join as an instance would, and collects pairs (l, r) or, for windows, (l, r, start, end)."""
+    """Calls a join as an instance does, and collects pairs (l, r) or, for windows, (l, r, start, end)."""
 
     def __init__(self, join: Join) -> None:
         self.join = join

@@ -36,7 +36,7 @@ def rows(*values: tuple[str | None, int | None, int | None], schema: pa.Schema =
 
 
 class Driver:
-    """Runs a function as an actor would, and takes what it has sent since the last time."""
+    """Runs a function as an actor does, and returns what it has sent since the last call."""
 
     def __init__(self, function: Function) -> None:
         function.bind_states()
@@ -164,7 +164,7 @@ def test_memory_is_in_proportion_to_the_groups_not_to_the_rows() -> None:
     batch = pa.record_batch([names, pa.array(np.arange(100)), times], schema=SCHEMA)
     with (
         patch("stretto.operators.panes.BUFFER_ROWS_MAX", 200),
-        patch("stretto.operators.panes.SMALL_RUN_ROWS_MAX", 100),
+        patch("stretto.operators.panes.SMALL_BLOCK_ROWS_MAX", 100),
     ):
         for _ in range(300):
             function.process(batch, driver.ctx)
