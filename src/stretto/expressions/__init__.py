@@ -1,13 +1,13 @@
 """Spark SQL expression strings, compiled once and run over Arrow batches with Spark's answers and Spark's types.
 
-`"price * 0.908 AS euros"` means here exactly what it means in Spark 4 (ANSI mode, UTC), so one program can run on
-actors, as a micro-batch query or as a batch query, and the three can be compared.
+`"price * 0.908 AS euros"` means exactly what it means in Spark 4 (ANSI mode, UTC), so one program can run on actors, as
+a micro-batch query or as a batch query, and the three can be compared.
 
-This room must never know Spark itself, streams, state or time: it sees one batch and a schema. Text that it cannot
-run it refuses when it compiles; what depends on the data (overflow, division by zero) it refuses when it runs.
+This room must never know Spark itself, streams, state or time: it gets one batch and a schema. Unsupported text raises
+an error at compile time; errors that depend on the data (overflow, division by zero) are raised at run time.
 
-Read next: `binder.py`, which turns a parsed text into a typed node; `vectors.py`, which says what a column is while
-an expression runs; `types.py` and `decimals.py`, for Spark's rules of promotion; `functions.py`, for what there is.
+Read next: `binder.py`, which turns a parsed text into a typed node; `vectors.py`, for the form of a column while an
+expression runs; `types.py` and `decimals.py`, for Spark's rules of promotion; `functions.py`, for the functions.
 """
 
 from stretto.expressions.aggregates import AggregateCall, parse_aggregate

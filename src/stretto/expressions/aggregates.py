@@ -1,4 +1,4 @@
-"""Aggregate calls: which function, over which scalar, with Spark's result type. Combining them is not done here."""
+"""Aggregate calls: the function, its argument, and Spark's result type. They are computed in `operators/`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KNOWN = "count, count(distinct), sum, min, max, avg, top_k, quantile, collect, 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One aggregate. `sql` is the Spark SQL expression, without an alias, that gives the same answer."""
+    """One aggregate. `sql` is the Spark SQL expression, without an alias, that has the same result."""
 
     name: str
     function: str
@@ -44,7 +44,7 @@ class AggregateCall:
 
 
 def parse_aggregate(text: str, schema: pa.Schema, name: str | None = None) -> AggregateCall:
-    """Read an aggregate such as "max(price) AS highest"."""
+    """Returns the call of an aggregate such as "max(price) AS highest"."""
     parsed = parse(text)
     call = split_call(parsed.body)
     if call is None:
@@ -72,12 +72,12 @@ def _function(call: Call, text: str) -> str:
     function = _NAMES.get(call.name, call.name)
     if function not in _ARGUMENTS:
         close = difflib.get_close_matches(call.name, [*_ARGUMENTS, *_NAMES], 1)
-        hint = f"did you mean {close[0]}?" if close else "a Python reducer covers the rest"
+        hint = f"did you mean {close[0]}?" if close else "use a UserAggregate for other aggregates"
         raise ExpressionError(f"unknown aggregate {call.name}", f"in {text!r}; known aggregates: {_KNOWN}", hint)
     wanted = _ARGUMENTS[function]
     if len(call.arguments) != wanted:
         raise ExpressionError(
-            f"{call.name} takes {wanted} argument(s), not {len(call.arguments)}", f"in {text!r}", "see the aggregates"
+            f"{call.name} takes {wanted} argument(s), not {len(call.arguments)}", f"in {text!r}", f"pass {wanted}"
         )
     if not call.distinct:
         return function
@@ -128,7 +128,7 @@ def _result_type(function: str, argument: Scalar, text: str) -> pa.DataType:
 
 
 def _bounded_average(kind: Any) -> pa.DataType:
-    """Four more digits on both sides of the point, as far as 38 digits go."""
+    """Returns the type with four more digits of precision and of scale, each at most 38."""
     limit = types.DECIMAL_DIGITS_MAX
     return pa.decimal128(min(kind.precision + 4, limit), min(kind.scale + 4, limit))
 

@@ -19,7 +19,7 @@ _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_chec
 
 
 def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
-    """`left operator right` for numbers; `operator` is one of + - * / % div."""
+    """Returns `left operator right` for numbers; `operator` is one of + - * / % div."""
     if left.type == right.type == types.NULL:
         return null(types.DOUBLE, site)
     for side in (left, right):
@@ -49,7 +49,7 @@ def _fractional(operator: str, left: Node, right: Node, site: Site) -> Node:
 
 
 def _dividing(kind: pa.DataType, apply: Callable[..., Any], operator: str, left: Node, right: Node, site: Site) -> Node:
-    """A division, which fails where the divisor is zero; a constant divisor is checked once."""
+    """Returns a division, which raises where the divisor is zero; a constant divisor is checked once."""
     first, second = left.run, right.run
     if not right.columns and not right.fallible and right.constant[1] is None and right.constant[0] != 0:
         return elementwise(kind, apply, site, (left, right))
@@ -72,7 +72,7 @@ def _integral(operator: str, left: Node, right: Node, site: Site) -> Node:
 
 
 def _checked(kind: pa.DataType, operator: str, left: Node, right: Node, site: Site) -> Node:
-    """An operation that may overflow: the bounds of both sides mostly show that it does not."""
+    """Returns an operation that may overflow; the bounds of both sides usually show that it does not."""
     first, second = left.run, right.run
     apply, checked, info = _UFUNCS[operator], _CHECKED[operator], np.iinfo(dtype_of(kind))
 
@@ -115,13 +115,13 @@ def overflow(kind: pa.DataType, site: Site) -> Exception:
 
 
 def truncated_quotient(a: Any, b: Any) -> Any:
-    """Integer division that rounds towards zero; numpy's rounds down."""
+    """Returns an integer quotient rounded towards zero; numpy rounds down."""
     quotient = np.floor_divide(a, b)
     return quotient + ((quotient * b != a) & ((a < 0) != (b < 0)))
 
 
 def _integral_division(left: Node, right: Node, site: Site) -> Node:
-    """`div` is a bigint whatever the sides are."""
+    """Returns `left div right`, which is always a bigint."""
     if types.is_fractional(left.type) or types.is_fractional(right.type):
         raise site.mismatch(left.type, right.type)
     if types.is_decimal(left.type) or types.is_decimal(right.type):
@@ -157,7 +157,7 @@ def _decimal_division(left: Node, right: Node, site: Site) -> Node:
 
 
 def negate(node: Node, site: Site) -> Node:
-    """Unary minus."""
+    """Returns unary minus."""
     return sign_changing(np.negative, node, site)
 
 
@@ -166,7 +166,7 @@ def absolute(node: Node, site: Site) -> Node:
 
 
 def sign_changing(apply: Callable[..., Any], node: Node, site: Site) -> Node:
-    """Minus and abs: both overflow for the lowest integer of a type, and only for that."""
+    """Returns minus or abs; both overflow only for the lowest integer of a type."""
     if node.type == types.NULL:
         return null(types.DOUBLE, site)
     if node.type not in (types.DURATION,) and not types.is_numeric(node.type):
@@ -188,7 +188,7 @@ def sign_changing(apply: Callable[..., Any], node: Node, site: Site) -> Node:
 
 
 def pmod(left: Node, right: Node, site: Site) -> Node:
-    """The remainder made positive: `(a % b + b) % b` where `a % b` is negative."""
+    """Returns the positive remainder: `(a % b + b) % b` where `a % b` is negative."""
     rest = arithmetic("%", left, right, site)
     kind = rest.type
     if types.is_decimal(kind):

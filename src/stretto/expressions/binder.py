@@ -1,4 +1,4 @@
-"""sqlglot's tree to a typed, runnable node: names looked up in the schema, operators handed to their rooms."""
+"""Turns sqlglot's tree into a typed, runnable node: resolves names in the schema, and calls the operators' modules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SUFFIXES = {"L": types.BIGINT, "S": types.SMALLINT, "Y": types.TINYINT}
 
 
 def bind(tree: exp.Expression, schema: pa.Schema, whole: str) -> Node:
-    """The typed node for a tree over a schema; `whole` is the text that errors quote."""
+    """Returns the typed node for a tree over a schema; `whole` is the text that errors quote."""
     try:
         return _Binder(schema, whole).bind(tree)
     except RecursionError:
@@ -35,7 +35,7 @@ def bind(tree: exp.Expression, schema: pa.Schema, whole: str) -> Node:
 
 
 def resolve(name: str, schema: pa.Schema, whole: str) -> str:
-    """The column that a name means; case does not matter, as in Spark."""
+    """Returns the column of this name; case does not matter, as in Spark."""
     matches = [column for column in schema.names if column.lower() == name.lower()]
     if len(matches) == 1:
         return str(matches[0])
@@ -51,7 +51,7 @@ def resolve(name: str, schema: pa.Schema, whole: str) -> str:
 
 
 def read_column(name: str, kind: pa.DataType, site: Site) -> Node:
-    """A column of the batch."""
+    """Returns a node that reads a column of the batch."""
     read = vectors.reader(kind)
     described = f"{name!r} of type {kind}"
 
@@ -116,7 +116,7 @@ class _Binder:
             return comparisons.compare(_COMPARISON[kind], self.bind(tree.this), self.bind(tree.expression), site)
         form = self._forms.get(kind)
         if form is None:
-            raise site.error("an unsupported form", kind.__name__, "map() with a Python function covers the rest")
+            raise site.error("an unsupported form", kind.__name__, "use map() with a Python function")
         return form(tree, site)
 
     def _column(self, tree: exp.Column, site: Site) -> Node:
@@ -218,7 +218,7 @@ class _Binder:
         return functions.call(name, [self.bind(argument) for argument in tree.expressions], site)
 
     def _struct(self, tree: exp.Anonymous, site: Site) -> Node:
-        """A field is named by its alias, or its column, or else by its place."""
+        """Returns a struct. A field is named by its alias, its column, or else its place."""
         names, nodes = [], []
         for place, argument in enumerate(tree.expressions, start=1):
             inner = argument.this if isinstance(argument, exp.Alias) else argument
@@ -229,7 +229,7 @@ class _Binder:
 
 
 def number(text: str, site: Site) -> Node:
-    """A number as Spark reads it: int or bigint by its size, decimal with a point, double with an exponent."""
+    """Returns a number as in Spark: int or bigint by its size, decimal with a point, double with an exponent."""
     bare, suffix = text, ""
     for ending in ("BD", "L", "S", "Y", "D", "F"):
         if text.upper().endswith(ending):
@@ -260,7 +260,7 @@ def _integer(value: int, kind: pa.DataType, site: Site) -> Node:
 
 
 def _decimal(text: str, site: Site) -> Node:
-    # By its digits: Decimal's own arithmetic rounds to 28 of them.
+    # From its digits, since Decimal's own arithmetic rounds to 28 of them.
     sign, digits, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int)
     scale = max(-exponent, 0)

@@ -1,7 +1,7 @@
-"""CAST in ANSI mode: what does not fit or does not parse is an error, never a silent NULL.
+"""CAST in ANSI mode: a value that does not fit or does not parse is an error, never a silent NULL.
 
-Casts of text go through Python for the rare forms (decimals, Java's way of writing doubles); the numeric ones and
-those between time types are numpy.
+Casts of text use Python for the rare forms (decimals, Java's format of doubles); casts between numbers and between time
+types use numpy.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from stretto.expressions.vectors import INT64_MAX, Value, arrow_operand, bound, 
 
 MICROS_PER_SECOND = 1_000_000
 MICROS_PER_DAY = 86_400 * MICROS_PER_SECOND
-#: Digits enough for any double at any scale.
+#: Enough digits for any double at any scale.
 _EXACT = Context(prec=400)
 
 
 def cast(node: Node, kind: pa.DataType, site: Site) -> Node:
-    """The node as another type; itself when it has that type already."""
+    """Returns the node as another type, or itself if it has that type already."""
     source = node.type
     if source == kind:
         return node
@@ -36,7 +36,7 @@ def cast(node: Node, kind: pa.DataType, site: Site) -> Node:
         raise site.error(
             f"cannot cast {types.spark_type_name(source)} to {types.spark_type_name(kind)}",
             None,
-            "map() with a Python function covers other conversions",
+            "use map() with a Python function for other conversions",
         )
     return build(node, kind, site)
 
@@ -145,7 +145,7 @@ def _number_to_decimal(node: Node, kind: Any, site: Site) -> Node:
 
 
 def _unscale_doubles(values: Any, valid: Any, kind: Any, is_float: bool) -> Any:
-    """Java reads a double by its shortest decimal text, so 1.255 rounds to 1.26 though its binary value is below."""
+    """Returns unscaled decimals. Java uses the shortest decimal text, so 1.255 rounds to 1.26."""
     if valid is not None:
         values = np.where(valid, values, 0.0)[()]
     step = Decimal(1).scaleb(-kind.scale)
@@ -175,7 +175,7 @@ def _timestamp_to_number(node: Node, kind: Any, site: Site) -> Node:
 
 
 def _number_to_timestamp(node: Node, kind: Any, site: Site) -> Node:
-    """A number is seconds since 1970."""
+    """Returns a number of seconds since 1970 as a timestamp."""
     if types.is_fractional(node.type):
         seconds = cast(node, types.DOUBLE, site)
         return _scaled_to_micros(seconds, site, fractional=True)
@@ -185,7 +185,7 @@ def _number_to_timestamp(node: Node, kind: Any, site: Site) -> Node:
 
 
 def times_micros(node: Node, factor: int, site: Site) -> Node:
-    """A bigint of some unit since 1970 as a timestamp."""
+    """Returns a bigint, in some unit since 1970, as a timestamp."""
     inner, limit = node.run, INT64_MAX // factor
 
     def run(batch: pa.RecordBatch) -> Value:
@@ -225,7 +225,7 @@ def _to_string(node: Node, kind: Any, site: Site) -> Node:
 
 
 def _written(node: Node, write: Callable[[Any], str], site: Site) -> Node:
-    """One Python call per row: only for the texts that no kernel writes as Java does."""
+    """Returns text by one Python call per row; only for texts that no kernel writes as Java does."""
     inner, vectorised = node.run, np.frompyfunc(write, 1, 1)
 
     def run(batch: pa.RecordBatch) -> Value:

@@ -1,4 +1,4 @@
-"""`= <> < <= > >= <=> IN BETWEEN`, null tests and LIKE: what they compare and what they refuse."""
+"""`= <> < <= > >= <=> IN BETWEEN`, null tests and LIKE, with Spark's rules for the types of both sides."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _KERNELS = {
     ">=": pc.greater_equal,
 }
 
-#: From here on a set is faster than comparing with each.
+#: From this number of choices on, a set is faster than comparing with each.
 _MANY_CHOICES = 4
 
 
 def compare(operator: str, left: Node, right: Node, site: Site) -> Node:
-    """`left operator right` for the six comparison operators."""
+    """Returns `left operator right` for the six comparison operators."""
     if _both_decimal_like(left.type, right.type):
         return _compare_decimals(operator, left, right, site)
     left, right = promoted((left, right), site)
@@ -56,7 +56,7 @@ def _both_decimal_like(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def _compare_decimals(operator: str, left: Node, right: Node, site: Site) -> Node:
-    """Compared at a common scale, exactly, whatever that takes."""
+    """Returns an exact comparison at a common scale."""
     s1, s2, ufunc = types.as_decimal(left.type).scale, types.as_decimal(right.type).scale, _UFUNCS[operator]
 
     def apply(a: Any, b: Any) -> Any:
@@ -71,7 +71,7 @@ def _wide_enough(values: Any) -> Any:
 
 
 def promoted(nodes: Sequence[Node], site: Site, strings_to_time: bool = True) -> list[Node]:
-    """All nodes cast to the type they meet in; a constant string beside a date or timestamp becomes one."""
+    """Returns the nodes cast to their common type; a constant string is cast to the date or timestamp of the others."""
     kind: Any = types.NULL
     for node in nodes:
         if node.type == types.STRING and strings_to_time and not node.columns:
@@ -89,10 +89,10 @@ def promoted(nodes: Sequence[Node], site: Site, strings_to_time: bool = True) ->
 
 
 def _nan_aware(operator: str, right: Node) -> Callable[..., Any]:
-    """Spark puts NaN above every number and makes it equal to itself; IEEE, and so numpy, does neither."""
+    """Returns a comparison where NaN is above every number and equals itself, as in Spark but not in numpy."""
     ufunc, isnan = _UFUNCS[operator], np.isnan
     if not right.columns and right.constant[1] is None and not isnan(right.constant[0]):
-        # Beside an ordinary constant only > and >= differ, where a NaN on the left must win.
+        # With an ordinary constant on the right only > and >= differ: a NaN on the left is greater.
         return (lambda a, b: ufunc(a, b) | isnan(a)) if operator in (">", ">=") else ufunc
     if operator == "=":
         return lambda a, b: (a == b) | (isnan(a) & isnan(b))
@@ -108,7 +108,7 @@ def _nan_aware(operator: str, right: Node) -> Callable[..., Any]:
 
 
 def null_safe_equal(left: Node, right: Node, site: Site) -> Node:
-    """`<=>`: true when both are null, and never null."""
+    """Returns `left <=> right`: true if both are null, and never null."""
     equal = compare("=", left, right, site)
     if types.NULL in (left.type, right.type):
         other = right if left.type == types.NULL else left
@@ -126,13 +126,13 @@ def null_safe_equal(left: Node, right: Node, site: Site) -> Node:
 
 
 def null_test(node: Node, site: Site) -> Node:
-    """`x IS NULL`."""
+    """Returns `x IS NULL`."""
     inner, kind = node.run, node.type
     return combine(types.BOOLEAN, lambda batch: (is_null(inner(batch), kind), None), site, (node,))
 
 
 def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
-    """`x IN (...)`: true on a match, else null when x or a choice is null, else false."""
+    """Returns `x IN (...)`: true on a match, else null if x or a choice is null, else false."""
     if not choices:
         raise site.error("an empty IN list", None, "list at least one value")
     known = [choice for choice in choices if choice.type != types.NULL]
@@ -217,7 +217,7 @@ def _among_numbers(node: Node, choices: Sequence[Node], has_null: bool, site: Si
 
 
 def like(node: Node, pattern: Node, site: Site, escape: str = "\\", ignore_case: bool = False) -> Node:
-    """`x LIKE pattern`, for a constant pattern."""
+    """Returns `x LIKE pattern`, for a constant pattern."""
     _require_string(node)
     text = constant_argument(pattern, types.STRING, "the pattern of LIKE")
     if text is None:
@@ -249,7 +249,7 @@ def _like_regex(pattern: str, escape: str, site: Site) -> str:
 
 
 def rlike(node: Node, pattern: Node, site: Site) -> Node:
-    """`x RLIKE pattern`: the pattern is found somewhere. RE2's syntax: no lookaround, no back-references."""
+    """Returns `x RLIKE pattern`: whether the pattern occurs in x. RE2's syntax: no lookaround, no back-references."""
     _require_string(node)
     text = constant_argument(pattern, types.STRING, "the pattern of RLIKE")
     if text is None:

@@ -1,4 +1,4 @@
-"""Type names as Spark writes them, read into Arrow: `CAST(x AS decimal(10,2))` and "id bigint, name string"."""
+"""Converts Spark's type names to Arrow types: `CAST(x AS decimal(10,2))` and "id bigint, name string"."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COLUMN = re.compile(
 
 
 def type_from_ast(node: exp.DataType) -> pa.DataType:
-    """The Arrow type for a type name that sqlglot has parsed."""
+    """Returns the Arrow type for a type name that sqlglot has parsed."""
     name = node.this.name if hasattr(node.this, "name") else str(node.this)
     if name in _SIMPLE:
         return _SIMPLE[name]
@@ -49,7 +49,9 @@ def type_from_ast(node: exp.DataType) -> pa.DataType:
         precision, scale = (*sizes, 0)[:2] if sizes else (10, 0)
         if not 1 <= precision <= types.DECIMAL_DIGITS_MAX or scale > precision:
             raise ExpressionError(
-                f"no such type as decimal({precision},{scale})", None, "use 1 to 38 digits, and no larger a scale"
+                f"there is no type decimal({precision},{scale})",
+                None,
+                "use 1 to 38 digits and no larger a scale",
             )
         return pa.decimal128(precision, scale)
     if name == "ARRAY" and node.expressions:
@@ -60,12 +62,12 @@ def type_from_ast(node: exp.DataType) -> pa.DataType:
 
 
 def parse_schema(ddl: str) -> pa.Schema:
-    """The Arrow schema for Spark's column list, e.g. "id bigint, name string, tags array<string>, t timestamp"."""
+    """Returns the Arrow schema for Spark's column list, e.g. "id bigint, name string, tags array<string>"."""
     fields = [_column(text, ddl) for text in _columns(ddl)]
     names = [field.name.lower() for field in fields]
     for name in names:
         if names.count(name) > 1:
-            raise ExpressionError(f"column {name!r} is there twice", f"in schema {ddl!r}", "give each its own name")
+            raise ExpressionError(f"column {name!r} is declared twice", f"in schema {ddl!r}", "rename one of them")
     return pa.schema(fields)
 
 
@@ -94,7 +96,7 @@ def _fields(node: exp.DataType) -> list[pa.Field]:
 
 
 def _columns(ddl: str) -> list[str]:
-    """The text of each column: what lies between the commas outside brackets and quotes."""
+    """Returns the text of each column: the parts between commas that are outside brackets and quotes."""
     depth, quote, columns = 0, "", [""]
     for char in ddl:
         if quote:

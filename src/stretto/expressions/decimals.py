@@ -1,6 +1,6 @@
 """Decimal arithmetic on unscaled integers, with Spark's result types and HALF_UP rounding.
 
-int64 while the bounds show that the result fits; Python integers when they do not.
+Values are int64 while the bounds show that the result fits; else Python integers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from stretto.expressions.vectors import INT64_MAX, Value, both_valid, bound, is_
 
 
 def operand_type(node: Node) -> Any:
-    """The decimal type a node has beside a decimal: a literal integer has just the digits it shows."""
+    """Returns the decimal type of an operand of a decimal; a literal integer has only the digits it shows."""
     if node.literal and types.is_integral(node.type):
         return pa.decimal128(len(str(abs(int(node.constant[0])))), 0)
     return types.as_decimal(node.type)
 
 
 def result_type(operator: str, left: Any, right: Any) -> Any:
-    """The type of `left operator right` for decimals of these types."""
+    """Returns the type of `left operator right` for decimals of these types."""
     p1, s1, p2, s2 = left.precision, left.scale, right.precision, right.scale
     scale = max(s1, s2)
     if operator in "+-":
@@ -38,7 +38,7 @@ def result_type(operator: str, left: Any, right: Any) -> Any:
 
 
 def scale_up(values: Any, digits: int) -> Any:
-    """Multiply by a power of ten."""
+    """Returns the values multiplied by a power of ten."""
     if digits == 0:
         return values
     factor = 10**digits
@@ -48,7 +48,7 @@ def scale_up(values: Any, digits: int) -> Any:
 
 
 def divide_half_up(values: Any, divisor: Any) -> Any:
-    """Integer division rounded to nearest, ties away from zero. No divisor may be zero."""
+    """Returns integer quotients rounded to nearest, ties away from zero. No divisor may be zero."""
     if not is_wide(values) and not is_wide(divisor) and 2 * bound(values) + bound(divisor) <= INT64_MAX:
         top, bottom = np.abs(values), np.abs(divisor)
     else:
@@ -59,7 +59,7 @@ def divide_half_up(values: Any, divisor: Any) -> Any:
 
 
 def rescale(values: Any, old: int, new: int) -> Any:
-    """Unscaled values at another scale."""
+    """Returns unscaled values at another scale."""
     if new >= old:
         return scale_up(values, new - old)
     if old - new <= 18:
@@ -68,7 +68,7 @@ def rescale(values: Any, old: int, new: int) -> Any:
 
 
 def fit(values: Any, valid: Any, kind: Any, site: Site) -> Any:
-    """Raise when a value that is not null needs more digits than the type has; else int64 where possible."""
+    """Returns the values, as int64 if possible; raises if a value that is not null has too many digits for the type."""
     limit = 10**kind.precision
     largest = bound(values)
     if largest >= limit:
@@ -88,7 +88,7 @@ def _align(left: Any, right: Any, left_scale: int, right_scale: int) -> tuple[An
 
 
 def align(left: Any, right: Any, left_scale: int, right_scale: int) -> tuple[Any, Any]:
-    """Both at the larger scale, both int64 or both Python integers, ready to compare."""
+    """Returns both at the larger scale, both int64 or both Python integers, ready to compare."""
     left, right = _align(left, right, left_scale, right_scale)
     if is_wide(left) != is_wide(right):
         return widened(left), widened(right)
@@ -121,7 +121,7 @@ def _remainder(left: Any, right: Any, s1: int, s2: int) -> Any:
 
 
 def _operate(operator: str, s1: int, s2: int, scale: int) -> Callable[[Any, Any], Any]:
-    """The unscaled result at its target scale."""
+    """Returns a function to the unscaled result at its target scale."""
     if operator in "+-":
         exact = max(s1, s2)
         return lambda left, right: rescale(_add(left, right, s1, s2, operator == "-"), exact, scale)
@@ -141,7 +141,7 @@ def _operate(operator: str, s1: int, s2: int, scale: int) -> Callable[[Any, Any]
 
 
 def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
-    """`left operator right` where both are decimals or integers and at least one is a decimal."""
+    """Returns `left operator right` where both are decimals or integers and at least one is a decimal."""
     left_type, right_type = operand_type(left), operand_type(right)
     kind = result_type(operator, left_type, right_type)
     operate = _operate(operator, left_type.scale, right_type.scale, kind.scale)
@@ -160,12 +160,12 @@ def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
 
 
 def _as_int64(values: Any) -> Any:
-    """Integers of any width as int64, so that a product is not done in int8."""
+    """Returns integers of any width as int64, so that a product is not computed in int8."""
     return values if is_wide(values) or values.dtype == np.int64 else values.astype(np.int64)
 
 
 def nonzero(divisor: Any, valid: Any, site: Site, operator: str) -> Any:
-    """Raise when a row divides by zero; replace zeros under nulls, where the result does not matter."""
+    """Returns the divisor with zeros under nulls replaced; raises if a row divides by zero."""
     zero = divisor == 0
     if not np.any(zero):
         return divisor
@@ -176,7 +176,7 @@ def nonzero(divisor: Any, valid: Any, site: Site, operator: str) -> Any:
 
 
 def to_double(values: Any, scale: int) -> Any:
-    """The nearest doubles to these decimals."""
+    """Returns the nearest doubles to these decimals."""
     if not is_wide(values) and scale <= 22 and bound(values) <= 2**53:
         return values / np.float64(10**scale)
     # Python divides integers with a single rounding.

@@ -1,4 +1,4 @@
-"""The functions there are: a name, how many arguments, and what builds it. Read this to see what is covered."""
+"""The supported functions: the name, the number of arguments, and the builder of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MANY = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What a function's name stands for."""
+    """A function: its builder, and the least and the greatest number of arguments."""
 
     build: Build
     least: int
@@ -129,20 +129,20 @@ FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
 
 
 def call(name: str, arguments: list[Node], site: Site) -> Node:
-    """The call of a function by name."""
+    """Returns the call of a function by name."""
     function = FUNCTIONS.get(name.lower())
     if function is None:
         raise unknown_function(name, site)
     if not function.least <= len(arguments) <= function.most:
         raise site.error(f"{name} takes {_counts(function)}, not {len(arguments)}", None, "see Spark's documentation")
-    # round(2L) is 2L again, but to Spark's decimal rules no longer a literal.
+    # round(2L) is 2L again, but no longer a literal in Spark's decimal rules.
     return replace(function.build(site, *arguments), literal=False)
 
 
 def unknown_function(name: str, site: Site) -> ExpressionError:
     close = difflib.get_close_matches(name.lower(), FUNCTIONS, 1)
     hint = f"did you mean {close[0]}? " if close else ""
-    return site.error(f"unknown function {name}", None, f"{hint}map() with a Python function covers the rest")
+    return site.error(f"unknown function {name}", None, f"{hint}use map() with a Python function for other functions")
 
 
 def _counts(function: Function) -> str:

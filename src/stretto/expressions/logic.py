@@ -1,7 +1,7 @@
-"""Three-valued AND, OR and NOT, and the conditionals, which evaluate only what a row reaches.
+"""Three-valued AND, OR and NOT, and the conditionals, which evaluate a branch only for the rows that reach it.
 
-A row must not fail in a branch it does not take: `IF(b = 0, 0, a / b)`. Branches that cannot fail run for all rows,
-since that is cheaper than selecting rows.
+A row must not fail in a branch that it does not take: `IF(b = 0, 0, a / b)`. Branches that cannot fail run for all
+rows, since that is cheaper than selecting rows.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from stretto.expressions.vectors import Value, arrow_mask, dtype_of, is_null, is
 
 
 def boolean(node: Node, site: Site) -> Node:
-    """The node, which must be a boolean."""
+    """Returns the node; raises if it is not a boolean."""
     if node.type == types.NULL:
         return null(types.BOOLEAN, node.site)
     if node.type != types.BOOLEAN:
         raise site.error(
-            "not a boolean", f"{node.site.part!r} is {types.spark_type_name(node.type)}", "compare it with something"
+            "not a boolean", f"{node.site.part!r} is {types.spark_type_name(node.type)}", "compare it with a value"
         )
     return node
 
@@ -40,7 +40,7 @@ def disjunction(left: Node, right: Node, site: Site) -> Node:
 
 
 def _connective(left: Node, right: Node, site: Site, decisive: bool) -> Node:
-    """AND (`decisive` false) or OR (true): the decisive value on either side settles the row, null or not."""
+    """Returns AND (`decisive` false) or OR (true): a decisive value decides, even if the other is null."""
     first, second, fallible = left.run, selected(right), right.fallible
     apply = np.logical_or if decisive else np.logical_and
 
@@ -67,7 +67,7 @@ def negation(node: Node, site: Site) -> Node:
 
 
 def case(branches: Sequence[tuple[Node, Node]], default: Node | None, site: Site) -> Node:
-    """`CASE WHEN ... THEN ... ELSE ... END`; the branches meet in one type."""
+    """Returns `CASE WHEN ... THEN ... ELSE ... END`; the branches are cast to their common type."""
     conditions = [boolean(condition, site) for condition, _ in branches]
     otherwise = default if default is not None else null(types.NULL, site)
     results = promoted([result for _, result in branches] + [otherwise], site, strings_to_time=False)
@@ -93,7 +93,7 @@ def case(branches: Sequence[tuple[Node, Node]], default: Node | None, site: Site
 
 
 def choose(mask: Any, chosen: Value, other: Value, kind: pa.DataType) -> Value:
-    """`chosen` where the mask is true, else `other`."""
+    """Returns `chosen` where the mask is true, else `other`."""
     if np.ndim(mask) == 0:
         return chosen if mask else other
     if types.is_arrow_kept(kind):
@@ -112,7 +112,7 @@ def choose(mask: Any, chosen: Value, other: Value, kind: pa.DataType) -> Value:
 
 
 def coalesce(nodes: Sequence[Node], site: Site) -> Node:
-    """The first that is not null; later ones run only for the rows still null."""
+    """Returns the first node that is not null; later ones run only for the rows that are still null."""
     nodes = promoted(nodes, site, strings_to_time=False)
     kind = nodes[0].type
     first, rest = nodes[0].run, [selected(node) for node in nodes[1:]]
@@ -130,12 +130,12 @@ def coalesce(nodes: Sequence[Node], site: Site) -> Node:
 
 
 def nullif(left: Node, right: Node, site: Site) -> Node:
-    """`left`, but null where both are equal."""
+    """Returns `left`, but null where both are equal."""
     return case([(compare("=", left, right, site), null(left.type, site))], left, site)
 
 
 def extreme(nodes: Sequence[Node], largest: bool, site: Site) -> Node:
-    """`greatest` and `least`, which ignore nulls."""
+    """Returns `greatest` or `least`, which ignore nulls."""
     nodes = promoted(nodes, site, strings_to_time=False)
     kind = nodes[0].type
     best = nodes[0]

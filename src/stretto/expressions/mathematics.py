@@ -19,7 +19,7 @@ _EXACT = Context(prec=400)
 
 
 def number(node: Node, site: Site) -> Node:
-    """The node, which must be a number."""
+    """Returns the node; raises if it is not a number."""
     if node.type == types.NULL:
         return cast(node, types.DOUBLE, site)
     if not types.is_numeric(node.type):
@@ -28,7 +28,7 @@ def number(node: Node, site: Site) -> Node:
 
 
 def of_doubles(apply: Callable[..., Any]) -> Callable[..., Node]:
-    """A numpy function of one or two doubles."""
+    """Returns the builder of a numpy function of one or two doubles."""
 
     def build(site: Site, *nodes: Node) -> Node:
         parts = [cast(number(node, site), types.DOUBLE, site) for node in nodes]
@@ -38,7 +38,7 @@ def of_doubles(apply: Callable[..., Any]) -> Callable[..., Node]:
 
 
 def logarithm(apply: Callable[..., Any]) -> Callable[[Site, Node], Node]:
-    """Spark's logarithms are null, not NaN, at zero and below."""
+    """Returns the builder of a logarithm, which is null, not NaN, at zero and below, as in Spark."""
 
     def build(site: Site, node: Node) -> Node:
         inner = cast(number(node, site), types.DOUBLE, site)
@@ -58,7 +58,7 @@ def logarithm(apply: Callable[..., Any]) -> Callable[[Site, Node], Node]:
 
 
 def round_half_up(site: Site, node: Node, digits: Node | None = None) -> Node:
-    """`round(x, digits)`, ties away from zero."""
+    """Returns `round(x, digits)`, ties away from zero."""
     node = number(node, site)
     scale = 0 if digits is None else constant_argument(digits, types.INT, "the digits of round")
     if types.is_decimal(node.type):
@@ -70,7 +70,7 @@ def round_half_up(site: Site, node: Node, digits: Node | None = None) -> Node:
 
 
 def _round_decimal(node: Node, digits: int, site: Site) -> Node:
-    """The result keeps the digits that are left, and one more for a carry."""
+    """Returns a rounded decimal, whose type has the remaining digits and one more for a carry."""
     source, inner = node.type, node.run
     integer_digits = source.precision - source.scale + 1
     if digits < 0:
@@ -105,7 +105,7 @@ def _round_integral(node: Node, digits: int, site: Site) -> Node:
 
 
 def _round_doubles(values: Any, digits: int, dtype: Any) -> Any:
-    """Java rounds the shortest decimal text, so 1.005 becomes 1.01. Only values near a tie need the text."""
+    """Returns rounded doubles. Java rounds the shortest decimal text (1.005 becomes 1.01), used only near ties."""
     values = np.asarray(values)
     with np.errstate(all="ignore"):
         scaled = np.abs(values.astype(np.float64)) * 10.0**digits
@@ -138,7 +138,7 @@ def _to_whole(node: Node, apply: Callable[..., Any], up: bool, site: Site) -> No
         whole = elementwise(types.DOUBLE, apply, site, (cast(node, types.DOUBLE, site),))
         return cast(whole, types.BIGINT, site)
     source = node.type
-    # One more digit for the carry; a decimal that is whole already needs none.
+    # One more digit for the carry; a decimal of scale 0 needs none.
     digits = source.precision - source.scale + (1 if source.scale else 0)
     kind = pa.decimal128(min(digits, types.DECIMAL_DIGITS_MAX), 0)
     divisor = 10**source.scale

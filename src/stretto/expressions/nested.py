@@ -15,7 +15,7 @@ from stretto.expressions.vectors import Value, arrow_operand, to_arrow
 
 
 def field(node: Node, name: str, site: Site) -> Node:
-    """`struct.field`, whatever the case of the letters."""
+    """Returns `struct.field`; case does not matter."""
     if not pat.is_struct(node.type):
         raise site.wrong_type(f"a struct with the field {name!r}", node.type)
     names = [entry.name for entry in node.type]
@@ -28,9 +28,9 @@ def field(node: Node, name: str, site: Site) -> Node:
 
 
 def struct(names: Sequence[str], nodes: Sequence[Node], site: Site) -> Node:
-    """A struct of these fields; never null itself."""
+    """Returns a struct of these fields; it is never null itself."""
     if not nodes:
-        raise site.error("a struct without fields", None, "give at least one")
+        raise site.error("a struct without fields", None, "add at least one")
     kind = pa.struct([pa.field(name, node.type) for name, node in zip(names, nodes, strict=True)])
     runs = [(node.run, node.type) for node in nodes]
 
@@ -46,7 +46,7 @@ def struct(names: Sequence[str], nodes: Sequence[Node], site: Site) -> Node:
 
 
 def named_struct(site: Site, *arguments: Node) -> Node:
-    """`named_struct('a', x, 'b', y)`."""
+    """Returns `named_struct('a', x, 'b', y)`."""
     if len(arguments) % 2:
         raise site.error("a name without a value", None, "write named_struct('name', value, ...)")
     names = [str(constant_argument(node, types.STRING, "a field's name")) for node in arguments[::2]]
@@ -54,7 +54,7 @@ def named_struct(site: Site, *arguments: Node) -> Node:
 
 
 def size(site: Site, node: Node) -> Node:
-    """The number of elements; null for a null array."""
+    """Returns the number of elements; null for a null array."""
     if not pat.is_list(node.type):
         raise site.wrong_type("array", node.type)
     return kernel(types.INT, _lengths, site, (node,))

@@ -1,4 +1,4 @@
-"""A typed expression, ready to run: what the binder builds from sqlglot's tree, bottom up."""
+"""Typed expressions, ready to run, which the binder builds from sqlglot's tree, bottom up."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NO_ROWS = pa.record_batch([], schema=pa.schema([]))
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where in the user's text something happens, so that an error can quote it."""
+    """A place in the user's text, so that an error can quote it."""
 
     tree: exp.Expression
     whole: str
 
     @property
     def part(self) -> str:
-        """The part of the text in question, written out only when an error needs it."""
+        """The text of this place, rendered only when an error needs it."""
         return self.tree.sql(dialect="spark", normalize_functions=False, comments=False)
 
     def error(self, fact: str, detail: str | None = None, fix: str | None = None) -> ExpressionError:
@@ -48,8 +48,9 @@ class Site:
 class Node:
     """A typed expression. `run` takes a batch and returns a value of `type`.
 
-    `literal` matters to Spark's decimal rules: the literal 5 beside a decimal is decimal(1,0), a folded 2 + 3 is not.
-    `fallible` says that running may raise, so a CASE runs it only on the rows that reach it.
+    `literal` matters to Spark's decimal rules: in an operation with a decimal the literal 5 is decimal(1,0), and
+    a folded 2 + 3 is not.
+    `fallible` is true if running may raise, so a CASE runs it only on the rows that reach it.
     """
 
     type: pa.DataType
@@ -75,7 +76,7 @@ def null(kind: pa.DataType, site: Site) -> Node:
 
 
 def combine(kind: pa.DataType, run: Run, site: Site, parts: Sequence[Node], fallible: bool = False) -> Node:
-    """A node over `parts`; one that reads no column is run once, here."""
+    """Returns a node over `parts`; one that reads no column is run once, here."""
     node = Node(
         kind,
         run,
@@ -91,13 +92,13 @@ def combine(kind: pa.DataType, run: Run, site: Site, parts: Sequence[Node], fall
         with np.errstate(all="ignore"):
             value = node.constant
     except ExpressionError:
-        # It fails on every row; let it fail when a row reaches it, as in Spark.
+        # It fails on every row; it must raise only when a row reaches it, as in Spark.
         return node
     return replace(constant(kind, value, site), fractional=node.fractional)
 
 
 def elementwise(kind: pa.DataType, apply: Callable[..., Any], site: Site, parts: Sequence[Node]) -> Node:
-    """A numpy function of the values that cannot fail and is null where any part is null."""
+    """Returns a numpy function of the values, which cannot fail and is null where any part is null."""
     if len(parts) == 1:
         only = parts[0].run
 
@@ -121,7 +122,7 @@ def elementwise(kind: pa.DataType, apply: Callable[..., Any], site: Site, parts:
 def kernel(
     kind: pa.DataType, apply: Callable[..., Any], site: Site, parts: Sequence[Node], fallible: bool = False
 ) -> Node:
-    """An Arrow kernel over the parts, which handles nulls by itself."""
+    """Returns an Arrow kernel over the parts; the kernel handles nulls."""
     runs = [(part.run, part.type) for part in parts]
 
     def run(batch: pa.RecordBatch) -> Value:
@@ -132,7 +133,7 @@ def kernel(
 
 
 def constant_argument(node: Node, wanted: pa.DataType, what: str) -> Any:
-    """The Python value of an argument that must not depend on the row."""
+    """Returns the Python value of an argument that must be constant."""
     if node.type == types.NULL:
         return None
     if node.columns or node.type != wanted:
@@ -142,7 +143,7 @@ def constant_argument(node: Node, wanted: pa.DataType, what: str) -> Any:
 
 
 def selected(node: Node) -> Callable[[pa.RecordBatch, Any], Value]:
-    """Run a node for the rows in a mask; a node that cannot fail is simply run for all of them."""
+    """Returns a function that runs a node for the rows in a mask; a node that cannot fail runs for all rows."""
     run, kind, names = node.run, node.type, sorted(node.columns)
     if not node.fallible:
         return lambda batch, mask: run(batch)

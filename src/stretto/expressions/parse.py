@@ -1,7 +1,7 @@
-"""Text to sqlglot's tree, and where the text has an alias or a function call.
+"""Parses text to sqlglot's tree, and finds an alias or a function call in the text.
 
-Spark must get the very words the user wrote, because sqlglot's rendering differs in ways that change types
-(`1L` becomes a cast, and a cast is not a literal to Spark's decimal rules). So texts are cut, never rendered.
+Spark must get exactly the user's text, because sqlglot's rendering differs in ways that change types (`1L` becomes a
+cast, and a cast is not a literal in Spark's decimal rules). So texts are cut, never rendered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPARK_PARSER: Any = Spark.parser_class
 
 
 class _Parser(_SPARK_PARSER):  # type: ignore[misc]
-    """Spark's grammar, with every function call kept under the name the user wrote."""
+    """Spark's grammar, with every function call kept under the user's name for it."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
@@ -50,7 +50,7 @@ class Call:
 
 
 def parse(text: str) -> Parsed:
-    """Parse one expression, perhaps with an alias."""
+    """Returns one parsed expression, which may have an alias."""
     tokens = _tokens(text)
     if not tokens:
         raise ExpressionError("the expression is empty", f"got {text!r}", "write a Spark SQL expression")
@@ -62,7 +62,7 @@ def parse(text: str) -> Parsed:
         raise too_deep(text) from None
     tree = trees[0] if len(trees) == 1 else None
     if tree is None:
-        raise ExpressionError("not one expression", f"in {text!r}", "give each expression a string of its own")
+        raise ExpressionError("not one expression", f"in {text!r}", "put each expression in its own string")
     if not isinstance(tree, exp.Alias):
         return Parsed(tree, text.strip(), None)
     body_tokens = tokens[:-1]
@@ -76,7 +76,7 @@ def too_deep(text: str) -> ExpressionError:
 
 
 def split_call(body: str) -> Call | None:
-    """The parts of `name(argument, ...)`, or None when the text is anything else."""
+    """Returns the parts of `name(argument, ...)`, or None for any other text."""
     tokens = _tokens(body)
     if len(tokens) < 3 or tokens[1].token_type != TokenType.L_PAREN or tokens[-1].token_type != TokenType.R_PAREN:
         return None
@@ -109,7 +109,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _rejoin_suffixed_numbers(text: str, tokens: list[Token]) -> list[Token]:
-    """sqlglot reads `1L` as `1::bigint`; put it back together, since only a literal has a literal's precision."""
+    """Returns tokens where `1L` is one literal again; sqlglot reads it as a cast, which loses a literal's precision."""
     joined: list[Token] = []
     i = 0
     while i < len(tokens):
@@ -136,7 +136,7 @@ def _cut(text: str, tokens: list[Token]) -> str:
 def _unparsable(text: str, error: ParseError) -> ExpressionError:
     first = error.errors[0] if error.errors else {}
     near = first.get("highlight")
-    # sqlglot counts columns to the end of the token; a reader looks for where it starts.
+    # sqlglot counts columns to the end of the token; the error gives its start.
     start = len(first.get("start_context") or "") + 1 if near else len(text)
     place = f"at position {start}, near {near!r}" if near else f"at position {start}"
     return ExpressionError(f"cannot parse the expression {text!r}", place, "write a Spark SQL expression")

@@ -1,4 +1,4 @@
-"""A condition that keeps some rows of a batch, as `WHERE` does."""
+"""A condition that selects rows of a batch, like `WHERE`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Predicate:
             raise ExpressionError(
                 f"the condition {text!r} is not a boolean",
                 f"it is {types.spark_type_name(scalar.type)}",
-                "compare it with something, for example = or IS NOT NULL",
+                "compare it, for example with = or IS NOT NULL",
             )
         self.text = text
         self.schema = schema
@@ -32,14 +32,14 @@ class Predicate:
         self._run = scalar.run
 
     def mask(self, batch: pa.RecordBatch) -> Any:
-        """A numpy boolean per row: true where the condition is true, false where it is false or null."""
+        """Returns a numpy boolean per row: true where the condition is true, false where it is false or null."""
         values, valid = self._run(batch)
         if valid is not None:
             values = values & valid
         return np.full(batch.num_rows, values) if np.ndim(values) == 0 else values
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows where the condition is true; the same batch when that is all of them."""
+        """Returns the rows where the condition is true; the same batch if that is all of them."""
         mask = self.mask(batch)
         kept = int(np.count_nonzero(mask))
         rows = batch.num_rows
@@ -48,7 +48,7 @@ class Predicate:
         if kept == 0:
             return batch.slice(0, 0)
         first = int(mask.argmax())
-        # Neighbours are a view: no column is copied. One row in a hundred is the common case.
+        # Adjacent rows are a view: no column is copied. One row in a hundred is the common case.
         if kept == 1 or mask[first : first + kept].all():
             return batch.slice(first, kept)
         return batch.filter(pa.array(mask))
@@ -61,5 +61,5 @@ class Predicate:
 
 
 def compile_predicate(text: str, schema: pa.Schema) -> Predicate:
-    """Parse, type-check and compile a condition."""
+    """Returns a condition, parsed, type-checked and compiled."""
     return Predicate(text, schema)

@@ -1,4 +1,4 @@
-"""A list of expressions that make a new batch, as `SELECT` does."""
+"""A list of expressions that make a new batch, like `SELECT`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Projection:
         self._evaluates = [scalar.evaluate for scalar in self.scalars]
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The projected batch; bare columns are passed through without a copy."""
+        """Returns the projected batch; bare columns are not copied."""
         return pa.RecordBatch.from_arrays([evaluate(batch) for evaluate in self._evaluates], schema=self.schema)
 
     def _refuse_duplicates(self) -> None:
@@ -60,7 +60,7 @@ class Projection:
 
 
 def compile_projection(expressions: Sequence[str], schema: pa.Schema) -> Projection:
-    """Compile a select list; `*` stands for all input columns."""
+    """Returns a compiled select list; `*` stands for all input columns."""
     return Projection(expressions, schema)
 
 

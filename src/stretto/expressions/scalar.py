@@ -29,22 +29,22 @@ class Scalar:
         #: The input column, when the expression is just that.
         self.column = _bare_column(parsed.tree, schema, text)
         self.name = parsed.alias or _spark_name(parsed)
-        # A bare column is passed on as it is, so it keeps its type, be it one that Spark does not have.
+        # A bare column keeps its type, even if Spark does not have it.
         self.type: pa.DataType = schema.field(self.column).type if self.column else node.type
         self.columns: frozenset[str] = node.columns
         self._node: Node = node
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
-        """One value for each row of the batch."""
+        """Returns one value for each row of the batch."""
         if self.column is not None:
             return batch.column(self.column)
         return vectors.to_arrow(self.run(batch), self.type, batch.num_rows)
 
     def run(self, batch: pa.RecordBatch) -> Value:
-        """The values as this room keeps them while it computes."""
+        """Returns the values in this room's form (`vectors.py`)."""
         if not self._node.fractional:
             return self._node.run(batch)
-        # Infinity and NaN are results to Spark, not incidents.
+        # Infinity and NaN are ordinary results in Spark.
         with np.errstate(all="ignore"):
             return self._node.run(batch)
 
@@ -56,12 +56,12 @@ class Scalar:
 
 
 def compile_scalar(text: str, schema: pa.Schema) -> Scalar:
-    """Parse, type-check and compile one expression, which may have an alias."""
+    """Returns one expression, which may have an alias, parsed, type-checked and compiled."""
     return Scalar(text, schema, parse(text))
 
 
 def quoted(name: str) -> str:
-    """A name as Spark reads it whatever it contains."""
+    """Returns a name in backticks, which Spark reads with any characters."""
     return "`" + name.replace("`", "``") + "`"
 
 

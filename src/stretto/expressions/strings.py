@@ -1,4 +1,4 @@
-"""Functions of strings, over Arrow's kernels."""
+"""Functions of strings, with Arrow's kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stretto.expressions.nodes import Node, Site, constant_argument, kernel, nul
 
 
 def string(node: Node, site: Site) -> Node:
-    """The node, which must be a string."""
+    """Returns the node; raises if it is not a string."""
     if node.type == types.NULL:
         return cast(node, types.STRING, site)
     if node.type != types.STRING:
@@ -23,7 +23,7 @@ def string(node: Node, site: Site) -> Node:
 
 
 def simple(apply: Callable[..., Any]) -> Callable[[Site, Node], Node]:
-    """A kernel from string to string."""
+    """Returns the builder of a kernel from string to string."""
     return lambda site, node: kernel(types.STRING, apply, site, (string(node, site),))
 
 
@@ -34,12 +34,12 @@ def length(site: Site, node: Node) -> Node:
 
 
 def trim(apply: Callable[..., Any]) -> Callable[[Site, Node], Node]:
-    """Spark trims spaces only, not all white space."""
+    """Returns the builder of a trim of spaces only, not all white space, as in Spark."""
     return simple(lambda values: apply(values, characters=" "))
 
 
 def concat(site: Site, *nodes: Node) -> Node:
-    """Null when any part is null."""
+    """Returns the concatenation, null where any part is null."""
     parts = [string(node, site) for node in nodes]
     if not parts:
         raise site.error("nothing to concatenate", None, "give at least one string")
@@ -47,7 +47,7 @@ def concat(site: Site, *nodes: Node) -> Node:
 
 
 def substring(site: Site, node: Node, start: Node, size: Node | None = None) -> Node:
-    """1 is the first character, 0 too; a negative start counts from the end, and may begin before the text."""
+    """Returns a substring. Start 1 or 0 is the first character; a negative start counts from the end."""
     text = string(node, site)
     first = constant_argument(start, types.INT, "the start of substring")
     count = 2**31 - 1 if size is None else constant_argument(size, types.INT, "the length of substring")
@@ -59,15 +59,15 @@ def substring(site: Site, node: Node, start: Node, size: Node | None = None) -> 
         begin = max(first - 1, 0)
         end = begin + count
         return kernel(types.STRING, lambda values: pc.utf8_slice_codeunits(values, begin, end), site, (text,))
-    # Python's slices count from the end, and clip what lies before the text, just as Spark does.
+    # Python's slices count from the end and clip a start before the text, as Spark does.
     stop = None if first + count >= 0 else first + count
     return kernel(types.STRING, lambda values: pc.utf8_slice_codeunits(values, first, stop), site, (text,))
 
 
 def replace(site: Site, node: Node, search: Node, replacement: Node | None = None) -> Node:
     text = string(node, site)
-    wanted = constant_argument(search, types.STRING, "what replace looks for")
-    new = "" if replacement is None else constant_argument(replacement, types.STRING, "what replace puts")
+    wanted = constant_argument(search, types.STRING, "the search text of replace")
+    new = "" if replacement is None else constant_argument(replacement, types.STRING, "the replacement of replace")
     if wanted is None or new is None:
         return null(types.STRING, site)
     if not wanted:
@@ -78,7 +78,7 @@ def replace(site: Site, node: Node, search: Node, replacement: Node | None = Non
 
 
 def split_part(site: Site, node: Node, delimiter: Node, index: Node) -> Node:
-    """The part number `index`, from the end when negative; an empty string when there is no such part."""
+    """Returns the part number `index`, from the end if negative; an empty string if there is no such part."""
     text = string(node, site)
     mark = constant_argument(delimiter, types.STRING, "the delimiter of split_part")
     place = constant_argument(index, types.INT, "the index of split_part")
@@ -92,7 +92,7 @@ def split_part(site: Site, node: Node, delimiter: Node, index: Node) -> Node:
         array = pa.array([values.as_py()], types.STRING) if scalar else values
         parts = pc.split_pattern(array, pattern=mark) if mark else pa.array([[v] for v in array.to_pylist()])
         counts = pc.list_value_length(parts)
-        # An empty part before each list gives every row an index that exists.
+        # With an empty part before each list, the index exists in every row.
         wanted = place - 1 if place > 0 else place
         reachable = pc.greater_equal(counts, abs(place))
         position = pc.add(counts, wanted) if place < 0 else pa.repeat(pa.scalar(wanted, pa.int32()), len(array))
@@ -106,7 +106,7 @@ def split_part(site: Site, node: Node, delimiter: Node, index: Node) -> Node:
 
 
 def predicate(apply: Callable[..., Any]) -> Callable[[Site, Node, Node], Node]:
-    """startswith, endswith and contains, for a constant second argument."""
+    """Returns the builder of startswith, endswith or contains, for a constant second argument."""
 
     def build(site: Site, node: Node, pattern: Node) -> Node:
         text = string(node, site)

@@ -1,4 +1,4 @@
-"""Values as text and text as values, in Java's spelling: what CAST to and from string reads and writes."""
+"""Converts values to text and back in Java's format, for CAST to and from string."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Unreadable(Exception):
 
 
 def timestamp_text(values: Any) -> Any:
-    """`2020-01-01 01:02:03.4`: no zeros at the end of the fraction, and no point without one."""
+    """Returns texts such as `2020-01-01 01:02:03.4`, without trailing zeros, or a point without a fraction."""
     written = pc.strftime(values, format="%Y-%m-%d %H:%M:%S")
     return pc.utf8_rtrim(pc.utf8_rtrim(written, characters="0"), characters=".")
 
@@ -51,7 +51,7 @@ def java_float(value: Any) -> str:
 
 
 def _java(value: float, shortest: str) -> str:
-    """Java writes plain digits from 0.001 up to 10 million, and d.dddE±x outside."""
+    """Returns a number as Java writes it: plain digits from 0.001 up to 10 million, d.dddE±x outside."""
     if value != value or value in (float("inf"), float("-inf")):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     sign, digits, exponent = Decimal(shortest).as_tuple()
@@ -78,7 +78,7 @@ def plain_decimal(scale: int) -> Callable[[Any], str]:
 
 
 def parser(kind: Any) -> Callable[[Any], Value] | None:
-    """How to read strings, an array or a scalar, as this type; None when Spark does not either."""
+    """Returns a parser of strings, an array or a scalar, to this type; None if Spark has no such cast."""
     if types.is_integral(kind):
         return _over_arrays(kind, lambda strings: _integers(strings, kind))
     if kind == types.BOOLEAN:
@@ -177,7 +177,7 @@ def _decimal_reader(kind: Any) -> Callable[[str], int]:
 
 
 def read_date(text: str) -> int:
-    """Days since 1970."""
+    """Returns days since 1970."""
     found = _DATE.fullmatch(text.strip())
     if not found:
         raise Unreadable(text)
@@ -189,7 +189,7 @@ def read_date(text: str) -> int:
 
 
 def read_timestamp(text: str) -> int:
-    """Microseconds since 1970; UTC unless the text has a zone."""
+    """Returns microseconds since 1970; the zone is UTC unless the text has one."""
     found = _TIME.fullmatch(text.strip())
     if not found:
         raise Unreadable(text)

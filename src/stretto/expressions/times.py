@@ -31,7 +31,7 @@ _TRUNC_NAMES = {"mon": "month", "mm": "month", "yyyy": "year", "yy": "year", "dd
 
 
 def interval(amount: str, unit: str | None, site: Site) -> Node:
-    """`INTERVAL 5 SECONDS`, `INTERVAL '5' SECONDS`, `INTERVAL '1 day 2 hours'`."""
+    """Returns `INTERVAL 5 SECONDS`, `INTERVAL '5' SECONDS` or `INTERVAL '1 day 2 hours'`."""
     text = f"{amount} {unit}" if unit else amount
     micros, months, position = 0, 0, 0
     while position < len(text):
@@ -56,7 +56,7 @@ def interval(amount: str, unit: str | None, site: Site) -> Node:
 
 
 def time_arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node | None:
-    """`+` and `-` where a side is a time or an interval; None when neither is."""
+    """Returns `+` or `-` where a side is a time or an interval; None if neither is."""
     spans = (types.DURATION, types.MONTHS)
     if not any(types.is_temporal(side.type) or side.type in spans for side in (left, right)):
         return None
@@ -83,7 +83,7 @@ def time_arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node 
 
 
 def _shift(apply: Callable[..., Any], left: Node, right: Node, site: Site) -> Node:
-    """A date moved by whole days stays a date; moved by anything else it is a timestamp."""
+    """Returns a shifted time. A date shifted by whole days stays a date, else it becomes a timestamp."""
     if left.type == types.DATE and not right.columns and int(right.constant[0]) % MICROS_PER_DAY == 0:
         days = np.int32(int(right.constant[0]) // MICROS_PER_DAY)
         return elementwise(types.DATE, lambda values: apply(values, days).astype(np.int32), site, (left,))
@@ -91,7 +91,7 @@ def _shift(apply: Callable[..., Any], left: Node, right: Node, site: Site) -> No
 
 
 def _shift_months(node: Node, months: int, site: Site) -> Node:
-    """The same day some months on, or the last day of that month when it is shorter."""
+    """Returns the same day some months later, or the last day of that month if it is shorter."""
 
     def shift_days(days: Any) -> Any:
         dates = np.asarray(days).astype("datetime64[D]")
@@ -112,21 +112,21 @@ def _shift_months(node: Node, months: int, site: Site) -> Node:
 
 
 def moment(node: Node, site: Site) -> Node:
-    """The node, which must be a date or a timestamp, as a timestamp."""
+    """Returns the node, which must be a date or a timestamp, as a timestamp."""
     if node.type == types.NULL or types.is_temporal(node.type):
         return cast(node, types.TIMESTAMP, site)
     raise site.wrong_type("timestamp or date", node.type)
 
 
 def calendar_field(extract: Callable[..., Any]) -> Callable[[Site, Node], Node]:
-    """year, month and day, which need the calendar."""
+    """Returns the builder of year, month or day, which need the calendar."""
     return lambda site, node: kernel(
         types.INT, lambda values: pc.cast(extract(values), types.INT), site, (moment(node, site),)
     )
 
 
 def clock_field(unit_micros: int, modulus: int) -> Callable[[Site, Node], Node]:
-    """hour, minute and second, which in UTC are a division."""
+    """Returns the builder of hour, minute or second, which in UTC are a division."""
 
     def build(site: Site, node: Node) -> Node:
         def extract(micros: Any) -> Any:
@@ -138,7 +138,7 @@ def clock_field(unit_micros: int, modulus: int) -> Callable[[Site, Node], Node]:
 
 
 def date_trunc(site: Site, unit: Node, node: Node) -> Node:
-    """The start of the unit that the timestamp lies in."""
+    """Returns the start of the unit that contains the timestamp."""
     name = str(constant_argument(unit, types.STRING, "the unit of date_trunc")).lower()
     name = _TRUNC_NAMES.get(name, name)
     inner = moment(node, site)
@@ -152,7 +152,7 @@ def date_trunc(site: Site, unit: Node, node: Node) -> Node:
 
 
 def since_epoch(unit_micros: int) -> Callable[[Site, Node], Node]:
-    """unix_seconds, unix_millis and unix_micros."""
+    """Returns the builder of unix_seconds, unix_millis or unix_micros."""
 
     def build(site: Site, node: Node) -> Node:
         return elementwise(types.BIGINT, lambda micros: micros // unit_micros, site, (moment(node, site),))
@@ -161,7 +161,7 @@ def since_epoch(unit_micros: int) -> Callable[[Site, Node], Node]:
 
 
 def from_epoch(unit_micros: int) -> Callable[[Site, Node], Node]:
-    """timestamp_seconds, timestamp_millis and timestamp_micros."""
+    """Returns the builder of timestamp_seconds, timestamp_millis or timestamp_micros."""
 
     def build(site: Site, node: Node) -> Node:
         if unit_micros == MICROS_PER_SECOND and types.is_numeric(node.type):

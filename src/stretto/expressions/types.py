@@ -1,7 +1,7 @@
-"""Spark's types as Arrow types: which are numeric, which type two of them meet in, and what Spark calls them.
+"""Spark's types as Arrow types: which are numeric, the common type of two, and Spark's names.
 
 The rules are those of ANSI mode (Spark 4's default). Arrow has more types than Spark (unsigned integers, large
-strings, seconds and nanoseconds); `canonical` says which Spark type stands for each.
+strings, seconds and nanoseconds); `canonical` returns the Spark type for each.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def is_nested(kind: pa.DataType) -> bool:
 
 
 def is_arrow_kept(kind: pa.DataType) -> bool:
-    """Values of these types stay Arrow arrays during evaluation; all others become numpy arrays."""
+    """Whether values of this type stay Arrow arrays during evaluation; all others become numpy arrays."""
     return kind in (STRING, BINARY) or is_nested(kind)
 
 
@@ -93,7 +93,7 @@ _WIDENED = {
 
 @lru_cache(maxsize=1024)
 def canonical(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type that stands for `kind` in expressions: the nearest type that Spark has."""
+    """Returns the Arrow type used for `kind` in expressions: the nearest type that Spark has."""
     if kind in _WIDENED:
         return _WIDENED[kind]
     if pat.is_timestamp(kind):
@@ -118,7 +118,7 @@ def canonical(kind: pa.DataType) -> pa.DataType:
 
 
 def spark_type_name(kind: pa.DataType) -> str:
-    """What Spark calls this type, e.g. "bigint", "decimal(24,3)", "array<string>"."""
+    """Returns Spark's name of this type, e.g. "bigint", "decimal(24,3)", "array<string>"."""
     if pat.is_timestamp(kind):
         return "timestamp"
     if pat.is_map(kind):
@@ -136,12 +136,12 @@ def spark_type_name(kind: pa.DataType) -> str:
 
 
 def as_decimal(kind: pa.DataType) -> Any:
-    """The decimal that holds every value of an integral type; a decimal is its own."""
+    """Returns the decimal type that holds every value of an integral type; a decimal type is returned as it is."""
     return kind if is_decimal(kind) else pa.decimal128(_INTEGRAL_DIGITS[kind], 0)
 
 
 def bounded(precision: int, scale: int) -> pa.DataType:
-    """A decimal of at most 38 digits; digits after the point go first, but not below six (precision-loss rule)."""
+    """Returns a decimal of at most 38 digits; the scale is reduced first, but not below six (precision-loss rule)."""
     if precision <= DECIMAL_DIGITS_MAX:
         return pa.decimal128(precision, scale)
     integer_digits = precision - scale
@@ -150,7 +150,7 @@ def bounded(precision: int, scale: int) -> pa.DataType:
 
 
 def wider_decimal(left: Any, right: Any) -> pa.DataType:
-    """The decimal that two decimals meet in; integer digits are kept when 38 do not suffice."""
+    """Returns the common type of two decimals; integer digits are kept if 38 do not suffice."""
     scale = max(left.scale, right.scale)
     digits = max(left.precision - left.scale, right.precision - right.scale)
     if digits + scale > DECIMAL_DIGITS_MAX:
@@ -159,7 +159,7 @@ def wider_decimal(left: Any, right: Any) -> pa.DataType:
 
 
 def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type both can be read as without a string cast, or None when there is none."""
+    """Returns the common type of both without a string cast, or None if there is none."""
     if left == right or right == NULL:
         return left
     if left == NULL:
@@ -168,7 +168,7 @@ def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         if is_integral(left) and is_integral(right):
             return max(left, right, key=_INTEGRAL.index)
         if is_fractional(left) or is_fractional(right):
-            # A float beside anything but a float becomes double, so that no digit of an integer is lost.
+            # A float with any other type becomes double, so that no digit of an integer is lost.
             return DOUBLE
         return wider_decimal(as_decimal(left), as_decimal(right))
     if is_temporal(left) and is_temporal(right):

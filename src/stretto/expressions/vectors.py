@@ -1,12 +1,12 @@
 """Columns while an expression runs: numpy values with a validity mask, or an Arrow array.
 
 A value is a pair `(values, valid)`. For numbers, booleans, dates, timestamps and decimals, `values` is a numpy array,
-or a numpy scalar for a constant, and `valid` is None (no nulls) or a boolean array (or scalar). What lies under a null
-is arbitrary, so no check may look at it. A decimal's values are its unscaled integers: int64 where they fit, else
+or a numpy scalar for a constant, and `valid` is None (no nulls) or a boolean array (or scalar). A value under a null
+is arbitrary, so no check may read it. A decimal's values are its unscaled integers: int64 where they fit, else
 Python integers in an object array, which is slow and always right. For strings, binaries, arrays and structs,
-`values` is an Arrow array or scalar that knows its own nulls, and `valid` is None.
+`values` is an Arrow array or scalar with its own nulls, and `valid` is None.
 
-numpy, because an operation on a hundred rows costs half a microsecond there and three in Arrow's kernels.
+numpy is used because an operation on a hundred rows costs half a microsecond there and three in Arrow's kernels.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ _DTYPES: dict[pa.DataType, Any] = {
 
 
 def dtype_of(kind: pa.DataType) -> Any:
-    """The numpy type of a canonical Spark type; decimals are int64 until they do not fit."""
+    """Returns the numpy type of a canonical Spark type; decimals are int64 while they fit."""
     return _DTYPES.get(kind, np.dtype(np.int64))
 
 
 def null_of(kind: pa.DataType) -> Value:
-    """A constant NULL of this type."""
+    """Returns a constant NULL of this type."""
     if types.is_arrow_kept(kind):
         return pa.scalar(None, kind), None
     return dtype_of(kind).type(0), np.False_
 
 
 def both_valid(left: Any, right: Any) -> Any:
-    """The validity of a result that is null when either side is."""
+    """Returns the validity of a result that is null if either side is."""
     if left is None:
         return right
     return left if right is None else left & right
 
 
 def reader(kind: pa.DataType) -> Callable[[pa.Array], Value]:
-    """How to turn an Arrow array of this input type into a value of its canonical type."""
+    """Returns a function from an Arrow array of this input type to a value of its canonical type."""
     target = types.canonical(kind)
     if types.is_arrow_kept(target):
         return _read_kept if kind == target else lambda array: (array.cast(target), None)
@@ -142,7 +142,7 @@ def _read_decimal(array: pa.Array) -> Value:
 
 
 def validity(array: pa.Array) -> Any:
-    """True where the array is not null."""
+    """Returns true where the array is not null."""
     buffer = array.buffers()[0]
     if buffer is None:
         return np.full(len(array), array.null_count == 0)
@@ -150,14 +150,14 @@ def validity(array: pa.Array) -> Any:
 
 
 def _bits(buffer: Any, offset: int, count: int) -> Any:
-    # Only the bytes of this slice: a small slice of a large batch must not cost the large batch.
+    # Only the bytes of this slice, so that the cost does not depend on the size of the whole batch.
     first, skip = offset >> 3, offset & 7
     packed = np.frombuffer(buffer, np.uint8, (skip + count + 7) >> 3, first)
     return np.unpackbits(packed, count=skip + count, bitorder="little")[skip:].view(np.bool_)
 
 
 def from_arrow(result: Any, kind: pa.DataType) -> Value:
-    """A kernel's result, array or scalar, as a value of this canonical type."""
+    """Returns a kernel's result, array or scalar, as a value of this canonical type."""
     if types.is_arrow_kept(kind):
         return result, None
     if not isinstance(result, pa.Scalar):
@@ -171,7 +171,7 @@ def from_arrow(result: Any, kind: pa.DataType) -> Value:
 
 
 def to_arrow(value: Value, kind: pa.DataType, count: int) -> pa.Array:
-    """A value of this canonical type as an Arrow array of `count` rows."""
+    """Returns a value of this canonical type as an Arrow array of `count` rows."""
     values, valid = value
     if types.is_arrow_kept(kind):
         if isinstance(values, pa.Scalar):
@@ -211,7 +211,7 @@ def _decimal_words(values: Any, valid: Any) -> Any:
 
 
 def arrow_operand(value: Value, kind: pa.DataType) -> Any:
-    """A value as a kernel takes it: an array, or a scalar for a constant."""
+    """Returns a value in the form that a kernel takes: an array, or a scalar for a constant."""
     values, valid = value
     if types.is_arrow_kept(kind):
         return values
@@ -227,14 +227,14 @@ def is_wide(values: Any) -> bool:
 
 
 def widened(values: Any) -> Any:
-    """Unscaled decimals or integers as Python integers, for results that int64 may not hold."""
+    """Returns unscaled decimals or integers as Python integers, for results that int64 may not hold."""
     if np.ndim(values) == 0:
         return int(values)
     return values if values.dtype == object else values.astype(object)
 
 
 def bound(values: Any) -> int:
-    """The largest magnitude among integer values, nulls included (so it can only be too large)."""
+    """Returns the largest magnitude among integer values, nulls included (so it can only be too large)."""
     if np.ndim(values) == 0:
         return abs(int(values))
     if values.size == 0:
@@ -243,12 +243,12 @@ def bound(values: Any) -> int:
 
 
 def arrow_mask(mask: Any) -> Any:
-    """A boolean numpy array, or scalar, for Arrow."""
+    """Returns a boolean numpy array, or scalar, for Arrow."""
     return pa.scalar(bool(mask)) if np.ndim(mask) == 0 else pa.array(mask)
 
 
 def is_null(value: Value, kind: pa.DataType) -> Any:
-    """True where the value is null; a scalar for a constant or when nothing can be null."""
+    """Returns true where the value is null; a scalar for a constant or if nothing can be null."""
     values, valid = value
     if types.is_arrow_kept(kind):
         if isinstance(values, pa.Scalar):

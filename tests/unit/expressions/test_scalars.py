@@ -169,7 +169,7 @@ def test_types_that_spark_lacks_are_read_as_the_nearest(kind: pa.DataType) -> No
     assert compile_scalar(f"c = {constant}", rows.schema).evaluate(rows).to_pylist() == [False, None, True]
 
 
-def test_what_lies_under_a_null_is_never_looked_at() -> None:
+def test_values_under_nulls_are_never_read() -> None:
     hidden = pa.array(np.array([0, 2**63 - 1, 5]), mask=np.array([True, True, False]))
     rows = pa.record_batch({"n": hidden})
     assert compile_scalar("10 div n", rows.schema).evaluate(rows).to_pylist() == [None, None, 2]
