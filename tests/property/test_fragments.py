@@ -53,7 +53,7 @@ class Store:
     st.integers(1, 4),
     st.integers(1, 5),
 )
-def test_a_map_comes_back_as_it_was_at_the_checkpoint(steps: list[Any], stretch: int, round_length: int) -> None:
+def test_a_map_is_restored_as_it_was_at_the_checkpoint(steps: list[Any], stretch: int, round_length: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rolling, "STRETCH_MIN", stretch)
         patch.setattr(rolling, "ROUND", round_length)
@@ -107,7 +107,7 @@ def test_a_small_change_of_a_large_map_writes_little() -> None:
     assert new.content.nbytes < 0.05 * first.content.nbytes
 
 
-def test_what_could_not_be_stored_is_given_again() -> None:
+def test_fragments_that_were_not_stored_are_returned_again() -> None:
     state: MapState[int, int] = MapState()
     state[1] = 1
     (first,) = state.fragments()

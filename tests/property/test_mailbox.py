@@ -75,10 +75,10 @@ def test_it_behaves_as_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
         assert [id(work) for work in mailbox] == [id(one) for one in ordered]
         for channel in channels:
             mine = [one.seq for one in ordered if one.channel is channel]
-            assert mine == sorted(mine), "what came first on a channel runs first"
+            assert mine == sorted(mine), "messages of a channel run in order"
 
 
-def test_what_others_wait_for_goes_first_and_everything_can_be_forgotten() -> None:
+def test_urgent_messages_run_first_and_a_mailbox_can_be_cleared() -> None:
     mailbox, channel = Mailbox(), Channel()
     usual, critical = message(channel), message(Channel())
     mailbox.append_message(usual, 5.0)
@@ -91,7 +91,7 @@ def test_what_others_wait_for_goes_first_and_everything_can_be_forgotten() -> No
     assert list(mailbox) == []
 
 
-def test_what_comes_a_second_time_hurries_nobody() -> None:
+def test_a_message_out_of_order_takes_its_place_in_its_channel() -> None:
     mailbox, channel = Mailbox(), Channel()
     first, second = message(channel), message(channel)
     mailbox.append_message(second, 7.0)

@@ -96,7 +96,7 @@ def test_totals_come_back_as_they_were_at_the_mark(
                 checkpoints.stored = {number: checkpoints.stored[number] for number in numbers}
 
 
-def test_totals_that_nobody_reads_are_not_saved_for() -> None:
+def test_totals_are_not_saved_without_a_reader() -> None:
     function = function_over(("k",))
     feed(function, [(1, "a", 1)])
     function.totals.fragments()

@@ -134,7 +134,7 @@ def _check(case: tuple[int, list[Any]], wide: bool, stretch: int, round_length: 
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 3])
-def test_what_never_changes_is_in_every_checkpoint(stretch: int) -> None:
+def test_a_group_that_never_changes_is_in_every_checkpoint(stretch: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rolling, "STRETCH_MIN", stretch)
         patch.setattr(rolling, "ROUND", 4)

@@ -220,7 +220,7 @@ def test_codes_of_keys_are_equal_where_the_keys_are(one: Any, other: Any) -> Non
     assert b"" < key_bytes(one) < b"\xff\xff"
 
 
-def test_what_is_touched_in_one_run_stays_until_it_is_over() -> None:
+def test_entries_touched_in_a_run_stay_until_it_is_over() -> None:
     state: MapState[int, list[int]] = MapState()
     state.spill_to(DictCold(), 2_000)
     for key in range(100):

@@ -244,7 +244,7 @@ def test_partial_states_of_three_instances_merge_to_the_state_of_one(
 
 
 @given(schedule_strategy, st.integers(0, 8), window_strategy)
-def test_a_restored_state_goes_on_where_the_exported_one_was(
+def test_a_restored_state_continues_like_the_exported_one(
     schedule: list[tuple[list[Row], int]], cut: int, window: Tumbling | Hopping
 ) -> None:
     straight = WindowAggregate(SCHEMA, ("k",), EventTime("t"), window, CALLS, lateness_us=5)

@@ -387,7 +387,7 @@ class RunningState(State):
             self._rolling = Rolling(given=self._rolling.given)
             self._all_due = False
         elif not self._changed:
-            return self._rolling.give()
+            return self._rolling.fragments()
         if self._written is None:
             self._written = np.zeros(len(self), np.int32)
         frozen = self._freeze(self._rolling.stretch(len(self)))
@@ -395,7 +395,7 @@ class RunningState(State):
         self._rolling.add(frozen)
         self._generation += 1
         self._changed = []
-        return self._rolling.give()
+        return self._rolling.fragments()
 
     def _freeze(self, stretch: range) -> FrozenSlots:
         columns: list[_Slotted] = []
@@ -466,10 +466,10 @@ class RunningState(State):
             spill.forget_changes()
             self._hot_changed = np.zeros(len(self._slots), np.bool_)
         elif not self._hot_changed.any() and not spill.has_changes:
-            return self._rolling.give()
+            return self._rolling.fragments()
         self._rolling.add(spill.written(self._rolling, self._hot_changed[: len(self._slots)]))
         self._hot_changed[:] = False
-        return self._rolling.give()
+        return self._rolling.fragments()
 
     @property
     def slots(self) -> int:

@@ -310,7 +310,7 @@ class MapState(State, Generic[K, T]):
         if self._changed is None:
             self._rolling = Rolling(given=self._rolling.given, start=self._start)
         elif not self._changed:
-            return self._rolling.give()
+            return self._rolling.fragments()
         entries = self.entries
         look: Callable[[K, Any], Any] = entries.get
         if isinstance(entries, Spilling):
@@ -323,7 +323,7 @@ class MapState(State, Generic[K, T]):
         here = {key: value for key, value in written.items() if value is not _GONE} | stretch
         self._rolling.add(_rows(here, gone))
         self._changed, self._removed = set(), 0
-        return self._rolling.give()
+        return self._rolling.fragments()
 
     def forget_fragments(self) -> None:
         self._changed = None

@@ -46,7 +46,7 @@ class Rolling:
         self._start = start
         self.place: Any = start
 
-    def give(self) -> list[Fragment]:
+    def fragments(self) -> list[Fragment]:
         """Returns the fragments of the state, the oldest first. Each content is returned once and not kept."""
         given = [kept.fragment for kept in self._kept]
         for kept in self._kept:

@@ -156,7 +156,7 @@ def test_joins_name_the_columns_that_do_not_fit() -> None:
     expect_error(lambda: left.union(right.select("price")), PlanError, "columns differ")
 
 
-def test_what_changes_cannot_be_filtered_or_joined() -> None:
+def test_a_stream_of_changes_cannot_be_filtered_or_joined() -> None:
     totals = bids().key_by("auction").aggregate(total="sum(price)")
     expect_error(lambda: totals.filter("total > 5"), PlanError, "filter cannot follow", "auction")
     expect_error(lambda: totals.select("total"), PlanError, "drops a key", "auction")

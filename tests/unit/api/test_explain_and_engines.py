@@ -37,7 +37,7 @@ class Last(Function):
         pass
 
 
-def test_a_share_is_told_where_one_is_stated() -> None:
+def test_a_share_is_described_if_it_is_set() -> None:
     assert objective(share=40).describe() == "none; priority 1, share 40"
     assert "share" not in objective(latency="1 s").describe()
 

@@ -59,7 +59,7 @@ def joined_again(app: App) -> Stream:
     return stream(app, "rest").join(more, on="a = k", name="again")
 
 
-def test_fewer_keys_than_rows_are_dealt_by_need_them_dealt_anew() -> None:
+def test_rows_partitioned_by_more_keys_are_partitioned_again() -> None:
     app = App("app")
     by_two = stream(app, "rows").key_by("a", "b").window(tumbling("1 s")).aggregate(n="count(*)", name="by_two")
     by_one = by_two.key_by("a").aggregate(m="sum(n)", name="by_one")
@@ -72,7 +72,7 @@ def test_fewer_keys_than_rows_are_dealt_by_need_them_dealt_anew() -> None:
     assert routings(by_more)["first", "second"] == Forward()
 
 
-def test_another_parallelism_deals_rows_anew() -> None:
+def test_another_parallelism_partitions_rows_again() -> None:
     app = App("app")
     first = stream(app, "rows").key_by("a").window(tumbling("1 s")).aggregate(n="count(*)", name="first")
     first.key_by("a").aggregate(m="sum(n)", name="second", parallelism=2).sink(sinks.null())

@@ -53,7 +53,7 @@ def test_sizes_that_cannot_be(text: str | int) -> None:
         size_bytes(text, "it")
 
 
-def test_the_verb_goes_before_the_class() -> None:
+def test_the_verb_takes_precedence_over_the_class() -> None:
     app = App("a")
     stream = keyed(app)
     stream.apply(Small(), "k long", name="small").sink(sinks.null())
@@ -66,7 +66,7 @@ def test_the_verb_goes_before_the_class() -> None:
     assert functions["not"].sequential_because is None
 
 
-def test_what_spills_is_not_spread() -> None:
+def test_a_function_that_spills_is_not_spread() -> None:
     app = App("a")
     keyed(app).apply(Small(), "k long", name="small").sink(sinks.null())
     app.spread("small", lessees=2)

@@ -87,7 +87,7 @@ def test_a_named_function_has_its_own_bound_and_strategy() -> None:
 @pytest.mark.parametrize(
     ("function", "why"), [(Last(), "state 'last' has no combining function"), (Timed(), "it has timers")]
 )
-def test_naming_what_must_stay_sequential_is_refused(function: Function, why: str) -> None:
+def test_naming_a_sequential_function_is_refused(function: Function, why: str) -> None:
     app, stream = stream_of()
     stream.apply(function, stream.schema, name="stiff").sink(sinks.null())
     with pytest.raises(PlanError, match=f"'stiff' cannot be spread: {why}"):

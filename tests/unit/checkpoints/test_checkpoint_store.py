@@ -44,7 +44,7 @@ def manifest(checkpoint: int, record: ActorRecord) -> Manifest:
     return Manifest("app", checkpoint, {"count": [record]})
 
 
-def test_what_is_stored_is_read_back(files: Files) -> None:
+def test_a_stored_snapshot_is_read_back(files: Files) -> None:
     table = pa.table({"k": [1, 2], "v": ["x", None]})
     store = CheckpointStore(files, 1)
     record = store.store(ADDRESS, snapshot(1, state=[Fragment(1, table), Fragment(2, packed([1, 2]))]))
@@ -157,7 +157,7 @@ def test_the_store_is_opened_at_the_place_of_the_uri() -> None:
     assert opened.config["region"] == "eu-west-1"
 
 
-def test_the_last_manifest_comes_last_and_old_ones_go(files: Files) -> None:
+def test_the_last_manifest_comes_last_and_old_ones_are_removed(files: Files) -> None:
     store = CheckpointStore(files, 1)
     kept = []
     for checkpoint in range(1, 6):
@@ -170,7 +170,7 @@ def test_the_last_manifest_comes_last_and_old_ones_go(files: Files) -> None:
     assert {f"data/{name}" for name in files.names("data")} == found[0].files() | found[1].files()
 
 
-def test_what_earlier_owners_left_is_swept(files: Files) -> None:
+def test_files_of_earlier_owners_are_removed(files: Files) -> None:
     store = CheckpointStore(files, 1)
     kept = manifest(1, store.store(ADDRESS, snapshot(1)))
     store.commit(kept)
@@ -198,7 +198,7 @@ def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
             store.fetch(ADDRESS, record)
 
 
-def test_a_damaged_manifest_is_told_and_passed_over() -> None:
+def test_a_damaged_manifest_is_reported_and_skipped() -> None:
     files = SimulatedFiles()
     store = CheckpointStore(files, 1)
     for checkpoint in (1, 2):

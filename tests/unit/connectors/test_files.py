@@ -110,7 +110,7 @@ def test_one_large_file_is_shared_by_its_row_groups(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_blocks")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(suffix=st.sampled_from(sorted(WRITERS)), files=st.integers(1, 3), partitions=st.integers(1, 4), data=st.data())
-def test_seek_reads_again_exactly_what_followed(
+def test_a_seek_reads_exactly_the_same_rows_again(
     tmp_path: Path, suffix: str, files: int, partitions: int, data: st.DataObject
 ) -> None:
     directory = tmp_path / f"{files}{suffix}s"
@@ -176,7 +176,7 @@ def test_skip_counts_rows_across_stretches() -> None:
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".arrow"])
 @pytest.mark.parametrize(("speed", "second_ns"), [(1.0, S), (10, S // 10), (0.5, 2 * S)])
-def test_a_row_comes_when_it_is_due(tmp_path: Path, suffix: str, speed: float, second_ns: int) -> None:
+def test_a_row_is_read_when_it_is_due(tmp_path: Path, suffix: str, speed: float, second_ns: int) -> None:
     WRITERS[suffix](tmp_path / f"a{suffix}", rows(100, 30))
     source = FileSource(tmp_path / f"a{suffix}", time="t", speed=speed)
     source.check()
@@ -306,7 +306,7 @@ def says(source: FileSource, *texts: object) -> None:
         assert str(text) in str(caught.value)
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     says(FileSource(tmp_path / "none.parquet"), "no such file", tmp_path / "none.parquet")
     says(FileSource(tmp_path), "has no files", tmp_path)
     (tmp_path / "_SUCCESS").write_text("")

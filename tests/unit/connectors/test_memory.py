@@ -49,7 +49,7 @@ def test_batches_are_dealt_round_robin() -> None:
 
 
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 4), st.data())
-def test_seek_reads_again_exactly_what_followed(
+def test_a_seek_reads_exactly_the_same_rows_again(
     batch_rows: int, max_rows: int, partitions: int, data: st.DataObject
 ) -> None:
     source = MemorySource(ROWS, batch_rows=batch_rows)
@@ -67,7 +67,7 @@ def test_seek_past_the_end_is_refused() -> None:
         MemorySource(ROWS).reader(0, 1).seek(24)
 
 
-def test_a_pause_holds_back_what_follows_it() -> None:
+def test_a_pause_delays_the_next_items() -> None:
     reader = MemorySource([*ROWS[:2], MemorySource.Pause(5), *ROWS[2:3]]).reader(0, 1)
     assert reader.available(100) == 2
     first = reader.read(100, 10)

@@ -12,7 +12,7 @@ from stretto import sinks, sources
 from stretto.errors import SourceError
 
 
-def test_sources_say_what_they_are(tmp_path: Path) -> None:
+def test_sources_describe_themselves(tmp_path: Path) -> None:
     table = pa.table({"a": [1, 2]})
     pq.write_table(table, tmp_path / "a.parquet")
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n')
@@ -27,7 +27,7 @@ def test_sources_say_what_they_are(tmp_path: Path) -> None:
         sources.dataframe([])  # type: ignore[arg-type]
 
 
-def test_sinks_say_what_they_are(tmp_path: Path) -> None:
+def test_sinks_describe_themselves(tmp_path: Path) -> None:
     made = [sinks.collect(), sinks.parquet(tmp_path), sinks.console(5), sinks.null(), sinks.callback(print, per="row")]
     assert [sink.describe() for sink in made] == [
         "collect",

@@ -30,7 +30,7 @@ def seen(directory: Path) -> list[int]:
     return sorted(n for path in directory.glob("part-*") for n in pq.read_table(path).column("n").to_pylist())
 
 
-def test_what_a_later_checkpoint_had_is_withdrawn(tmp_path: Path) -> None:
+def test_output_of_a_later_checkpoint_is_withdrawn(tmp_path: Path) -> None:
     first = writer(tmp_path, 1)
     published(first, 1, 10)
     published(first, 2, 20)

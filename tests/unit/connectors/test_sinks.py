@@ -76,7 +76,7 @@ def test_an_empty_result_still_has_its_schema(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "part-00000-00000.parquet").schema.equals(SCHEMA)
 
 
-def test_what_is_written_can_be_replayed(tmp_path: Path) -> None:
+def test_written_files_can_be_replayed(tmp_path: Path) -> None:
     sink = ParquetSink(tmp_path)
     written(sink, 0, 2, batch(0, 5))
     written(sink, 1, 2, batch(5, 5))
@@ -100,7 +100,7 @@ def test_a_directory_with_files_is_refused_unless_the_mode_says_otherwise(tmp_pa
     assert ids(tmp_path) == list(range(6))
 
 
-def test_overwrite_removes_what_was_there_and_nothing_else(tmp_path: Path) -> None:
+def test_overwrite_removes_earlier_files_and_nothing_else(tmp_path: Path) -> None:
     for partition in range(4):
         written(ParquetSink(tmp_path, mode="append"), partition, 4, batch(100 * partition, 3))
     sink = ParquetSink(tmp_path, mode="overwrite")
@@ -169,7 +169,7 @@ def test_the_console_shows_a_table_up_to_its_limit() -> None:
     assert "3" not in text
 
 
-def test_callbacks_get_batches_or_rows_and_what_they_raise_comes_out() -> None:
+def test_callbacks_get_batches_or_rows_and_their_errors_are_raised() -> None:
     seen: list[Any] = []
     CallbackSink(seen.append).writer(SCHEMA, 0, 1).write(batch(0, 2))
     CallbackSink(seen.append, per="row").writer(SCHEMA, 0, 1).write(batch(5, 2))

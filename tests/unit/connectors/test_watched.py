@@ -122,7 +122,7 @@ def test_names_without_a_number_go_to_one_partition_each(tmp_path: Path) -> None
     assert sorted(id for ids in dealt for id in ids) == [0, 1, 2, 3]
 
 
-def test_a_file_that_comes_out_of_order_is_refused(tmp_path: Path) -> None:
+def test_a_file_out_of_order_is_refused(tmp_path: Path) -> None:
     reader = sources.watch(tmp_path, schema=SCHEMA).reader(0, 1)
     put(tmp_path, "005.parquet", range(2))
     assert read_all(reader) == [0, 1]
@@ -141,7 +141,7 @@ def test_files_taken_away_after_they_were_read_are_no_fault(tmp_path: Path) -> N
     assert read_all(reader) == [2, 3]
 
 
-def test_what_is_wrong_is_said_before_anything_runs(tmp_path: Path) -> None:
+def test_errors_are_raised_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="nothing to learn a schema from"):
         sources.watch(tmp_path).check()
     with pytest.raises(SourceError, match="cannot list"):

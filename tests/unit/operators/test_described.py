@@ -88,7 +88,7 @@ def span(start: int, end: int) -> dict[str, datetime.datetime]:
     return {"start": at(start), "end": at(end)}
 
 
-def test_a_running_aggregate_shows_what_it_has_come_to() -> None:
+def test_a_running_aggregate_shows_its_current_results() -> None:
     expected = [
         {"key": {"k": "a"}, "value": {"n": 3, "mean": 2.0, "best": "a", "d": 3, "t": [3, 2]}},
         {"key": {"k": "b"}, "value": {"n": 2, "mean": 5.0, "best": "b", "d": 1, "t": [5, 5]}},
@@ -117,7 +117,7 @@ def test_panes_of_overlapping_windows_are_called_panes() -> None:
     ]
 
 
-def test_what_was_emitted_and_dropped_is_not_shown() -> None:
+def test_emitted_and_dropped_windows_are_not_shown() -> None:
     function = WindowAggregate(SCHEMA, ("k",), TIME, Tumbling(10), CALLS[:1])
     function.bind_states()
     ctx = Context("job", "fn", 0, 1, ("out",))
@@ -214,7 +214,7 @@ def test_maps_show_the_last_word_on_each_key() -> None:
         ({1: datetime.time(1, 2)}, [{"key": {"key": 1}, "value": {"value": "datetime.time(1, 2)"}}]),
     ],
 )
-def test_maps_hold_whatever_their_function_puts_into_them(entries: dict[Any, Any], rows: list[Any]) -> None:
+def test_maps_hold_values_of_any_type(entries: dict[Any, Any], rows: list[Any]) -> None:
     state: MapState[Any, Any] = MapState()
     state.restore(list(entries.items()))
     assert rows_of(*Store().through(state)).to_pylist() == rows

@@ -147,7 +147,7 @@ def test_a_sink_publishes_each_row_once(kind: str, seed: int, tmp_path: Path) ->
     assert Counter(found) == Counter(range(given))
 
 
-def test_what_was_published_after_a_savepoint_is_withdrawn_whoever_wrote_it(tmp_path: Path) -> None:
+def test_output_published_after_a_savepoint_is_withdrawn_by_any_writer(tmp_path: Path) -> None:
     sink = ParquetSink(tmp_path / "out")
     sink.check(SCHEMA)
     two = opened(sink, 2)

@@ -52,7 +52,7 @@ def test_equal_values_and_nulls_make_groups(column: pa.Array) -> None:
     assert members(group([shifted], 5)) == [[0, 2], [1], [3, 4]]
 
 
-def test_several_columns_and_what_leads() -> None:
+def test_several_columns_with_a_leading_one() -> None:
     ids, names = pa.array([1, 1, 2, 1, 2]), pa.array(["a", "b", "a", "a", "a"])
     assert members(group([ids, names], 5)) == [[0, 3], [1], [2, 4]]
     groups = group([ids, names], 5, np.array([9, -4, -4, 9, 2**60]))

@@ -74,7 +74,7 @@ def test_no_merge_makes_a_block_beyond_the_limit() -> None:
     assert 3 <= blocks(buffer) <= 6
 
 
-def test_cleaning_takes_exactly_what_has_expired() -> None:
+def test_cleaning_removes_exactly_the_expired_rows() -> None:
     buffer = RowBuffer(Expiring())
     numbers = [(n * 7919) % 4_000 for n in range(4_000)]
     put(buffer, numbers)
@@ -97,7 +97,7 @@ def test_a_large_run_is_kept_while_one_entry_lives() -> None:
     assert buffer.export()["n"].to_pylist() == [5_001]
 
 
-def test_what_has_expired_goes_in_bulk() -> None:
+def test_expired_rows_are_removed_in_bulk() -> None:
     buffer = RowBuffer(Expiring())
     rewrites = 0
     for watermark in range(0, 1_000_000, 500):

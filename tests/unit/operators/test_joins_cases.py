@@ -146,7 +146,7 @@ def test_a_residual_predicate_sees_the_joined_rows() -> None:
     assert join.push("left", (1, 0, "z")) == []
 
 
-def test_a_hot_key_gives_many_batches_of_bounded_size() -> None:
+def test_a_hot_key_makes_many_batches_of_bounded_size() -> None:
     join = UnboundedJoin(LEFT, RIGHT, ON, OUTPUT)
     ctx = Context("job", "join", 0, 1, ("out",))
     rows, numbers = 700, [str(i) for i in range(700)]
@@ -365,7 +365,7 @@ def test_rows_that_bring_their_window_join_when_both_bounds_agree() -> None:
     ],
     ids=["unbounded", "interval", "window"],
 )
-def test_a_join_goes_on_after_a_move(make: Callable[[], Driver], move: Callable[[Join], Join]) -> None:
+def test_a_join_continues_after_a_move(make: Callable[[], Driver], move: Callable[[Join], Join]) -> None:
     driver = make()
     driver.join.bind_states()
     driver.push("left", (1, 0, "a"), (2, 0, "b"))

@@ -99,7 +99,7 @@ def test_late_rows_and_rows_without_a_time_are_counted() -> None:
     assert driver.watermark(20) == [("a", 10, 20, 1)]
 
 
-def test_within_the_lateness_a_late_row_emits_its_keys_window_anew() -> None:
+def test_within_the_lateness_a_late_row_emits_its_window_again() -> None:
     driver = Driver(WindowAggregate(SCHEMA, ("k",), TIME, Tumbling(10), (SUM,), lateness_us=5))
     driver.process(("a", 1, 0), ("b", 1, 0))
     driver.watermark(10)
@@ -218,7 +218,7 @@ def test_a_row_that_only_a_closed_session_would_hold_is_late() -> None:
     assert driver.ctx.counts == {"late_rows": 2}
 
 
-def test_within_the_lateness_a_late_row_emits_its_session_anew() -> None:
+def test_within_the_lateness_a_late_row_emits_its_session_again() -> None:
     driver = Driver(SessionAggregate(SCHEMA, ("k",), TIME, 10, (SUM,), lateness_us=20))
     driver.process(("a", 1, 0))
     assert driver.watermark(15) == [("a", 0, 10, 1)]
@@ -249,7 +249,7 @@ def test_running_keys_may_leave_the_range_that_a_table_covers() -> None:
         assert dict(driver.taken()) == {key: seen[key] for key in keys}
 
 
-def test_ties_with_the_last_of_the_best_are_kept_or_told_apart_by_all_columns() -> None:
+def test_ties_at_rank_k_are_kept_or_ordered_by_all_columns() -> None:
     score = compile_scalar("x", SCHEMA)
     values = [("a", 5, 1), ("b", 7, 2), ("c", 5, 3), ("d", 4, 4), ("e", None, 5)]
     ranked = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), score, 2))
@@ -315,7 +315,7 @@ def test_an_empty_state_survives_export_and_restore(function: Function) -> None:
         state.merge(copied)
 
 
-def test_only_what_emits_at_watermarks_may_run_in_parallel() -> None:
+def test_only_functions_that_emit_at_watermarks_may_run_in_parallel() -> None:
     disciplines = [function.discipline for function in EVERY]
     assert disciplines == [
         COMBINABLE,
@@ -327,7 +327,7 @@ def test_only_what_emits_at_watermarks_may_run_in_parallel() -> None:
     assert late.discipline is SEQUENTIAL
 
 
-def test_mistakes_are_told_when_the_function_is_made() -> None:
+def test_errors_are_raised_when_the_function_is_made() -> None:
     with pytest.raises(PlanError, match="'user'"):
         WindowAggregate(SCHEMA, ("user",), TIME, Tumbling(10), ())
     with pytest.raises(PlanError, match="not a timestamp"):

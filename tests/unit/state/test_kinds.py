@@ -36,7 +36,7 @@ def test_the_discipline_follows_from_the_states() -> None:
     assert Latest().discipline is SEQUENTIAL
 
 
-def test_instances_do_not_share_what_a_class_declares() -> None:
+def test_instances_have_their_own_copies_of_declared_states() -> None:
     one, other = Counting(), Counting()
     one.bind_states()
     other.bind_states()

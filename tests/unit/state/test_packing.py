@@ -54,7 +54,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(content)
-def test_plain_data_comes_back_as_it_was(value: Any) -> None:
+def test_plain_data_is_read_back_unchanged(value: Any) -> None:
     assert same(unpacked(packed(value)), value)
 
 
@@ -66,6 +66,6 @@ def test_tables_and_arrays_come_back_as_they_were() -> None:
     assert found["n"] == 7
 
 
-def test_what_is_not_plain_data_is_refused() -> None:
+def test_other_than_plain_data_is_refused() -> None:
     with pytest.raises(FunctionError, match="cannot be sent between workers"):
         packed({"socket": object()})
