@@ -129,7 +129,7 @@ class Stream:
     ) -> Stream:
         self._only_added(verb)
         if not callable(function):
-            raise PlanError(f"{verb} on '{self.name}' needs a function", f"it is {type(function).__name__}")
+            raise PlanError(f"{verb} on '{self.name}' needs a function", f"got {type(function).__name__}")
         if name is None:
             named = getattr(function, "__name__", verb)
             name = self._app.free_name(named if named.isidentifier() else f"{self.name}.{verb}")
@@ -558,7 +558,7 @@ def _apply(
     if not isinstance(function, Function):
         raise PlanError(
             f"apply on '{stream.name}' needs a stretto.Function",
-            f"it is {type(function).__name__}",
+            f"got {type(function).__name__}",
             "Subclass stretto.Function; for a plain Python function use map or flat_map.",
         )
     further = dict(inputs or {})
