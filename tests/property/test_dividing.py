@@ -118,7 +118,7 @@ class Partitions:
                     part = state.fresh()
                     part.rebuild(states[name])
                     part.keep(
-                        self._share(
+                        self._keys_of(
                             function,
                             name,
                             Place(now, ShardMap.even(parallelism)),
