@@ -6,7 +6,7 @@ functions of one app, `app.spread(lessees=3, strategy="examples.ask_first:AskFir
 stretto simulate barriers --strategy examples.ask_first:AskFirst
 """
 
-from stretto.scheduling import Address, Desk, Message, Seat, Strategy, Work, lots
+from stretto.scheduling import Address, Desk, Message, Seat, Strategy, Work, seeded_random
 
 
 class AskFirst(Strategy):
@@ -20,7 +20,7 @@ class AskFirst(Strategy):
     def bind(self, desk: Desk) -> None:
         """Random choices come from a seeded generator, so that a simulated run can be replayed."""
         super().bind(desk)
-        self.random = lots(desk)
+        self.random = seeded_random(desk)
 
     def post_apply(self, seat: Seat, work: Work, cost_ns: int) -> None:
         """After each run: ask about each message that would be late, unless it was asked about already."""

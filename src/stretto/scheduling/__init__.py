@@ -15,7 +15,7 @@ from stretto.actors.work import Work
 from stretto.scheduling.policies import POLICIES, Policy
 from stretto.scheduling.spreading import DirectSend, Near, RejectSend
 from stretto.scheduling.strategies import STRATEGIES
-from stretto.scheduling.strategy import Desk, Pending, Strategy, lots
+from stretto.scheduling.strategy import Desk, Pending, Strategy, seeded_random
 
 __all__ = [
     "POLICIES",
@@ -32,5 +32,5 @@ __all__ = [
     "Seat",
     "Strategy",
     "Work",
-    "lots",
+    "seeded_random",
 ]

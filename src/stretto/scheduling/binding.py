@@ -10,7 +10,7 @@ from typing import Any
 
 from stretto.actors.address import Address
 from stretto.actors.channel import OutChannel
-from stretto.scheduling.strategy import Desk, Pending, Strategy, lots
+from stretto.scheduling.strategy import Desk, Pending, Strategy, seeded_random
 
 
 class Question:
@@ -34,7 +34,7 @@ class QueueBasedDirect(Strategy):
 
     def bind(self, desk: Desk) -> None:
         super().bind(desk)
-        self._random = lots(desk, self._seed)
+        self._random = seeded_random(desk, self._seed)
 
     def wants_direct(self, channel: OutChannel) -> bool:
         return True

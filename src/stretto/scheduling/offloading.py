@@ -12,7 +12,7 @@ from stretto.actors.address import Address
 from stretto.actors.channel import Message
 from stretto.actors.seat import Seat
 from stretto.actors.work import Work
-from stretto.scheduling.strategy import Desk, Strategy, lots
+from stretto.scheduling.strategy import Desk, Strategy, seeded_random
 
 FORGOTTEN_AFTER_NS = 50_000_000
 """A worker that has left does not reply: a search that is so old is given up."""
@@ -31,7 +31,7 @@ class Offloading(Strategy):
 
     def bind(self, desk: Desk) -> None:
         super().bind(desk)
-        self._random = lots(desk, self._seed)
+        self._random = seeded_random(desk, self._seed)
 
     def lessee(self, lessor: Seat, candidates: list[str]) -> str:
         """Who gets it."""

@@ -12,7 +12,7 @@ from stretto.actors.address import Address
 from stretto.actors.channel import Message, OutChannel
 from stretto.actors.seat import Seat
 from stretto.actors.work import Work
-from stretto.scheduling.strategy import Desk, Pending, Strategy, lots
+from stretto.scheduling.strategy import Desk, Pending, Strategy, seeded_random
 
 
 class PriorityBased(Strategy):
@@ -84,7 +84,7 @@ class Dispatcher(Strategy):
 
     def bind(self, desk: Desk) -> None:
         super().bind(desk)
-        self._random = lots(desk)
+        self._random = seeded_random(desk)
 
     def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         return self._random.choice(candidates) if candidates else None

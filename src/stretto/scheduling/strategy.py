@@ -81,9 +81,9 @@ class Desk(Protocol):
         """Send a batch for which `prepare_send` gave no place."""
 
 
-def lots(desk: Desk, seed: int = 0) -> random.Random:
-    """Chance for a strategy: equal seeds give equal runs, and no two workers draw the same lots, or all would pick the
-    same place at the same time."""
+def seeded_random(desk: Desk, seed: int = 0) -> random.Random:
+    """Returns a random generator for a strategy, seeded by `seed` and the worker's name: a run can be repeated, and two
+    workers do not choose the same place at the same time."""
     return random.Random(f"{seed} {desk.member}")
 
 

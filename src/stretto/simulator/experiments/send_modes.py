@@ -26,7 +26,7 @@ from stretto.actors.seat import Seat
 from stretto.actors.shards import ShardMap
 from stretto.actors.source import Reading
 from stretto.errors import InvariantError
-from stretto.scheduling.strategy import Desk, Pending, Strategy, lots
+from stretto.scheduling.strategy import Desk, Pending, Strategy, seeded_random
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing
 from stretto.simulator.engine.sources import Swallow, WindowedSource
 from stretto.state import MapState
@@ -111,7 +111,7 @@ class ByLot(Strategy):
 
     def bind(self, desk: Desk) -> None:
         super().bind(desk)
-        self._random = lots(desk, self._seed)
+        self._random = seeded_random(desk, self._seed)
 
 
 class RandomReject(ByLot):
