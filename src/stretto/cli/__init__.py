@@ -1,7 +1,7 @@
-"""The command line: `stretto run`, `explain`, `nexmark` and `demo`.
+"""The command line: `stretto run`, `explain`, `nexmark`, `demo`, `state`, `bench` and `simulate`.
 
-`program` has the commands with their options and help, each other module the body of one of them; `progress` draws, and
-`loading` finds an app by its name. It knows everything below it, and nothing imports it.
+`program` declares the commands with their options and help; the other modules implement them. `progress` draws live
+progress, and `loading` finds an app by its name. The room may import every other room; no other room imports it.
 """
 
 from stretto.cli.program import main

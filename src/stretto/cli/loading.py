@@ -1,4 +1,4 @@
-"""Finding the user's app: `module:name` becomes an App, or an error that says which part is wrong."""
+"""Loads the user's app: turns `module:name` into an App, or raises an error that says which part is wrong."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Loaded = App | Callable[..., Any]
 
 
 def load(target: str) -> Loaded:
-    """The app, or the function that makes one, behind `module:name` (or `module`, which means `module:app`)."""
+    """Returns the app, or the function that makes one, named by `module:name` (`module` alone means `module:app`)."""
     module_name, _, name = target.partition(":")
     name = name or DEFAULT_NAME
     is_name = all(part.isidentifier() for part in module_name.split("."))
@@ -44,12 +44,12 @@ def load(target: str) -> Loaded:
 
 
 def needs_spark(found: Loaded) -> bool:
-    """Whether it is a function that wants the Spark session."""
+    """Whether `found` is a function that needs the Spark session as its argument."""
     return not isinstance(found, App) and bool(_parameters(found))
 
 
 def made(found: Loaded, spark: SparkSession | None = None) -> App:
-    """The app itself: a function is called, with the Spark session if it takes an argument."""
+    """Returns the app. A function is called, with the Spark session if it takes an argument."""
     if isinstance(found, App):
         return found
     name = getattr(found, "__name__", type(found).__name__)
@@ -57,8 +57,8 @@ def made(found: Loaded, spark: SparkSession | None = None) -> App:
     if len(parameters) > 1:
         raise UserError(
             f"'{name}' cannot be called to make an app",
-            f"it wants {', '.join(parameters)}",
-            "Give it no parameter, or one for the Spark session.",
+            f"it requires {', '.join(parameters)}",
+            "Declare no parameter, or one for the Spark session.",
         )
     try:
         app = found(spark) if parameters else found()
@@ -68,7 +68,7 @@ def made(found: Loaded, spark: SparkSession | None = None) -> App:
         raise UserError(f"'{name}' raised {type(error).__name__}: {error}", _own_trace(error)) from error
     if not isinstance(app, App):
         raise UserError(
-            f"'{name}' returned no App", f"it returned a {type(app).__name__}", "Let it return the App that it makes."
+            f"'{name}' returned no App", f"it returned a {type(app).__name__}", "Return the App that it makes."
         )
     return app
 
@@ -76,12 +76,12 @@ def made(found: Loaded, spark: SparkSession | None = None) -> App:
 def _hint(module_name: str, name: str) -> tuple[str | None, str]:
     if module_name.endswith(".py"):
         dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")
-        return "it is a file", f"Give the module, without the suffix: {dotted}:{name}"
+        return "it is a file", f"Name the module, without the suffix: {dotted}:{name}"
     return None, "Use module:name, such as examples.highest_bid:app"
 
 
 def see_current_directory() -> None:
-    """Let modules in the current directory be found, as for `python -m`."""
+    """Makes modules in the current directory importable, as `python -m` does."""
     if "" not in sys.path and "." not in sys.path:
         sys.path.insert(0, "")
 
@@ -110,7 +110,7 @@ def _import_failed(name: str, error: Exception) -> UserError:
 
 
 def _own_trace(error: BaseException) -> str:
-    """The traceback from the first line of the user's own code."""
+    """Returns the traceback, starting at the first line of the user's own code."""
     entry = error.__traceback__
     while entry is not None and _is_machinery(entry.tb_frame.f_globals.get("__name__", "")):
         entry = entry.tb_next
@@ -124,11 +124,11 @@ def _is_machinery(module: str) -> bool:
 
 def _apps_in(module: ModuleType) -> str:
     names = [name for name, value in vars(module).items() if isinstance(value, App)]
-    return f"its apps are {', '.join(names)}" if names else "it has no app at all"
+    return f"its apps are {', '.join(names)}" if names else "it has no app"
 
 
 def _parameters(found: Callable[..., Any]) -> list[str]:
-    """The parameters that a call must give."""
+    """Returns the names of the parameters without a default."""
     try:
         parameters = inspect.signature(found).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""`stretto nexmark` and `stretto demo`: queries in turn, or all at once, each compared with Spark SQL when asked."""
+"""`stretto nexmark` and `stretto demo`: run queries in turn or concurrently, and optionally check them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stretto.api.slo import objective
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import Bench, Outcome, Running, SparkAnswers, exit_code, rows_expected, wait_for
-from stretto.cli.outcomes import summary, tell
+from stretto.cli.outcomes import print_outcome, summary
 from stretto.cli.progress import Display, Sample, Watch, jobs_line, jobs_table
 from stretto.cli.reporting import errors
 from stretto.runtime.cluster import Cluster
@@ -22,13 +22,13 @@ from stretto.runtime.session import local_master, spark_session
 DEMO_QUERIES = ("q1", "q4", "q5", "q7", "q8", "q11")
 DEMO_EVENTS = 200_000
 DEMO_RATE = 10_000
-"""Events per second for each query: as fast as the events' own time passes, so that the windows close in real time."""
+"""Events per second for each query: equal to the event-time rate, so that windows close in real time."""
 DEMO_LATENCY = "500 ms"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run, and how to tell about it."""
+    """What to run, and how to print the results."""
 
     queries: Sequence[str]
     workload: Workload
@@ -39,7 +39,7 @@ class Request:
 
 
 def demo_request(workers: int, events: int, json: bool) -> Request:
-    """Some queries of each sort, paced, with an objective for the latency."""
+    """Returns the demo: queries of each kind at a fixed rate, with a latency objective."""
     workload = Workload(NexmarkConfig(seed=7, events=events), rate=DEMO_RATE, slo=objective(latency=DEMO_LATENCY))
     return Request(DEMO_QUERIES, workload, workers, verify=True, json=json, timeout_s=120.0)
 
@@ -53,28 +53,28 @@ def run_in_turn(request: Request) -> int:
             running = bench.start(query)
             _watch([running], console, request)
             outcomes.append(bench.finish(running))
-            tell(outcomes[-1], console, request.json)
+            print_outcome(outcomes[-1], console, request.json)
     return _end(outcomes, console, request)
 
 
 def run_at_once(request: Request) -> int:
-    """Run all queries side by side on the same workers, then judge each; returns the exit code."""
+    """Run all queries concurrently on the same workers, then check each answer; returns the exit code."""
     console = errors if request.json else Console()
     outcomes: list[Outcome] = []
     with _bench(request, console) as bench:
         running = [bench.start(query) for query in request.queries]
         _watch(running, console, request)
-        _say("Comparing each result with Spark SQL over the same events ...", console, request)
+        _print_text("Comparing each result with Spark SQL over the same events ...", console, request)
         for one in running:
             outcomes.append(bench.finish(one))
-            tell(outcomes[-1], console, request.json)
+            print_outcome(outcomes[-1], console, request.json)
     return _end(outcomes, console, request)
 
 
 @contextmanager
 def _bench(request: Request, console: Console) -> Iterator[Bench]:
     master = local_master(request.workers)
-    _say(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...", console, request)
+    _print_text(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...", console, request)
     with spark_session("stretto-nexmark", master) as spark, Cluster.on_spark(spark, request.workers) as cluster:
         if request.verify:
             with SparkAnswers(spark, request.workload.config) as answers:
@@ -84,7 +84,7 @@ def _bench(request: Request, console: Console) -> Iterator[Bench]:
 
 
 def _watch(running: Sequence[Running], console: Console, request: Request) -> None:
-    """Wait for the queries, with progress; beside JSON only where somebody sees it."""
+    """Wait for the queries and show progress; with --json, only if stderr is a terminal."""
     if request.json and not console.is_terminal:
         wait_for(running, lambda: None, request.timeout_s)
         return
@@ -98,7 +98,7 @@ def _watch(running: Sequence[Running], console: Console, request: Request) -> No
         wait_for(running, display.tick, request.timeout_s)
 
 
-def _say(text: str, console: Console, request: Request) -> None:
+def _print_text(text: str, console: Console, request: Request) -> None:
     if not request.json:
         console.print(text, highlight=False)
 

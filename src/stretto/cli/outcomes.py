@@ -1,4 +1,4 @@
-"""How the outcomes of NEXMark queries are shown: a line for each as it comes, complaints, and a table at the end."""
+"""Prints the outcomes of NEXMark queries: a line per query as it ends, problems on stderr, a table at the end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stretto.cli.progress import ms
 from stretto.cli.reporting import complain, print_json
 
 
-def tell(outcome: Outcome, console: Console, json: bool) -> None:
-    """One query's outcome on stdout; what is wrong with it goes to stderr."""
+def print_outcome(outcome: Outcome, console: Console, json: bool) -> None:
+    """Print one query's outcome on stdout, and its problems on stderr."""
     if json:
         print_json(outcome.as_json())
     else:
@@ -36,7 +36,7 @@ def match_text(match: bool | None) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> Table:
-    """The table at the end."""
+    """Returns the table with one row per query."""
     table = Table(header_style="bold", title=_conditions(outcomes[0]), title_justify="left", title_style="")
     table.add_column("query")
     table.add_column("rows", justify="right")
@@ -57,9 +57,9 @@ def summary(outcomes: Sequence[Outcome]) -> Table:
 
 def _conditions(outcome: Outcome) -> str:
     config = outcome.workload.config
-    said = f"{stream_length(config):,} events, seed {config.seed}, {outcome.workers} workers"
+    text = f"{stream_length(config):,} events, seed {config.seed}, {outcome.workers} workers"
     if config.disorder_s:
-        said += f", out of order by up to {config.disorder_s:g} s"
+        text += f", out of order by up to {config.disorder_s:g} s"
     if outcome.workload.rate:
-        said += f", at {outcome.workload.rate:,.0f} events/s"
-    return said
+        text += f", at {outcome.workload.rate:,.0f} events/s"
+    return text

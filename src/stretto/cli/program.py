@@ -1,4 +1,4 @@
-"""The commands, their options and their help. Each body is in a module of its own."""
+"""The commands, their options and their help. Other modules implement the commands."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ program.command(epilog="Example:  [bold]stretto state /shared/checkpoints/bids[/
 
 SPREAD_LESSEES = 4
 
-Workers = Annotated[int, typer.Option(min=1, help="Workers to start, each in a Spark task of its own.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
+Workers = Annotated[int, typer.Option(min=1, help="Number of workers; each runs in its own Spark task.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 Target = Annotated[
     str,
     typer.Argument(
         metavar="MODULE:APP",
-        help="A module that Python can import from here, and the App in it (or a function that returns one).",
+        help="An importable module, and the App in it (or a function that returns an App).",
         show_default=False,
     ),
 ]
@@ -62,15 +62,15 @@ def _version(wanted: bool) -> None:
 
 @program.callback(
     epilog="Examples:  [bold]stretto demo[/]   [bold]stretto nexmark q5 --verify[/]   "
-    "[bold]stretto run examples.highest_bid:app[/]   A command's own help: [bold]stretto run --help[/]"
+    "[bold]stretto run examples.highest_bid:app[/]   Help on a command: [bold]stretto run --help[/]"
 )
 def about(
     show: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Streaming dataflows on Spark: stateful jobs on actors inside Spark tasks, each with a latency objective."""
-    see_current_directory()  # Apps, policies and strategies are named as module:Class.
+    """Run stateful streaming jobs as actors inside Spark tasks, each job with a latency objective."""
+    see_current_directory()  # Apps, policies and strategies are given as module:name.
 
 
 @program.command(epilog="Example:  [bold]stretto run examples.highest_bid:app --workers 2[/]")
@@ -78,44 +78,44 @@ def run(
     target: Target,
     workers: Workers = 2,
     engine: Annotated[
-        Engine | None, typer.Option(help="What runs it, instead of what the app says.", show_default=False)
+        Engine | None, typer.Option(help="Engine to use instead of the app's own choice.", show_default=False)
     ] = None,
     master: Annotated[
-        str | None, typer.Option(help="Spark's master URL; by default a local Spark with two spare slots.")
+        str | None, typer.Option(help="Spark master URL; by default a local Spark with two spare slots.")
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, help="After so many seconds, end the sources and see their rows through to the sinks."),
+        typer.Option(min=0, help="Stop the sources after this many seconds; rows already read still reach the sinks."),
     ] = None,
-    rows: Annotated[int, typer.Option(min=0, help="Rows to print of each collecting sink.")] = 20,
+    rows: Annotated[int, typer.Option(min=0, help="Maximum number of rows to print per collecting sink.")] = 20,
     policy: Annotated[
-        str, typer.Option(help=f"Which message runs first: {', '.join(POLICIES)}, or a module:Class of your own.")
+        str, typer.Option(help=f"Order in which a worker runs messages: {', '.join(POLICIES)}, or module:Class.")
     ] = "llf",
     strategy: Annotated[
-        str, typer.Option(help=f"Where a spread function's run: {', '.join(STRATEGIES)}, or a module:Class.")
+        str, typer.Option(help=f"Placement of a spread function's messages: {', '.join(STRATEGIES)}, or module:Class.")
     ] = "reject",
     checkpoint: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Keep checkpoints here (a directory, s3:// or hdfs://), and go on from the last one that is there.",
+            help="Store checkpoints here (a directory, s3:// or hdfs://), and resume from the last one found.",
             show_default=False,
         ),
     ] = None,
-    every: Annotated[str, typer.Option(metavar="TIME", help="How often to take a checkpoint.")] = "10 s",
+    every: Annotated[str, typer.Option(metavar="TIME", help="Interval between checkpoints.")] = "10 s",
     start: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Go on from this savepoint of the directory.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="Resume from this savepoint in DIR.", show_default=False)
     ] = None,
     drop_state: Annotated[
-        bool, typer.Option("--drop-state", help="Go on also if what functions knew that are gone is lost.")
+        bool, typer.Option("--drop-state", help="Resume even if functions were removed; their state is lost.")
     ] = False,
-    parked: Annotated[int, typer.Option(min=0, help="Workers that wait to take the place of a lost one.")] = 0,
+    parked: Annotated[int, typer.Option(min=0, help="Number of spare workers; a spare replaces a lost worker.")] = 0,
     json: Json = False,
 ) -> None:
     """Run an app and show its progress and its results.
 
-    Progress is on stderr: rates, latency, queue lengths per function. What collecting sinks hold is printed at the end.
-    Ctrl-C stops the app. The exit code is 2 when the app is wrong or fails."""
+    Progress goes to stderr: rates, latency, queue lengths per function. The rows of collecting sinks are printed at the
+    end. Ctrl-C stops the app. The exit code is 2 when the app is invalid or fails."""
     with reported():
         chosen_engine = engine.value if engine else None
         request = RunRequest(target, workers, chosen_engine, master, json, timeout, rows, policy, strategy)
@@ -128,10 +128,10 @@ def explain(
     target: Target,
     workers: Workers = 2,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Start Spark and measure its trigger time, by which `auto` chooses.")
+        bool, typer.Option("--measure", help="Start Spark and measure the trigger time that engine `auto` decides by.")
     ] = False,
 ) -> None:
-    """Show what an app becomes: its functions, how rows travel between them, the engine, and why that one."""
+    """Show an app's plan: its functions, how rows are routed between them, and the chosen engine with the reason."""
     with reported():
         typer.echo(explain_app(target, workers, measure))
 
@@ -142,43 +142,47 @@ def explain(
 )
 def nexmark(
     queries: Annotated[
-        list[str], typer.Argument(metavar="QUERY...", help="q0 to q8, q11, q12, or all.", show_default=False)
+        list[str],
+        typer.Argument(metavar="QUERY...", help="Queries to run: q0 to q8, q11, q12, or all.", show_default=False),
     ],
-    events: Annotated[int, typer.Option(min=1, help="Length of the stream: persons, auctions and bids.")] = 200_000,
+    events: Annotated[int, typer.Option(min=1, help="Number of events: persons, auctions and bids.")] = 200_000,
     workers: Workers = 2,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal events.")] = 7,
+    seed: Annotated[int, typer.Option(help="Random seed; equal seeds give equal events.")] = 7,
     verify: Annotated[bool, typer.Option("--verify", help="Compare every row with Spark SQL's answer.")] = False,
     json: Json = False,
     parallelism: Annotated[
-        int | None, typer.Option(min=1, help="Partitions of each function; by default as many as workers.")
+        int | None, typer.Option(min=1, help="Partitions per function; by default the number of workers.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Events that a source reads at once, at most.")] = 4096,
+    batch: Annotated[int, typer.Option(min=1, help="Maximum number of events that a source reads at once.")] = 4096,
     disorder: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Let events come out of order by up to so much.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Let events arrive out of order by up to this much.")
     ] = 0.0,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Events per second to send; by default as fast as it goes.")
+        float | None, typer.Option(min=0.001, help="Events to send per second; by default full speed.")
     ] = None,
-    event_rate: Annotated[int, typer.Option(min=1, help="Events per second of event time.")] = 10_000,
-    engine: Annotated[Engine, typer.Option(help="What runs the queries.")] = Engine.ACTORS,
+    event_rate: Annotated[
+        int, typer.Option(min=1, help="Events per second of event time (density of the stream).")
+    ] = 10_000,
+    engine: Annotated[Engine, typer.Option(help="Engine that runs the queries.")] = Engine.ACTORS,
     latency: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="An objective for the p99 latency, such as '200 ms'.")
+        str | None, typer.Option(metavar="DURATION", help="Objective for the p99 latency, such as '200 ms'.")
     ] = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds after which a query has failed.")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Fail a query after this many seconds.")] = 600.0,
     spread: Annotated[
-        bool, typer.Option("--spread", help=f"Run all that can go parallel on {SPREAD_LESSEES} lessees per partition.")
+        bool,
+        typer.Option("--spread", help=f"Run every function that allows it on {SPREAD_LESSEES} lessees per partition."),
     ] = False,
     strategy: Annotated[
         str | None,
-        typer.Option(help=f"With --spread, who gets messages: {', '.join(STRATEGIES)}; by default lessees, in turn."),
+        typer.Option(help=f"With --spread, placement of messages: {', '.join(STRATEGIES)}; by default round robin."),
     ] = None,
 ) -> None:
-    """Run NEXMark queries, an online auction's, and check their answers against Spark SQL.
+    """Run NEXMark queries (an online auction), print throughput and latency, and check the answers against Spark SQL.
 
-    With --json, one object per query: query, events, rows, match (true only after a row-by-row comparison with Spark
+    --json prints one object per query: query, events, rows, match (true only after a row-by-row comparison with Spark
     SQL), events_per_s, latency_ms, workers, spark_app_id and more. The exit code is 1 when an answer is wrong or a
-    query fails. What the micro-batch engine cannot express is reported with the reason, and is no mismatch. --spread
-    starts at least one worker more than there are lessees, so that each lessee is on a worker of its own."""
+    query fails. A query that the micro-batch engine cannot express is reported with the reason and does not count as a
+    mismatch. --spread starts at least one worker more than there are lessees, so that each lessee has a worker."""
     if spread:
         workers = max(workers, SPREAD_LESSEES + 1)
     with reported():
@@ -196,13 +200,13 @@ def nexmark(
 def demo(
     workers: Workers = 2,
     events: Annotated[
-        int, typer.Option(min=1000, help="Events of each query's stream, 10,000 a second.")
+        int, typer.Option(min=1000, help="Number of events per query, sent at 10,000 per second.")
     ] = DEMO_EVENTS,
     json: Json = False,
 ) -> None:
-    """See it work: several NEXMark queries at once on one local cluster, live, then checked against Spark SQL.
+    """Run several NEXMark queries concurrently on one local cluster with live progress, and check them with Spark SQL.
 
-    It takes about a minute. The exit code is 1 when an answer is wrong."""
+    Takes about a minute. The exit code is 1 when an answer is wrong."""
     with reported():
         code = run_at_once(demo_request(workers, events, json))
     raise typer.Exit(code)

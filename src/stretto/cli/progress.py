@@ -1,4 +1,4 @@
-"""What a running job looks like: samples of its figures, as a live table in a terminal and as plain lines elsewhere."""
+"""Shows the progress of running jobs: a live table in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stretto.runtime.job import Job
 from stretto.runtime.metrics import JobMetrics
 
 RATE_WINDOW_S = 2.0
-"""A rate is taken over the last seconds, not since the start."""
+"""A rate is computed over this many recent seconds, not since the start."""
 
 DRAW_EVERY_S = 0.25
 LINE_EVERY_S = 2.0
@@ -36,13 +36,13 @@ STYLES = {
 
 
 def steps_bar() -> Progress:
-    """A bar on stderr for work of a known number of steps."""
+    """Returns a progress bar on stderr for a known number of steps."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=errors)
 
 
 class RateMeter:
-    """Rows per second over the last seconds, from totals."""
+    """Computes rows per second over the last RATE_WINDOW_S seconds from running totals."""
 
     def __init__(self, now_s: float) -> None:
         self._seen: deque[tuple[float, int]] = deque([(now_s, 0)])
@@ -57,7 +57,7 @@ class RateMeter:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A job at one moment."""
+    """The status and figures of a job at one moment."""
 
     name: str
     status: JobStatus
@@ -69,7 +69,7 @@ class Sample:
 
 
 class Watch:
-    """Looks at a job now and then. `rows_total` is how many rows its sources will read, where that is known."""
+    """Samples a job. `rows_total` is the number of rows that its sources will read, if known."""
 
     def __init__(self, name: str, job: Job, rows_total: int | None = None) -> None:
         self._name = name
@@ -86,7 +86,7 @@ class Watch:
 
 
 class Display:
-    """Draws something again and again: in place in a terminal, as lines elsewhere. `tick` as often as you like."""
+    """Redraws a table in place in a terminal, or prints lines elsewhere. `tick` limits the rate by itself."""
 
     def __init__(self, console: Console, table: Callable[[], RenderableType], line: Callable[[], str]) -> None:
         self._console = console
@@ -118,13 +118,13 @@ class Display:
             self._console.print(self._line(), highlight=False, markup=False, soft_wrap=True)
 
 
-# Jobs side by side
+# Several jobs
 
 
 def jobs_table(samples: Sequence[Sample]) -> Table:
-    """A row for each job, in 80 columns."""
+    """Returns a table with one row per job, 80 columns wide."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.caption = "latency in milliseconds; SLO: whether its objective is met"
+    table.caption = "latency in milliseconds; SLO: whether the job meets its objective"
     table.add_column("query")
     table.add_column("status", min_width=9)
     for heading in ("read", "done", "rows/s", "results", "p50", "p95", "p99"):
@@ -146,7 +146,7 @@ def jobs_table(samples: Sequence[Sample]) -> Table:
 
 
 def jobs_line(samples: Sequence[Sample]) -> str:
-    """A line for each job."""
+    """Returns one line of text per job."""
     return "\n".join(job_line(sample) for sample in samples)
 
 
@@ -159,15 +159,15 @@ def job_line(sample: Sample) -> str:
 
 
 def done(sample: Sample) -> str:
-    """How far a job is, where that is known."""
+    """Returns the share of rows read, or an empty text if unknown."""
     return "" if sample.share is None else f"{sample.share:.0%}"
 
 
-# One job, function by function
+# One job by function
 
 
 def functions_table(sample: Sample, rates: Mapping[str, float]) -> Table:
-    """A row for each function of a job; `rates` are rows in per second."""
+    """Returns a table with one row per function of a job; `rates` are input rows per second."""
     latency = sample.metrics.latency_ms
     title = (
         f"[bold]{sample.name}[/] [{STYLES[sample.status]}]{sample.status.value}[/] {sample.metrics.elapsed_s:.1f} s"
@@ -194,14 +194,14 @@ def functions_table(sample: Sample, rates: Mapping[str, float]) -> Table:
 
 
 def ms(value: float | None) -> str:
-    """Milliseconds, shorter the longer they are."""
+    """Formats milliseconds, with one decimal below 100."""
     if value is None:
         return "-"
     return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def met(value: bool | None) -> str:
-    """Whether an objective is met, in colour."""
+    """Returns whether an objective is met, as coloured text."""
     if value is None:
         return "-"
     return "[green]met[/]" if value else "[red]missed[/]"

@@ -1,4 +1,4 @@
-"""How a command ends: errors as one message and not as a traceback, Ctrl-C as a stop, both with their exit codes."""
+"""Ends a command: prints an error as a message instead of a traceback, handles Ctrl-C, and sets the exit code."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rich.table import Table
 from stretto.errors import StrettoError
 
 WRONG_ANSWER, ERROR, INTERRUPTED = 1, 2, 130
-"""Exit codes; 0 is for success."""
+"""Exit codes; 0 is success."""
 
 errors = Console(stderr=True)
 
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Turn an error that was raised on purpose into its message and exit code 2."""
+    """Print a StrettoError as a message and exit with code 2; exit with code 130 on Ctrl-C."""
     try:
         yield
     except StrettoError as error:
         fail(str(error))
     except KeyboardInterrupt:
-        complain("interrupted: everything that was started has been stopped")
+        complain("interrupted: all started processes have been stopped")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -37,22 +37,22 @@ def fail(message: str) -> NoReturn:
 
 
 def complain(message: str) -> None:
-    """Say something on stderr, as it is."""
+    """Print a problem on stderr, in red."""
     errors.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def note(message: str) -> None:
-    """Say on stderr what is going on."""
+    """Print progress on stderr."""
     errors.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(line: Mapping[str, Any]) -> None:
-    """One JSON object on one line of stdout."""
+    """Print one JSON object on one line of stdout."""
     print(json.dumps(line, default=str), flush=True)
 
 
 def print_figures(found: Mapping[str, Any]) -> None:
-    """Figures for people, a line each."""
+    """Print figures as a table, one per line."""
     table = Table(show_header=False)
     for name, value in found.items():
         table.add_row(name.replace("_", " "), str(value))

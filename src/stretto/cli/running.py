@@ -1,4 +1,4 @@
-"""`stretto run` and `stretto explain`: a user's own app on a cluster, or its plan as text."""
+"""`stretto run` and `stretto explain`: run a user's app on a cluster, or print its plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Which app to run, where, and how to tell about it."""
+    """Which app to run, where, and how to print the results."""
 
     target: str
     workers: int
@@ -46,11 +46,11 @@ class RunRequest:
 
 
 def run_app(request: RunRequest) -> None:
-    """Run an app to its end, or until the time is up, and print what its collecting sinks hold."""
+    """Run an app until it ends or times out, and print the rows of its collecting sinks."""
     found = load(request.target)
     if not needs_spark(found):
-        made(found).plan()  # What is wrong with the plan is told before Spark starts.
-    # Sinks and callbacks may print; beside JSON that goes to stderr.
+        made(found).plan()  # Report errors in the plan before Spark starts.
+    # Sinks and callbacks may print; with --json that goes to stderr.
     with redirect_stdout(sys.stderr) if request.json else nullcontext():
         job, report = _run(found, request)
     if request.json:
@@ -94,7 +94,7 @@ def _stopped_on_interrupt(job: Job) -> Iterator[None]:
 
 
 def _watch(job: Job, timeout_s: float | None) -> None:
-    """Wait for the end with live progress; when the time is up, let the sources end where they are."""
+    """Wait for the job to end, with live progress; at the timeout, stop the sources and drain."""
     began_s = time.monotonic()
     watch = Watch(job.name, job)
     meters: dict[str, RateMeter] = {}
@@ -120,7 +120,7 @@ def _watch(job: Job, timeout_s: float | None) -> None:
 
 
 def report(job: Job, workers: int, spark_app_id: str) -> dict[str, Any]:
-    """What `--json` prints of a job."""
+    """Returns the object that `--json` prints."""
     return {
         "app": job.plan.app,
         "status": job.status.value,
@@ -146,7 +146,7 @@ def _print_results(job: Job, limit: int, console: Console) -> None:
 
 
 def rows_table(name: str, rows: pa.Table, limit: int) -> Table:
-    """The first rows of a result."""
+    """Returns a table with the first rows of a result."""
     rest = rows.num_rows - limit
     table = Table(title=f"{name}: {rows.num_rows:,} rows", title_justify="left", header_style="bold")
     if rest > 0:
@@ -167,7 +167,7 @@ def _text(value: Any) -> str:
 
 
 def explain_app(target: str, workers: int, measure: bool) -> str:
-    """The plan, the engine and why. Spark starts only to measure its trigger time, or when the app needs it."""
+    """Returns the plan, the engine and the reason. Starts Spark only to measure, or if the app needs it."""
     found = load(target)
     if not measure and not needs_spark(found):
         return made(found).explain(workers=workers)

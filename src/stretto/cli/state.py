@@ -1,4 +1,4 @@
-"""`stretto state DIR`: which checkpoints a directory holds, and what is in them."""
+"""`stretto state DIR`: lists the checkpoints in a directory and shows their content."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from stretto.runtime.storage import store_at
 
 
 def state(
-    directory: Annotated[str, typer.Argument(metavar="DIR", help="Where an app keeps its checkpoints.")],
-    function: Annotated[str | None, typer.Option(help="Show the rows of this function's state.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="With --function: at most so many rows.")] = 20,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="Checkpoint directory of an app.")],
+    function: Annotated[
+        str | None, typer.Option(help="Show the state of this function, as rows, instead of the list.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="With --function: maximum number of rows.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """List the complete checkpoints of an app, and the functions and sizes of the last one; or show what one of its
-    functions remembers."""
+    """List the complete checkpoints of an app, with the functions and sizes of the last one; or show the state of one
+    function."""
     if function is not None:
         with reported():
             _show(directory, function, limit, json)
@@ -35,10 +37,10 @@ def state(
     for reason in wrong:
         complain(reason)
     if json:
-        print_json({"checkpoints": [_told(manifest) for manifest in manifests], "damaged": wrong})
+        print_json({"checkpoints": [_as_json(manifest) for manifest in manifests], "damaged": wrong})
         return
     console = Console()
-    table = Table("checkpoint", "app", "bytes", "written anew", title="checkpoints", title_justify="left")
+    table = Table("checkpoint", "app", "bytes", "bytes written", title="checkpoints", title_justify="left")
     for manifest in manifests:
         table.add_row(str(manifest.checkpoint), manifest.app, f"{manifest.bytes:,}", f"{manifest.bytes_written:,}")
     console.print(table)
@@ -71,14 +73,14 @@ def _cell(value: Any) -> str:
 
 def _states(record: ActorRecord) -> list[tuple[str, str, str]]:
     if record.plain is None:
-        return [("had finished", "", "")]
+        return [("finished", "", "")]
     rows = [("", "", f"{record.plain.bytes:,}")]
     for name, fragments in record.states.items():
         rows.append((name, str(len(fragments)), f"{sum(each.piece.bytes for each in fragments):,}"))
     return rows
 
 
-def _told(manifest: Manifest) -> dict[str, Any]:
+def _as_json(manifest: Manifest) -> dict[str, Any]:
     return {
         "checkpoint": manifest.checkpoint,
         "app": manifest.app,

@@ -1,4 +1,4 @@
-"""`stretto bench tenants` and `bench scheduling`: what can be seen of them without Spark."""
+"""`stretto bench tenants` and `bench scheduling`, as far as they can be tested without Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stretto.cli.program import program
 runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
-@pytest.mark.parametrize(("loads", "fact"), [("0.5,much", "are not numbers"), ("0.5,0", "greater than zero")])
+@pytest.mark.parametrize(("loads", "fact"), [("0.5,much", "must be a list of numbers"), ("0.5,0", "greater than zero")])
 def test_wrong_loads_are_refused_before_anything_starts(loads: str, fact: str) -> None:
     result = runner.invoke(program, ["bench", "tenants", "--loads", loads])
     assert result.exit_code == 2

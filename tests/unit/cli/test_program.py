@@ -1,4 +1,4 @@
-"""The help that a stranger reads, the version, and how errors and interruptions end a command."""
+"""The help, the version, and how errors and interrupts end a command."""
 
 from __future__ import annotations
 

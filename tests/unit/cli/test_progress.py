@@ -1,4 +1,4 @@
-"""Progress in figures: rates over the last seconds, and what is read from a job's metrics."""
+"""Progress display: rates over the last seconds, and figures read from a job's metrics."""
 
 from __future__ import annotations
 

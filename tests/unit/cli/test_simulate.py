@@ -62,7 +62,7 @@ def test_the_command_that_is_printed_does_the_same_run_again(options: list[str])
 
 
 def _told(stderr: str) -> str:
-    """What is printed of the failing run, without the bar of progress before it."""
+    """Returns the report of the failing run, without the progress bar before it."""
     return stderr[re.search(r"^seed \d+: ", stderr, re.MULTILINE).start() :]
 
 

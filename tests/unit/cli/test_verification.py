@@ -1,4 +1,4 @@
-"""A wrong, a missing and a repeated row each make the verification fail, and the command's exit code 1."""
+"""A wrong, missing or repeated row makes the verification fail, and the command exits with code 1."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ ANSWER = pa.table(
 """An answer of query 5."""
 
 BIDS = pa.table({"bidder": pa.array([1, 2, 2], pa.int64()), "price": pa.array([10, 20, 20], pa.int64())})
-"""What was generated, for query 12."""
+"""The generated bids, for query 12."""
 
 
 def wrong(table: pa.Table) -> pa.Table:
-    """The first row with one value changed."""
+    """Returns the rows with one value of the first row changed."""
     values = table.column(table.num_columns - 1).to_pylist()
     changed = pa.array([values[0] + 1, *values[1:]], table.schema.types[-1])
     return table.set_column(table.num_columns - 1, table.schema.names[-1], changed)
@@ -60,7 +60,7 @@ def repeated(table: pa.Table) -> pa.Table:
 
 
 class FakeAnswers:
-    """Knows the right answer of every query: the same one."""
+    """Returns the same right answer for every query."""
 
     def __init__(self, table: pa.Table = ANSWER, bids: pa.Table = BIDS) -> None:
         self._table = table
@@ -76,7 +76,7 @@ class FakeAnswers:
 
 
 class FakeJob:
-    """Has ended at once."""
+    """A job that has already ended."""
 
     def __init__(self, app: App, results: Mapping[str, pa.Table], error: StrettoError | None) -> None:
         self.name = app.name
@@ -95,7 +95,7 @@ class FakeJob:
 
 
 class FakeCluster:
-    """Gives every query the same results, or one of them another, or an error."""
+    """Returns the same results for every query; one query may have other results or an error."""
 
     def __init__(self, results: pa.Table, errors: Mapping[str, StrettoError] | None = None) -> None:
         self.workers = ["w0", "w1"]
@@ -112,7 +112,7 @@ class FakeCluster:
 
 
 def fake_bench(cluster: FakeCluster, answers: FakeAnswers) -> Any:
-    """In place of the command's own, which starts Spark."""
+    """Replaces the command's `_bench`, which starts Spark."""
 
     @contextmanager
     def bench(request: Any, console: Any) -> Iterator[Bench]:

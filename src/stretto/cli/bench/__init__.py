@@ -1,1 +1,1 @@
-"""`stretto bench ...`: a module per measurement, assembled in `commands.py`. The measuring is `stretto.bench`."""
+"""`stretto bench ...`: one module per command, assembled in `commands.py`. `stretto.bench` does the measuring."""

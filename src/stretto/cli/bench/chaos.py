@@ -1,4 +1,4 @@
-"""`stretto bench chaos`: a query that is hit again and again, and whether its answer survives."""
+"""`stretto bench chaos`: injects faults into a running query and checks its answer."""
 
 from __future__ import annotations
 
@@ -18,36 +18,39 @@ from stretto.runtime.session import SPARE_SLOTS, local_master, spark_session
 
 def chaos(
     query: Annotated[str, typer.Option(help="A NEXMark query: q0 to q8, q11 or q12.")] = "q5",
-    kills: Annotated[int, typer.Option(min=1, help="How often a worker is hit.")] = 20,
-    workers: Annotated[int, typer.Option(min=2, help="Workers to start, each in a Spark task of its own.")] = 3,
-    parked: Annotated[int, typer.Option(min=0, help="Workers that wait to take the place of a lost one.")] = 1,
-    rate: Annotated[float, typer.Option(min=100, help="Events per second.")] = 20_000,
-    every: Annotated[str, typer.Option(metavar="TIME", help="How often to take a checkpoint.")] = "500 ms",
-    lost_after: Annotated[str, typer.Option(metavar="TIME", help="A silent worker is lost after so long.")] = "1500 ms",
+    kills: Annotated[int, typer.Option(min=1, help="Number of faults to inject.")] = 20,
+    workers: Annotated[int, typer.Option(min=2, help="Number of workers; each runs in its own Spark task.")] = 3,
+    parked: Annotated[int, typer.Option(min=0, help="Number of spare workers; a spare replaces a lost worker.")] = 1,
+    rate: Annotated[float, typer.Option(min=100, help="Events sent per second.")] = 20_000,
+    every: Annotated[str, typer.Option(metavar="TIME", help="Interval between checkpoints.")] = "500 ms",
+    lost_after: Annotated[
+        str, typer.Option(metavar="TIME", help="Time without heartbeat after which a worker is lost.")
+    ] = "1500 ms",
     master: Annotated[
-        str | None, typer.Option(help="Spark's master URL; on a local-cluster[...], an executor is killed whole once.")
+        str | None, typer.Option(help="Spark master URL; on local-cluster[...], one fault kills a whole executor.")
     ] = None,
     standalone: Annotated[
         bool,
         typer.Option(
             "--standalone",
-            help="Start a Spark master and two Spark workers as processes here; once an executor is killed, and once a "
-            "Spark worker with all that it has started.",
+            help="Start a standalone Spark with two workers on this machine; one fault then kills an executor, and one "
+            "a Spark worker with all its processes.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Equal seeds hit the same workers in the same way.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed; equal seeds inject the same faults.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Kill, stop and cut off workers while a query runs with checkpoints, and compare its answer with Spark SQL's.
+    """Kill, suspend and disconnect workers while a query runs with checkpoints, and check its answer with Spark SQL.
 
-    A worker that was stopped wakes up when it is replaced already. The exit code is 1 when a row is wrong."""
+    A suspended worker is resumed only after it has been replaced. Prints recovery times. The exit code is 1 when a row
+    is wrong."""
     with reported():
         (name,) = chosen([query])
         with ExitStack() as stack:
             once: tuple[Blow, ...] = ()
             where = master or local_master(workers + parked)
             if standalone:
-                # Either Spark worker has room for everything, for when the other one is gone.
+                # Each Spark worker has enough slots for all workers, in case the other one is killed.
                 where = stack.enter_context(standalone_cluster(2, workers + parked + SPARE_SLOTS))
                 once = (Blow.JVM, Blow.NODE)
             elif where.startswith("local-cluster"):

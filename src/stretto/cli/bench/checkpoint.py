@@ -1,4 +1,4 @@
-"""`stretto bench checkpoint`: what checkpoints cost while rows go on, and how little of a large state they write."""
+"""`stretto bench checkpoint`: measures what checkpoints cost, and which share of a large state they write."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ DEFAULT = Setup()
 
 
 def checkpoint(
-    sizes: Annotated[str, typer.Option(metavar="MB,...", help="Sizes of the state, in megabytes.")] = "10,100,1000",
-    rounds: Annotated[int, typer.Option(min=1, help="How often each kind of run has its turn.")] = DEFAULT.rounds,
-    seconds: Annotated[float, typer.Option(min=2, help="How long a run is measured.")] = DEFAULT.seconds,
-    rate: Annotated[
-        float, typer.Option(min=1000, help="Rows per second of the runs that latency is taken from.")
-    ] = DEFAULT.rate,
-    workers: Annotated[int, typer.Option(min=1, help="Workers to start, each in a Spark task of its own.")] = 2,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    sizes: Annotated[str, typer.Option(metavar="MB,...", help="State sizes to measure, in megabytes.")] = "10,100,1000",
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Number of interleaved rounds; figures are medians over them.")
+    ] = DEFAULT.rounds,
+    seconds: Annotated[float, typer.Option(min=2, help="Measured seconds of each run.")] = DEFAULT.seconds,
+    rate: Annotated[float, typer.Option(min=1000, help="Rows per second in the latency runs.")] = DEFAULT.rate,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers; each runs in its own Spark task.")] = 2,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """What a checkpoint every second costs, as ratios of runs with checkpoints to runs without.
+    """Measure what one checkpoint per second costs: throughput and latency with checkpoints, relative to without.
 
-    Four running aggregates (count, sum, least, most) by key, 48 bytes for each key. All keys are loaded; after that,
-    rows touch one percent of them in each second, scattered over the state and others in the next second: at full
-    speed for the throughput, at a fixed rate for the latency, which is from when a row was due at the source until its
-    result left the last function. Runs take turns; the first checkpoint, of the whole state, is before what is
-    measured. Ratios are medians over the rounds. The written share is what a checkpoint with a second's changes writes
-    of what the first one wrote.
+    The job keeps four running aggregates (count, sum, min, max) per key, 48 bytes for each key. After all keys are
+    loaded, rows update one percent of the keys in each second, scattered over the state, and other keys in the next
+    second. Throughput is measured at full speed. Latency is measured at a fixed rate, from when a row was due at the
+    source until its result left the last function. Runs with and without checkpoints alternate; measuring starts after
+    the first checkpoint, which writes the whole state. Ratios are medians over the rounds. The share written is the
+    bytes of a checkpoint with one second of changes, divided by the bytes of the first one.
 
-    The exit code is 1 when throughput falls by more than 10 percent, p99 more than doubles, or more than 5 percent is
-    written. Takes about ten minutes."""
+    The exit code is 1 when throughput falls by more than 10 percent, p99 more than doubles, or the share written
+    exceeds 5 percent. Takes about ten minutes."""
     with reported():
         chosen = _chosen(sizes)
         with (
@@ -74,7 +74,7 @@ def checkpoint(
 def _chosen(sizes: str) -> list[int]:
     parts = [part.strip() for part in sizes.split(",")]
     if not all(part.isdecimal() and int(part) for part in parts):
-        fail(f"--sizes is a list of megabytes such as 10,100: {sizes}")
+        fail(f"--sizes must be a list of megabytes such as 10,100, not '{sizes}'")
     return [int(part) for part in parts]
 
 
@@ -89,7 +89,7 @@ def _is_good(cost: Cost) -> bool:
 def _table(costs: list[Cost]) -> Table:
     table = Table(
         *("state MB", "rows/s without", "rows/s with", "ratio", "p99 ms without", "p99 ms with", "ratio"),
-        *("a checkpoint takes s", "writes", "the first one takes s"),
+        *("checkpoint s", "share written", "first checkpoint s"),
         title="a checkpoint every second",
         title_justify="left",
     )

@@ -1,4 +1,4 @@
-"""`stretto bench`: measurements of stretto itself."""
+"""`stretto bench`: the benchmark commands."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from stretto.runtime.session import local_master, spark_session
 
 MEMORY_GROWTH_PERCENT_MAX = 5.0
 
-bench = typer.Typer(name="bench", no_args_is_help=True, help="Measure stretto: what a message costs, and how it grows.")
+bench = typer.Typer(name="bench", no_args_is_help=True, help="Benchmark stretto, alone and against other engines.")
 
 
 @bench.callback()
 def about() -> None:
-    """Measure stretto: what a message costs, and how it grows."""
+    """Benchmark stretto, alone and against other engines."""
 
 
 bench.command()(compare)
@@ -50,13 +50,13 @@ bench.command()(checkpoint)
 
 @bench.command()
 def path(
-    messages: Annotated[int, typer.Option(min=100, help="Messages of each round.")] = 20_000,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    messages: Annotated[int, typer.Option(min=100, help="Messages per round.")] = 20_000,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """The cost of one message through a worker: receive, enqueue, schedule, apply a no-op, send.
+    """Measure the CPU time of one message through a worker: receive, enqueue, schedule, apply a no-op, send.
 
-    Microseconds of the worker's own time, the median of five rounds: locally, over a socket, and as the number of
-    actors and of waiting messages grows. Takes about a minute and needs no Spark."""
+    Prints microseconds, the median of five rounds: within the process, over a socket, by the number of actors, and by
+    the number of waiting messages. Takes about a minute and needs no Spark."""
     with reported():
         report = message_path.measure(messages, note)
     if json:
@@ -77,14 +77,14 @@ def path(
 
 @bench.command()
 def memory(
-    events: Annotated[int, typer.Option(min=1000, help="Events to send.")] = 20_000_000,
-    seconds: Annotated[float, typer.Option(min=1, help="How long the slow sink takes for them.")] = 180.0,
-    workers: Annotated[int, typer.Option(min=1, help="Workers to start, each in a Spark task of its own.")] = 2,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    events: Annotated[int, typer.Option(min=1000, help="Number of events to send.")] = 20_000_000,
+    seconds: Annotated[float, typer.Option(min=1, help="Time that the slow sink needs for all events.")] = 180.0,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers; each runs in its own Spark task.")] = 2,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Whether memory grows when a sink is slower than its sources: each worker's resident memory, second by second.
+    """Measure whether memory grows when a sink is slower than its sources: each worker's resident memory, every second.
 
-    After the first minute it must not grow by more than 5 percent; the exit code is 1 when it does."""
+    The exit code is 1 when it grows by 5 percent or more after the first minute."""
     with (
         reported(),
         spark_session("stretto bench memory", local_master(workers)) as spark,
@@ -101,7 +101,7 @@ def memory(
     if json:
         print_json(report.as_dict())
     else:
-        table = Table("worker", "MB at the end of the first minute", "growth after it")
+        table = Table("worker", "MB after the first minute", "growth since")
         settled = next((s for s in report.series if s.elapsed_s >= report.warm_up_s), report.series[-1])
         for name, percent in report.growth_percent.items():
             table.add_row(name, f"{settled.rss_mb[name]:.0f}", f"{percent:.1f} %")
@@ -113,15 +113,15 @@ def memory(
 @bench.command()
 def profile(
     query: Annotated[str, typer.Option(help="A NEXMark query: q0 to q8, q11 or q12.")] = "q5",
-    seconds: Annotated[float, typer.Option(min=1, help="How long to sample.")] = 10.0,
-    workers: Annotated[int, typer.Option(min=1, help="Workers to start, each in a Spark task of its own.")] = 2,
-    batch: Annotated[int, typer.Option(min=1, help="Events that a source reads at once, at most.")] = 4096,
+    seconds: Annotated[float, typer.Option(min=1, help="Sampling time in seconds.")] = 10.0,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers; each runs in its own Spark task.")] = 2,
+    batch: Annotated[int, typer.Option(min=1, help="Maximum number of events that a source reads at once.")] = 4096,
     stacks: Annotated[
-        Path | None, typer.Option(help="Keep the collapsed stacks in this file, for a flame graph viewer.")
+        Path | None, typer.Option(help="Write the collapsed stacks to this file, for a flame graph viewer.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Where the workers' time goes while a query runs at full speed, sampled from outside with py-spy."""
+    """Profile the workers while a query runs at full speed: py-spy samples their stacks from outside."""
     with (
         reported(),
         spark_session("stretto bench profile", local_master(workers)) as spark,
@@ -139,7 +139,7 @@ def profile(
     for room, percent in found.rooms_percent.items():
         table.add_row(room, f"{percent:.1f} %")
     console.print(table)
-    table = Table("function", "itself", "with what it calls")
+    table = Table("function", "self", "total")
     for share in found.functions:
         table.add_row(escape(share.function), f"{share.self_percent:.1f} %", f"{share.total_percent:.1f} %")
     console.print(table)

@@ -1,4 +1,4 @@
-"""`stretto bench compare`: stretto beside other engines, in one run."""
+"""`stretto bench compare`: compares stretto with other engines in one run."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from stretto.cli.reporting import WRONG_ANSWER, print_json, reported
 def compare(
     query: Annotated[str, typer.Option(help="A NEXMark query: q1, q2, q4, q5, q7, q8, q11 or q12.")] = "q7",
     peers: Annotated[
-        str, typer.Option(help="The engines to compare with, of spark, flink, bytewax and pathway.")
+        str, typer.Option(help="Engines to compare with, from spark, flink, bytewax, pathway.")
     ] = "spark,flink,bytewax,pathway",
     events: Annotated[
-        int, typer.Option(min=100_000, help="Events of the first run of each system, where its search begins.")
+        int, typer.Option(min=100_000, help="Events in each system's first run, which starts the search for its rate.")
     ] = 2_000_000,
     rate: Annotated[
         float | None,
-        typer.Option(min=100, help="Events per second at which all are timed; by default one that all sustain."),
+        typer.Option(min=100, help="Events per second at which latency is measured; by default one that all sustain."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds; the figures are their medians.")] = 5,
-    seconds: Annotated[float, typer.Option(min=2, help="Length of a throughput run.")] = 8.0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    seconds: Annotated[float, typer.Option(min=2, help="Length of a throughput run in seconds.")] = 8.0,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
     """Run one query on stretto and on other engines, on the same events and cores, and print throughput and latency.
 
-    Each system's answer is compared with Spark SQL's first; a wrong one has no figures. Then each system's highest
-    sustainable rate is searched for, and all are measured in turn, round by round. The environments of the peers are
-    made on first use. With all four peers this takes about a quarter of an hour. `bench/README.md` tells the method.
+    First, each system's answer is compared with Spark SQL's; a system with a wrong answer gets no figures. Then the
+    command searches for each system's highest sustainable rate, and measures all systems in turn, round by round. The
+    peers' environments are installed on first use. With all four peers this takes about a quarter of an hour.
+    `bench/README.md` describes the method.
     """
     with reported():
         plan = Plan(query, peers_from(peers), events, rate, rounds, seconds=seconds)
@@ -48,15 +49,15 @@ def compare(
         print_json(found)
     else:
         Console().print(table(found))
-        _say_the_rest(found)
+        _print_conditions(found)
     if any(system["match"] is False for system in found["systems"].values()):
         raise typer.Exit(WRONG_ANSWER)
 
 
 def table(found: dict[str, Any]) -> Table:
-    """The figures of a comparison, a line for each system."""
+    """Returns the figures of a comparison, one row per system."""
     shown = Table(
-        *("system", "events/s/core", "stretto / it", "p50 ms", "p99 ms", "stretto / it", "answer"),
+        *("system", "events/s/core", "ratio", "p50 ms", "p99 ms", "p99 ratio", "answer"),
         title=f"{found['query']}: {found['about']}",
         title_justify="left",
     )
@@ -74,10 +75,10 @@ def table(found: dict[str, Any]) -> Table:
     return shown
 
 
-def _say_the_rest(found: dict[str, Any]) -> None:
+def _print_conditions(found: dict[str, Any]) -> None:
     console = Console(highlight=False)
     load = found["load"]
-    console.print(f"latency at {_number(found['rate'])} events/s; ratios are stretto's figure divided by the other's,")
+    console.print(f"latency at {_number(found['rate'])} events/s; a ratio is stretto's figure divided by the system's,")
     console.print(
         f"the median and range of {found['rounds']} rounds; load {load['before']} before, {load['max']} at most"
     )
@@ -102,7 +103,7 @@ def _ratio(found: dict[str, Any], kind: str, peer: str) -> str:
 
 def _answer(system: dict[str, Any]) -> str:
     if "unsupported" in system:
-        return "cannot express it"
+        return "not supported"
     if "error" in system:
         return "failed"
     return {True: "right", False: "wrong", None: "not checked"}[system["match"]]

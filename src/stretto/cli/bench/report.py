@@ -1,4 +1,4 @@
-"""`stretto bench report`: the JSON of `stretto bench compare` becomes one HTML page."""
+"""`stretto bench report`: turns the JSON of `stretto bench compare` into one HTML page."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def report(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="JSON of `stretto bench compare`: an object, an array of them, or one on each line.",
+            help="JSON of `stretto bench compare`: an object, an array of objects, or one object per line.",
             show_default=False,
         ),
     ],
-    output: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the page.")] = Path("report.html"),
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    output: Annotated[Path, typer.Option(metavar="FILE", help="File to write the page to.")] = Path("report.html"),
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Make one HTML page, with plots, of what `stretto bench compare` measured.
+    """Make one HTML page, with plots, from the results of `stretto bench compare`.
 
-    The page is a single file that needs no network. It has all queries of all files; a query that was run more than
-    once is there each time, with the name of its file. Prints the path of the page."""
+    The page is a single file that needs no network. It shows all queries of all files; a query that was run more than
+    once appears once per run, with the name of its file. Prints the path of the page."""
     with reported():
         found = [comparison for path in files for comparison in comparisons(path)]
         text = page(found)
@@ -44,13 +44,13 @@ def report(
 
 
 def comparisons(path: Path) -> list[Mapping[str, Any]]:
-    """The comparisons that a file holds, each with the name of the file; or an error that says what is wrong."""
+    """Returns the comparisons in a file, each with the name of the file; raises UserError if the file is invalid."""
     try:
         text = path.read_text("utf-8-sig")
     except OSError as error:
         raise UserError(f"cannot read '{path}'", error.strerror, HOW_TO_MAKE_ONE) from error
     except UnicodeDecodeError as error:
-        raise UserError(f"'{path}' is not JSON", "it is not even UTF-8 text", HOW_TO_MAKE_ONE) from error
+        raise UserError(f"'{path}' is not JSON", "it is not UTF-8 text", HOW_TO_MAKE_ONE) from error
     found = _parsed(path, text)
     if not found:
         raise UserError(f"'{path}' holds no comparison", "it is empty", HOW_TO_MAKE_ONE)
@@ -63,7 +63,7 @@ def comparisons(path: Path) -> list[Mapping[str, Any]]:
 
 
 def _parsed(path: Path, text: str) -> list[Any]:
-    """All values of a file, whether they are in an array, one on each line, or alone."""
+    """Returns all values of a file, which are in an array, one per line, or alone."""
     try:
         value = json_format.loads(text) if text.strip() else []
     except json_format.JSONDecodeError as error:
@@ -79,7 +79,7 @@ def _line(path: Path, number: int, line: str) -> Any:
     try:
         return json_format.loads(line)
     except json_format.JSONDecodeError as error:
-        fix = "Was the run that wrote it cut short? Remove the line, or run it again."
+        fix = "The run that wrote it may have been interrupted: remove the line, or repeat the run."
         raise UserError(f"line {number} of '{path}' is not JSON", f"column {error.colno}: {error.msg}", fix) from error
 
 
@@ -92,11 +92,11 @@ def _is_json(line: str) -> bool:
 
 
 def _fault(value: object) -> str | None:
-    """Why a value is no comparison, if it is none. What else is missing in one, the page shows as a dash."""
+    """Returns why a value is not a comparison, or None. The page shows a dash for any other missing field."""
     if not isinstance(value, Mapping):
-        return f"it is no JSON object but a {type(value).__name__}"
+        return f"it is not a JSON object but of type {type(value).__name__}"
     if not isinstance(value.get("query"), str):
-        return "it has no 'query' with the name of one"
+        return "it has no 'query' with the name of a query"
     if not isinstance(value.get("systems"), Mapping) or not value["systems"]:
         return "it has no 'systems' with their figures"
     return None

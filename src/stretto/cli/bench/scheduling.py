@@ -1,4 +1,4 @@
-"""`stretto bench scheduling`: what deadlines and a queue by urgency cost per message."""
+"""`stretto bench scheduling`: measures what deadlines and the urgency queue cost per message."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from stretto.cli.reporting import note, print_json, reported
 
 
 def scheduling(
-    messages: Annotated[int, typer.Option(min=100, help="Messages of each worker for each figure.")] = 10_000,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    messages: Annotated[int, typer.Option(min=100, help="Messages per worker for each figure.")] = 10_000,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """What priorities and the queue by urgency cost per message, by the execution of a local aggregation.
+    """Measure what priorities and the urgency queue cost per message, relative to executing a local aggregation.
 
-    The worker under LLF beside the same worker with a plain FIFO and without priorities, in turns, by batch size; and
-    how the cost grows with the number of jobs that wait. Takes about half a minute and needs no Spark."""
+    Compares the worker under LLF with the same worker with a plain FIFO queue and without priorities, for several
+    batch sizes, and measures how the cost grows with the number of waiting jobs. Overhead is the time of a message
+    outside its function. Takes about half a minute and needs no Spark."""
     with reported():
         report = scheduling_cost.measure(messages, note)
     if json:
@@ -27,7 +28,7 @@ def scheduling(
         return
     console = Console()
     table = Table(
-        *("rows", "execution us", "outside, LLF us", "outside, bare FIFO us", "scheduling adds", "deciding each time"),
+        *("rows", "execution us", "overhead LLF us", "overhead FIFO us", "LLF adds", "LLF adds, without quantum"),
         title="one message of a windowed aggregation",
         title_justify="left",
     )
@@ -36,19 +37,21 @@ def scheduling(
         percents = (cost.percent, cost.percent_deciding_each)
         table.add_row(f"{cost.rows:,}", *(f"{us:.1f}" for us in figures), *(f"{percent:.1f} %" for percent in percents))
     console.print(table)
-    table = Table("part", "us", title=f"by itself: {report.parts_percent:.1f} % at batch size 1", title_justify="left")
+    table = Table(
+        "part", "us", title=f"parts of LLF alone: {report.parts_percent:.1f} % at batch size 1", title_justify="left"
+    )
     for part, us in report.parts_us.items():
         table.add_row(part, f"{us:.2f}")
     console.print(table)
     growth = report.growth
     lines = {
-        "the queue alone, us": growth.queue_us,
-        "the queue alone, comparisons": growth.queue_comparisons,
-        "outside of the function, LLF us": growth.with_deadlines_us,
-        "outside of the function, bare FIFO us": growth.bare_fifo_us,
+        "queue alone, us": growth.queue_us,
+        "queue alone, comparisons": growth.queue_comparisons,
+        "overhead LLF us": growth.with_deadlines_us,
+        "overhead FIFO us": growth.bare_fifo_us,
     }
     sizes = (f"{jobs:,} jobs" for jobs in growth.queue_us.points)
-    table = Table("per message", *sizes, "per doubling", "off the line", "as a power")
+    table = Table("per message", *sizes, "per doubling", "max deviation", "power law")
     for name, line in lines.items():
         costs = (f"{cost:.2f}" for cost in line.points.values())
         table.add_row(

@@ -1,4 +1,4 @@
-"""`stretto bench spread` and `stretto bench barriers`: what dual-mode actors do for a hot actor, and what they cost."""
+"""`stretto bench spread` and `stretto bench barriers`: what dual-mode actors gain for a hot key, and what they cost."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from stretto.runtime.session import local_master, spark_session
 
 SPREAD_LATENCY_MS_MAX = 1_000.0
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
 
 def spread(
-    rate: Annotated[float, typer.Option(min=1, help="Messages per second, all of one key.")] = 600.0,
-    cost: Annotated[float, typer.Option(min=0.1, help="Milliseconds that the function waits for each.")] = 5.0,
-    lessees: Annotated[int, typer.Option(min=1, help="Lessees of the hot actor, at most.")] = 6,
-    seconds: Annotated[float, typer.Option(min=3, help="Length of the stream; a third of it for one instance.")] = 15.0,
+    rate: Annotated[float, typer.Option(min=1, help="Messages per second, all with the same key.")] = 600.0,
+    cost: Annotated[float, typer.Option(min=0.1, help="Milliseconds that the function waits per message.")] = 5.0,
+    lessees: Annotated[int, typer.Option(min=1, help="Maximum number of lessees of the hot actor.")] = 6,
+    seconds: Annotated[
+        float, typer.Option(min=3, help="Length of the stream in seconds; a third of it for one instance.")
+    ] = 15.0,
     json: Json = False,
 ) -> None:
-    """A windowed maximum over a hot key that one instance cannot keep up with: alone, and with lessees.
+    """Measure latency for a hot key that overloads one instance: without lessees, and with lessees.
 
-    Latency is from the end of each window, as it was due, until its result is at the driver. The windows are compared
-    with Spark SQL's. The exit code is 1 when an answer is wrong, or when the spread run does not keep up."""
+    The query is a windowed maximum. Latency is from when the end of a window was due until its result is at the driver.
+    The windows are compared with Spark SQL's. The exit code is 1 when an answer is wrong, or when the run with lessees
+    does not keep up."""
     workers = lessees + 2
     with (
         reported(),
@@ -49,7 +52,7 @@ def spread(
 
 def _spread_table(report: spreading.SpreadReport) -> Table:
     table = Table(
-        *("lessees", "p50 ms", "p99 ms", "grows by ms/s", "first lessee after ms", "barrier p50 ms", "answer"),
+        *("lessees", "p50 ms", "p99 ms", "growth ms/s", "first lessee after ms", "barrier p50 ms", "answer"),
         title=f"{report.rate:g} messages/s of {report.cost_ms:g} ms each",
         title_justify="left",
     )
@@ -62,18 +65,18 @@ def _spread_table(report: spreading.SpreadReport) -> Table:
             f"{run.growth_ms_per_s:,.0f}",
             first,
             "-" if barrier is None else f"{barrier:.2f}",
-            "as Spark SQL's" if run.match else "wrong",
+            "right" if run.match else "wrong",
         )
     return table
 
 
 def barriers(
-    spark: Annotated[bool, typer.Option("--spark/--simulated", help="Measure on Spark as well.")] = True,
+    spark: Annotated[bool, typer.Option("--spark/--simulated", help="Measure on Spark too, or only simulate.")] = True,
     json: Json = False,
 ) -> None:
-    """How long a barrier takes, from BLOCKED to the last UNSYNC: by the number of lessees and by the size of states.
+    """Measure how long a barrier takes, from BLOCKED to the last UNSYNC, by number of lessees and by state size.
 
-    Simulated for 1 to 64 lessees with the costs of states that are measured here, and on Spark for up to 8."""
+    Simulated for 1 to 64 lessees, with state costs that are measured first; on Spark for up to 8 lessees."""
     with reported(), steps_bar() as bar:
         task = bar.add_task("barriers", total=barrier_cost.STEPS)
 
@@ -93,7 +96,10 @@ def barriers(
         print_json(report.as_dict())
         return
     console = Console()
-    for title, costs in (("by lessees, states of 1 KB", report.by_lessees), ("by state, 4 lessees", report.by_size)):
+    for title, costs in (
+        ("by number of lessees, state 1 KB", report.by_lessees),
+        ("by state size, 4 lessees", report.by_size),
+    ):
         table = Table("lessees", "state KB", "simulated p50 ms", "Spark p50 ms", "Spark p95 ms", title=title)
         for cost in costs:
             table.add_row(

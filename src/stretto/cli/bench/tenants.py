@@ -1,4 +1,4 @@
-"""`stretto bench tenants`: what latency-sensitive jobs see of bulk work on the same workers."""
+"""`stretto bench tenants`: measures how bulk jobs affect latency-sensitive jobs on the same workers."""
 
 from __future__ import annotations
 
@@ -18,38 +18,36 @@ from stretto.runtime.session import local_master, spark_session
 
 SHARES_WORKERS = 2
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
 
 def tenants(
     loads: Annotated[
         str,
-        typer.Option(
-            help="What bulk jobs are offered, by what they get through alone; from 1 on there is always more."
-        ),
+        typer.Option(help="Bulk input rates to try, relative to bulk capacity; 1 or more means unlimited input."),
     ] = "0.25,0.5,0.75,2",
-    seconds: Annotated[float, typer.Option(min=4, help="Length of each run.")] = 20.0,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of each load and policy, in turn.")] = 2,
+    seconds: Annotated[float, typer.Option(min=4, help="Length of each run in seconds.")] = 20.0,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs per load and policy, alternating.")] = 2,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Workers of a cluster; by default one per core but one.", show_default=False),
+        typer.Option(min=1, help="Workers per cluster; by default the number of cores minus one.", show_default=False),
     ] = None,
-    bulk_jobs: Annotated[int, typer.Option(min=1, help="Bulk jobs.")] = 8,
-    bulk_ms: Annotated[float, typer.Option(min=0.1, help="What a bulk batch costs, in milliseconds.")] = 2.0,
+    bulk_jobs: Annotated[int, typer.Option(min=1, help="Number of bulk jobs.")] = 8,
+    bulk_ms: Annotated[float, typer.Option(min=0.1, help="Computation per bulk batch in milliseconds.")] = 2.0,
     shares: Annotated[
-        bool, typer.Option("--shares", help="Instead: three jobs with 20, 40 and 40 percent of the workers' time.")
+        bool, typer.Option("--shares", help="Measure fair shares instead: three jobs with weights 20, 40 and 40.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Two latency-sensitive jobs beside growing bulk load on the same workers: FIFO against least laxity first.
+    """Measure the latency of two sensitive jobs that share workers with growing bulk load: FIFO against LLF.
 
-    The sensitive jobs' objective is twice the p95 latency of the same job when copies of it keep the workers busy for
-    half of the time, measured first. Latency is from when a window's last event was due until its result is at the
-    driver. Sums are compared with Spark SQL's. The exit code is 1 when an answer is wrong. Workers that are busy all
-    the time take a core each, and the driver needs one to take results in: else the operating system's turns count too.
+    LLF is least laxity first. The objective of the sensitive jobs is measured first: twice their p95 latency when
+    copies of them alone keep the workers about half busy. Latency is from when a window's last event was due until its
+    result is at the driver. Sums are compared with Spark SQL's; the exit code is 1 when an answer is wrong. Each worker
+    and the driver needs a core; with fewer cores, the operating system's scheduling distorts the latencies.
 
-    With --shares, three jobs that could each use all workers have 20, 40 and 40 percent of their time under the policy
-    `fair`; one of them rests for a while, and comes back."""
+    With --shares, three jobs that could each use all workers get 20, 40 and 40 percent of their time under the policy
+    `fair`; one job pauses and then resumes."""
     if shares:
         _fair(workers or SHARES_WORKERS, seconds, bulk_ms, json)
         return
@@ -88,10 +86,10 @@ def _fair(workers: int, seconds: float, cost_ms: float, json: bool) -> None:
     if json:
         print_json({"shares": tenant_shares.SHARES, "phases": [phase.as_dict() for phase in phases]})
         return
-    table = Table("phase", "worker", *(f"{name} %" for name in tenant_shares.SHARES), "points off, at most")
+    table = Table("phase", "worker", *(f"{name} %" for name in tenant_shares.SHARES), "max deviation, points")
     for phase in phases:
         expected = (f"{phase.expected.get(name, 0.0):.1f}" for name in tenant_shares.SHARES)
-        table.add_row(phase.name, "should be", *expected, f"{phase.points_off:.2f}")
+        table.add_row(phase.name, "expected", *expected, f"{phase.points_off:.2f}")
         for process, found in phase.found.items():
             table.add_row("", process, *(f"{percent:.1f}" for percent in found.values()), "")
         table.add_section()
@@ -103,9 +101,11 @@ def _loads(text: str) -> tuple[float, ...]:
         try:
             loads = tuple(float(part) for part in text.split(","))
         except ValueError as error:
-            raise UserError(f"the loads '{text}' are not numbers", str(error), "Write them as 0.5,0.75,2.") from error
+            raise UserError(
+                f"--loads must be a list of numbers, not '{text}'", str(error), "Write them as 0.5,0.75,2."
+            ) from error
         if min(loads) <= 0:
-            raise UserError(f"a load must be greater than zero, and one of '{text}' is not", None)
+            raise UserError(f"every load must be greater than zero, but one of '{text}' is not", None)
     return loads
 
 
@@ -113,8 +113,8 @@ def _table(found: dict[str, Any]) -> Table:
     objective = found["objective"]
     table = Table(
         *("load", "policy", "p50 ms", "p95 ms", "p99 ms", "within objective", "bulk rows/s", "bulk time", "answers"),
-        title=f"an objective of {objective['latency_ms']:.1f} ms: twice the p95 of {objective['copies']} copies alone, "
-        f"which keep the workers {objective['utilisation']:.0%} busy; the bulk jobs alone: "
+        title=f"objective {objective['latency_ms']:.1f} ms: twice the p95 of {objective['copies']} copies alone, "
+        f"which keep the workers {objective['utilisation']:.0%} busy; bulk capacity "
         f"{found['capacity_rows_per_s']:,} rows/s",
         title_justify="left",
     )

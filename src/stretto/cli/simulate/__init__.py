@@ -1,1 +1,1 @@
-"""`stretto simulate ...`: one module per experiment, assembled in `commands.py`. The rest is `stretto.simulator`."""
+"""`stretto simulate ...`: one module per command, assembled in `commands.py`. `stretto.simulator` does the rest."""

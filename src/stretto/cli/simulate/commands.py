@@ -1,4 +1,4 @@
-"""`stretto simulate`: the machines of a cluster in virtual time, against chance."""
+"""`stretto simulate`: runs the cluster's state machines in virtual time, with seeded random inputs and faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from stretto.simulator.experiments import send_modes
 from stretto.simulator.experiments import shares as fair_shares
 
 simulate = typer.Typer(
-    name="simulate", no_args_is_help=True, help="Run whole clusters in virtual time, and try to break them."
+    name="simulate",
+    no_args_is_help=True,
+    help="Simulate whole clusters in virtual time: test the protocols, repeat the papers' experiments.",
 )
 
 simulate.command(
@@ -34,7 +36,7 @@ simulate.command(
 
 @simulate.callback()
 def about() -> None:
-    """Run whole clusters in virtual time, and try to break them."""
+    """Simulate whole clusters in virtual time: test the protocols, repeat the papers' experiments."""
 
 
 @simulate.command(
@@ -42,35 +44,35 @@ def about() -> None:
     "[bold]stretto simulate barriers --seeds 1000 --mutate no-dependency-payload[/]"
 )
 def barriers(
-    seeds: Annotated[int, typer.Option(min=1, help="How many random runs.")] = 1_000,
-    first: Annotated[int, typer.Option(min=0, help="The first seed; with --seeds 1, the run to replay.")] = 0,
-    workers: Annotated[int, typer.Option(min=2, help="Workers of a run, at most.")] = 8,
-    functions: Annotated[int, typer.Option(min=3, help="Functions of a dataflow, at most.")] = 8,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of random runs.")] = 1_000,
+    first: Annotated[int, typer.Option(min=0, help="First seed; use with --seeds 1 to replay a run.")] = 0,
+    workers: Annotated[int, typer.Option(min=2, help="Maximum number of workers in a run.")] = 8,
+    functions: Annotated[int, typer.Option(min=3, help="Maximum number of functions in a dataflow.")] = 8,
     mutate: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"Break the protocol: {', '.join(MUTATIONS)}.")
+        str | None, typer.Option(metavar="NAME", help=f"Plant a bug in the protocol: {', '.join(MUTATIONS)}.")
     ] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"Who gets messages: {', '.join(STRATEGIES)}, or a module:Class; by default, whatever one can "
-            "do is done by lot.",
+            help=f"Placement of messages: {', '.join(STRATEGIES)}, or module:Class; by default, every decision is "
+            "random (seeded).",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Try the dual-mode protocol on random dataflows, schedules and weather, and check every run.
+    """Test the dual-mode protocol on random dataflows, schedules and disturbances, and check every run.
 
-    Messages are delayed and reordered across channels, control frames come twice, workers are slow, stop for a while,
-    join and leave, and their clocks differ. Checked: what was sent before a critical message runs before it, what was
-    sent after it runs after it; nothing is lost or comes twice; the answer is that of a sequential run; every barrier
-    ends; no mailbox leaves the table of states. The exit code is 1 when anything was wrong, and the command that
-    replays the run is printed."""
+    Messages are delayed and reordered across channels, control frames are duplicated, workers are slow, pause, join
+    and leave, and their clocks differ. Checks: messages sent before a critical message run before it, and later ones
+    after it; no message is lost or duplicated; the answer equals that of a sequential run; every barrier ends; every
+    mailbox transition is in the table. The exit code is 1 when a check fails; the command that replays the run is
+    printed."""
     with reported():
         parts = None if mutate is None else mutation_named(mutate, MUTATIONS)
         make = None if strategy is None else partial(strategy_named, strategy)
         if make is not None:
-            make()  # A mistake in the name is told before anything runs.
+            make()  # Report a wrong name before anything runs.
     sweep = Sweep(
         "barriers",
         {"workers": workers, "functions": functions, "mutate": mutate, "strategy": strategy},
@@ -90,14 +92,14 @@ simulate.command(
 
 @simulate.command(epilog="Example:  [bold]stretto simulate spread[/]")
 def spread(
-    seconds: Annotated[float, typer.Option(min=0.5, help="Virtual seconds of each run.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal runs.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    seconds: Annotated[float, typer.Option(min=0.5, help="Virtual seconds per run.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Random seed; equal seeds give equal runs.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Who should spread an actor's work: its lessor (REJECTSEND) or its senders (DIRECTSEND)? On 128 workers.
+    """Compare two ways to spread an actor's work on 128 workers: by its lessor (REJECTSEND) or by senders (DIRECTSEND).
 
-    Latency is that of a window's result after the window's end. First with ever more instances per actor, then with
-    ever more uneven sources, as in figure 9 of the paper. Takes about three minutes."""
+    Latency is from the end of a window to its result. The number of instances per actor is varied first, then the skew
+    of the sources, as in figure 9 of the paper. Takes about three minutes."""
     with reported(), steps_bar() as bar:
         task = bar.add_task("runs", total=send_modes.STEPS)
         by_instances = send_modes.by_instances(seed, seconds, lambda: bar.advance(task))
@@ -105,7 +107,7 @@ def spread(
     if json:
         print_json({"by_instances": [_point(p) for p in by_instances], "by_skew": [_point(p) for p in by_skew]})
         return
-    for title, points in (("by instances per actor", by_instances), ("by skew of the sources", by_skew)):
+    for title, points in (("by instances per actor", by_instances), ("by skew of sources", by_skew)):
         table = Table("actors", "instances", "skew", "REJECTSEND p50 ms", "DIRECTSEND p50 ms", "ratio", title=title)
         for point in points:
             medians = (f"{found.p50:,.1f}" for found in (point.reject, point.direct))
@@ -116,24 +118,25 @@ def spread(
 
 @simulate.command(epilog="Example:  [bold]stretto simulate shares[/]")
 def shares(
-    workers: Annotated[int, typer.Option(min=1, help="Workers that the jobs share.")] = 3,
-    seconds: Annotated[float, typer.Option(min=0.5, help="Virtual seconds of each phase.")] = 2.0,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal runs.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers that the jobs share.")] = 3,
+    seconds: Annotated[float, typer.Option(min=0.5, help="Virtual seconds per phase.")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Random seed; equal seeds give equal runs.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Three jobs with 20, 40 and 40 percent of the workers' time: all compete, one rests, it is back.
+    """Check fair shares: three jobs get 20, 40 and 40 percent of the workers' time, while one job pauses and resumes.
 
-    While one has nothing to do, the others have its share, by their weights; when it is back, it has its share again
-    and pays nothing back. The exit code is 1 when a share is more than 3 points off on any worker."""
+    While the job is paused, the others divide its share by their weights; when it resumes, it gets its own share again,
+    without compensation in either direction. The exit code is 1 when a share on any worker is off by more than 3
+    percentage points."""
     with reported():
         report = fair_shares.simulated(workers, seconds, seed)
     if json:
         print_json(report.as_dict())
     else:
-        table = Table("phase", "worker", *(f"{job} %" for job in fair_shares.SHARES), "points off, at most")
+        table = Table("phase", "worker", *(f"{job} %" for job in fair_shares.SHARES), "max deviation, points")
         for phase in report.phases:
             expected = (f"{phase.expected.get(job, 0.0):.1f}" for job in fair_shares.SHARES)
-            table.add_row(phase.name, "should be", *expected, f"{phase.points_off:.2f}")
+            table.add_row(phase.name, "expected", *expected, f"{phase.points_off:.2f}")
             for member, found in phase.found.items():
                 table.add_row("", member, *(f"{percent:.1f}" for percent in found.values()), "")
             table.add_section()

@@ -1,4 +1,4 @@
-"""`stretto simulate faults`: checkpoints and recovery against crashes, cuts, full disks and flipped bits."""
+"""`stretto simulate faults`: tests checkpoints and recovery under crashes, network cuts, full disks and bit flips."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from stretto.simulator.checking.faults import Trial, try_every_step, try_seed
 
 
 def faults(
-    seeds: Annotated[int, typer.Option(min=1, help="How many random runs.")] = 1_000,
-    first: Annotated[int, typer.Option(min=0, help="The first seed; with --seeds 1, the run to replay.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Workers of a run, at most.")] = 5,
-    functions: Annotated[int, typer.Option(min=3, help="Functions of a dataflow, at most.")] = 7,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of random runs.")] = 1_000,
+    first: Annotated[int, typer.Option(min=0, help="First seed; use with --seeds 1 to replay a run.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Maximum number of workers in a run.")] = 5,
+    functions: Annotated[int, typer.Option(min=3, help="Maximum number of functions in a dataflow.")] = 7,
     mutate: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"Break checkpoints or recovery: {', '.join(MUTATIONS)}.")
+        str | None,
+        typer.Option(metavar="NAME", help=f"Plant a bug in checkpoints or recovery: {', '.join(MUTATIONS)}."),
     ] = None,
     every_step: Annotated[
         bool,
-        typer.Option("--every-step", help="Instead: a small dataflow for each seed, and a crash at each of its steps."),
+        typer.Option("--every-step", help="Instead, run a small dataflow per seed and crash it at each step."),
     ] = False,
     rescale: Annotated[
-        bool, typer.Option("--rescale", help="Also start it again with other numbers of workers and partitions.")
+        bool, typer.Option("--rescale", help="Also restart it with other numbers of workers and partitions.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Try checkpoints and recovery on random dataflows while everything breaks, and compare what comes out.
+    """Test checkpoints and recovery on random dataflows with random faults, and check the published results.
 
-    Workers crash at any moment, hang and wake up when they are replaced already, are cut off from each other or from
-    the driver; the driver dies and is started again; writes are torn, the disk is full for a while, bits flip, clocks
-    jump. In the end the results outside must be those of a run without failures. The exit code is 1 when any is not."""
+    Workers crash at any moment, hang until after they are replaced, and lose the connection to each other or to the
+    driver; the driver crashes and restarts; writes are torn, the disk is temporarily full, bits flip, clocks jump. The
+    published results must equal those of a run without faults; the exit code is 1 when they do not."""
     with reported():
         parts = None if mutate is None else mutation_named(mutate, MUTATIONS)
 

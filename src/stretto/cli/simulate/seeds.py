@@ -1,4 +1,4 @@
-"""What the commands that try many seeds have in common: the loop, the figures, and the command that replays a seed."""
+"""Shared by the commands that try many seeds: the loop, the figures, and the command that replays a seed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from stretto.errors import UserError
 from stretto.simulator.checking.checkers import Violation
 
 SHOWN_MAX = 3
-"""Failing runs that are shown in full, and violations of each."""
+"""Maximum number of failing runs shown in full, and of violations shown for each."""
 
 M = TypeVar("M")
 
 
 class Trial(Protocol):
-    """One run of a seed: what was wrong with it."""
+    """One run of a seed, with its violations."""
 
     seed: int
     violations: list[Violation]
@@ -34,19 +34,19 @@ T = TypeVar("T", bound=Trial)
 
 @dataclass(frozen=True)
 class Sweep(Generic[T]):
-    """A command that tries seeds. `options` are those that a run depends on, by their names on the command line."""
+    """A command that tries seeds. `options` are the options that a run depends on, by command-line name."""
 
     command: str
     options: Mapping[str, str | int | bool | None]
     runs: Callable[[int], Iterable[T]]
-    """All runs of a seed."""
+    """Returns all runs of a seed."""
     counts: Callable[[T], Mapping[str, int]]
-    """The figures of a run, which are added up."""
+    """Returns the figures of a run, which are summed."""
     details: Callable[[T], str]
-    """What happened in a run that failed."""
+    """Describes a run that failed."""
 
     def replay(self, seed: int) -> str:
-        """The command that does the runs of a seed again, exactly."""
+        """Returns the command that repeats the runs of a seed exactly."""
         words = ["stretto", "simulate", self.command, "--seeds", "1", "--first", str(seed)]
         for name, value in self.options.items():
             if value is True:
@@ -59,7 +59,8 @@ class Sweep(Generic[T]):
 def try_seeds(
     sweep: Sweep[T], seeds: range, json: bool, show: Callable[[Mapping[str, Any]], None] = print_figures
 ) -> None:
-    """Try the seeds, print figures and failing runs; exit code 1 if there are any. A mutation is caught only once."""
+    """Try the seeds and print figures and failing runs; exit with code 1 if any failed. With a mutation, stop at the
+    first failing seed."""
     mutation = sweep.options.get("mutate")
     failed: list[T] = []
     totals: Counter[str] = Counter()
@@ -74,7 +75,7 @@ def try_seeds(
                 if trial.violations:
                     failed.append(trial)
             if failed and mutation is not None:
-                break  # The other seeds would show the same.
+                break  # One failure shows that the mutation is caught.
     found: dict[str, Any] = {
         **totals,
         "violations": dict(sorted(kinds.items())),
@@ -84,7 +85,7 @@ def try_seeds(
     if mutation is not None:
         found["mutation"] = mutation
     for trial in failed[:SHOWN_MAX]:
-        _tell(sweep, trial)
+        _report(sweep, trial)
     (print_json if json else show)(found)
     if failed:
         raise typer.Exit(WRONG_ANSWER)
@@ -96,7 +97,7 @@ def mutation_named(name: str, mutations: Mapping[str, M]) -> M:
     return mutations[name]
 
 
-def _tell(sweep: Sweep[T], trial: T) -> None:
+def _report(sweep: Sweep[T], trial: T) -> None:
     for violation in trial.violations[:SHOWN_MAX]:
         complain(f"seed {trial.seed}: {violation.kind}: {violation.witness}")
     note(sweep.details(trial))

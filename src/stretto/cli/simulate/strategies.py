@@ -1,4 +1,4 @@
-"""`stretto simulate strategies`: which strategy is the best in which setting, and whether `auto` finds it."""
+"""`stretto simulate strategies`: compares strategies by setting, and checks how close `auto` comes to the best."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from stretto.simulator.experiments.comparison import AUTO_WITHIN, Central, Outco
 
 
 def strategies(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Compare strategies by setting, as figures 6.9, 6.10, 6.18, 6.20 and 6.21a of the thesis do.
+    """Compare the latency of strategies in different settings, as in figures 6.9, 6.10, 6.18, 6.20 and 6.21a of the
+    thesis.
 
-    Requests on 128 workers, large and small, with state and without, more and less uneven; windows that close at
-    barriers; a central dispatcher. For each setting the latencies, the winner between dynamic binding (ask two before
-    sending) and offloading (send home, forward what would be late), and how close `auto` comes to the best. Takes some
-    minutes."""
+    The settings are requests on 128 workers with varying size, state and skew; windows that close at barriers; and a
+    central dispatcher. For each setting, prints the latencies, the winner between dynamic binding (ask two workers
+    before sending) and offloading (send to the lessor, which forwards messages that would be late), and the latency of
+    `auto` relative to the best. Takes several minutes."""
     with reported(), steps_bar() as bar:
         task = bar.add_task("runs", total=comparison.RUNS)
 
@@ -48,7 +49,9 @@ def strategies(
 
 def _table(outcomes: list[Outcome]) -> Table:
     names = (*comparison.COMPARED, "priority", "auto")
-    table = Table("figure", "setting", *names, "winner", "auto / best", title="latency in ms: mean, or p50 of windows")
+    table = Table(
+        "figure", "setting", *names, "winner", "auto / best", title="latency in ms: mean of requests, or p50 of windows"
+    )
     for outcome in outcomes:
         latencies = (f"{outcome.latency_ms[name]:,.4g}" for name in names)
         table.add_row(
@@ -58,9 +61,7 @@ def _table(outcomes: list[Outcome]) -> Table:
 
 
 def _central_table(points: list[Central]) -> Table:
-    table = Table(
-        "utilisation", "dispatcher p50 ms", "p99", "queue-direct p50 ms", "p99", title="one dispatcher for all"
-    )
+    table = Table("utilisation", "dispatcher p50 ms", "p99", "queue-direct p50 ms", "p99", title="central dispatcher")
     for point in points:
         figures = (point.dispatcher["p50"], point.dispatcher["p99"], point.decentral["p50"], point.decentral["p99"])
         table.add_row(f"{point.utilisation:g}", *(f"{figure:,.4g}" for figure in figures))

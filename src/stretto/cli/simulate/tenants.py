@@ -1,4 +1,4 @@
-"""`stretto simulate tenants`: many jobs on one simulated cluster, and what the papers saw."""
+"""`stretto simulate tenants`: many jobs on one simulated cluster, compared with the papers' figures."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from stretto.simulator.experiments.tenants import EXPERIMENTS
 
 
 def tenants(
-    workers: Annotated[int, typer.Option(min=4, help="Workers of the cluster; jobs grow with it.")] = 128,
-    seconds: Annotated[float, typer.Option(min=2, help="Virtual seconds of a run; some are longer.")] = 10.0,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal runs.")] = 1,
+    workers: Annotated[int, typer.Option(min=4, help="Number of workers; the jobs scale with it.")] = 128,
+    seconds: Annotated[
+        float, typer.Option(min=2, help="Virtual seconds per run; some runs last a multiple of it.")
+    ] = 10.0,
+    seed: Annotated[int, typer.Option(help="Random seed; equal seeds give equal runs.")] = 1,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="FIGURE", help=f"Make only this one: {', '.join(EXPERIMENTS)}.")
+        list[str] | None, typer.Option(metavar="FIGURE", help=f"Make only this figure: {', '.join(EXPERIMENTS)}.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Urgent jobs beside bulk work, bursts, uneven sources, fewer workers: deadlines against first come, first served.
+    """Compare scheduling by deadline (LLF) with FIFO for many jobs: bulk load, bursts, skewed sources, fewer workers.
 
-    Each figure is made as in the thesis (5.7 to 5.10) and in dirigo.txt (10), on the real machines of the workers in
-    virtual time, and printed beside the paper's numbers. Takes about five minutes."""
+    Repeats the figures 5.7 to 5.10 of the thesis and figure 10 of dirigo.txt. Runs the real worker machines in virtual
+    time, and prints the paper's numbers next to ours. Takes about five minutes."""
     with reported(), steps_bar() as bar:
         chosen = _chosen(only)
         task = bar.add_task("runs", total=sum(EXPERIMENTS[name].runs for name in chosen))
@@ -53,7 +55,7 @@ def _chosen(only: list[str] | None) -> list[str]:
 
 
 def _print(name: str, figure: Figure) -> None:
-    """A point is a column: it has too many figures for a row."""
+    """Print one column per point: a point has too many figures for a row."""
     console = Console()
     table = Table("", title=f"{name}: {figure.title}", show_header=False)
     columns = [dict(_flat(point)) for point in figure.points]
