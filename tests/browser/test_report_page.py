@@ -1,8 +1,8 @@
-"""The page of `stretto bench report` in a real browser: Debian's Chromium, without a window and without a network.
+"""The page of `stretto bench report` in a real browser: Debian's Chromium, headless and without network.
 
-The page itself has no script and forbids any. So a copy of it is opened whose policy allows the one script that is
-added: it measures what was laid out and writes that into the document, which Chromium then prints. Without Chromium
-these tests fail; `make test` installs it.
+The page has no script and forbids scripts. The tests open a copy whose policy allows one added script: it measures the
+layout and writes the result into the document, which Chromium then prints. The tests fail without Chromium; `make test`
+installs it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stretto.bench.compare.report import page
 ROOT = Path(__file__).parents[2]
 DESKTOP, PHONE = (1400, 1000), (390, 844)
 WINDOW_WIDTH_MIN = 500
-"""Chromium has no narrower window; a narrower page is opened in a frame."""
+"""The minimum width of a Chromium window; a narrower page is opened in a frame."""
 
 TIMEOUT_S = 120.0
 POLICY = "default-src 'none';"
@@ -41,7 +41,7 @@ FLAGS = [
     "--disable-component-update",
     "--no-first-run",
     "--hide-scrollbars",
-    "--enable-logging=stderr",  # What a page says on its console comes out here, as CONSOLE.
+    "--enable-logging=stderr",  # Prints the console output of a page, as CONSOLE.
     "--host-resolver-rules=MAP * ~NOTFOUND",
 ]
 
@@ -76,7 +76,7 @@ document.body.append(frame);
 
 
 def chromium(directory: Path, size: tuple[int, int], *arguments: str) -> tuple[str, str]:
-    """Run Chromium to its end; what it printed, and what it complained of."""
+    """Run Chromium to its end; returns its stdout and stderr."""
     command = shutil.which("chromium")
     assert command is not None, "there is no chromium: run scripts/ensure_chromium, or make test, which does"
     window = f"--window-size={size[0]},{size[1]}"
@@ -102,7 +102,7 @@ def chromium(directory: Path, size: tuple[int, int], *arguments: str) -> tuple[s
 def looked_at(
     directory: Path, text: str, size: tuple[int, int] = DESKTOP, *arguments: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """What the probe finds in a page, and what the page says on its console."""
+    """Returns what the probe measures in a page, and the console output of the page."""
     path = directory / "copy.html"
     text = text.replace("<head>", f"<head>{PROBE}", 1)
     if size[0] < WINDOW_WIDTH_MIN:
@@ -116,7 +116,7 @@ def looked_at(
 
 
 def with_scripts(text: str) -> str:
-    """The page with a policy that allows inline scripts, but still nothing from elsewhere."""
+    """Returns the page with a policy that allows inline scripts, but no network access."""
     assert POLICY in text
     return text.replace(POLICY, f"{POLICY} script-src 'unsafe-inline';")
 
@@ -202,7 +202,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     attack = "<script>window.attacked = true</script><img src=x onerror='window.attacked = true'>\"'></svg>"
     systems = {attack: system(1e6, 5.0), "stretto": system(2e6, 5.0, version=attack, persists=attack)}
     hostile = page([comparison(f"q7 {attack}", about=attack, command=attack, taken=attack, systems=systems)])
-    # Scripts are allowed here, so that the escaping is on its own.
+    # Scripts are allowed here, so that only the escaping protects the page.
     found, console = looked_at(tmp_path, with_scripts(hostile))
     assert not found["attacked"]
     assert (console, found["requests"]) == ([], [])
@@ -229,7 +229,7 @@ def test_the_probe_sees_complaints_requests_and_attacks(tmp_path: Path) -> None:
 
 
 def kinds_of_lines(png: Path) -> int:
-    """How many different lines of pixels a picture has, as they are stored: of a blank one, hardly any."""
+    """Returns the number of different stored pixel rows of a picture; a blank one has hardly any."""
     data = png.read_bytes()
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     at, packed, width = 8, b"", 0
@@ -256,7 +256,7 @@ def test_the_picture_of_the_page_is_not_blank(tmp_path: Path, text: str) -> None
 
 
 def ensure_chromium(path: Path) -> subprocess.CompletedProcess[str]:
-    """Runs scripts/ensure_chromium with only these commands, as somebody who may not install anything."""
+    """Runs scripts/ensure_chromium with only these commands, as a user without permission to install."""
     for name, body in (("id", "echo 1000"), ("bash", 'exec /bin/bash "$@"')):
         (path / name).write_text(f"#!/bin/sh\n{body}\n")
         (path / name).chmod(0o755)

@@ -1,6 +1,6 @@
-"""The dual-mode protocol against chance: no violation in many seeds, and every planted fault is caught.
+"""The dual-mode protocol on random scenarios: no violation in many seeds, and every planted bug is caught.
 
-`stretto simulate barriers` runs the same in greater numbers.
+`stretto simulate barriers` runs the same with more seeds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_there_are_at_least_ten_mutations() -> None:
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_protocol_is_caught(name: str) -> None:
-    # To come to the seed that catches the rarest one takes long, so it is tried first.
+    # The seed that catches the rarest bug comes late, so it is tried first.
     trials = (try_seed(seed, 8, 8, MUTATIONS[name]) for seed in (TOLD_FORGOTTEN, *range(CAUGHT_WITHIN)))
     assert any(trial.violations for trial in trials), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
 
@@ -76,7 +76,7 @@ def test_scenarios_have_lessees_and_never_spread_what_is_sequential() -> None:
     assert spread > 400
 
 
-# The checkers by themselves, on histories that are written down.
+# The checkers alone, on hand-written histories.
 
 UP, DOWN = Address("job", "up", 0), Address("job", "down", 0)
 EDGE = (UP, DOWN, "in")
@@ -84,7 +84,7 @@ MARK = Watermark(10)
 
 
 def history(*happenings: Any) -> History:
-    """With a barrier in it, so that it is not empty."""
+    """Returns a history with a barrier in it, so that it is not empty."""
     lessor = [
         Moved(0, "w", DOWN, Role.LESSOR, MailboxState.RUNNABLE, Trigger.DEPENDENCIES_DONE, MailboxState.BLOCKED),
         Moved(0, "w", DOWN, Role.LESSOR, MailboxState.BLOCKED, Trigger.CONSOLIDATED, MailboxState.CRITICAL),
@@ -154,7 +154,7 @@ STRATEGIES: tuple[Strategy, ...] = (RejectSend(1, 0.0), DirectSend(), ForwardAll
 
 
 def simulated(query: str, strategy: Strategy | None, workers: int, parallelism: int) -> pa.Table:
-    # A hundred events per second of event time: many windows close, and so there are many barriers.
+    # A hundred events per second of event time: many windows close, so there are many barriers.
     config = NexmarkConfig(events=EVENTS, seed=7, event_rate=500, disorder_s=0.5)
     app = build(query, Workload(config, batch=500))
     if strategy is not None:

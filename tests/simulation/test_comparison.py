@@ -1,4 +1,4 @@
-"""Strategies against each other, in small: what the thesis found about task size, state, skew and windows."""
+"""Strategies compared at small scale: the findings of the thesis on task size, state, skew and windows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Dataflows in virtual time: whatever the delays, the number of workers, the partitions and the batches, one answer.
+"""Dataflows in virtual time: the answer does not depend on delays, number of workers, partitions or batch size.
 
-The reference is the same app on one worker with one partition per function; that the reference itself is right is shown
-against Spark SQL in tests/spark/test_nexmark.py. Faults are planted into the worker machine to see the checks fail.
+The reference is the same app on one worker with one partition per function; tests/spark/test_nexmark.py compares that
+reference with Spark SQL. Bugs are planted into the worker machine to make the checks fail.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def numbers(count: int, parallelism: int = 3) -> App:
 
 
 class Pass(Function):
-    """Sends on what it gets."""
+    """Forwards its input."""
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         ctx.send(batch)
@@ -190,11 +190,11 @@ def test_draining_an_endless_source_flushes_its_windows() -> None:
     assert job.writers["out"].table().num_rows > 0
 
 
-# Planted faults: each breaks one rule of the worker machine, and one of the checks above must notice.
+# Planted bugs: each breaks one rule of the worker machine, and one of the checks above must fail.
 
 
 class LosesOne(Channels):
-    """Forgets the fourth message of every channel."""
+    """Drops the fourth message of every channel."""
 
     def send(self, channel: OutChannel, payload: Payload, outcome: Outcome) -> None:
         if channel.seq == 3 and isinstance(payload, pa.RecordBatch):
@@ -212,7 +212,7 @@ class SendsTwice(Channels):
 
 
 class KeepsCredits(Channels):
-    """Never gives credits back on remote channels."""
+    """Never returns credits on remote channels."""
 
     def give_back(self, channel: InChannel) -> None:
         if channel.out is not None:
@@ -232,7 +232,7 @@ class ForgetsToOpen(Channels):
 
 
 class EndsEarly(Channels):
-    """Overtakes waiting rows with the end of the input."""
+    """Processes the end of the input before waiting rows."""
 
     def _receive(self, sender: str, frame: Data | CriticalSent, payload: Payload, sync: SyncProgram | None) -> None:
         super()._receive(sender, frame, payload, sync)

@@ -1,7 +1,7 @@
-"""Deadlines in virtual time: an urgent job beside bulk work on the same workers, under each policy.
+"""Deadlines in virtual time: an urgent and a bulk job on the same workers, under each policy.
 
-Both jobs have the same work per message. The bulk one sends more than the workers can do, so its messages queue; what
-that does to the urgent one is the policy's doing.
+Both jobs have the same work per message. The bulk job sends more than the workers can process, so its messages queue;
+the policy decides how much that delays the urgent job.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TIMING = Timing(delay_ns=(20_000, 60_000), receive_ns=5_000)
 
 
 class Beat(Function):
-    """A source of single rows at a fixed pace."""
+    """A source of single rows at a fixed rate."""
 
     batch_delay_ns = 0
 
@@ -60,14 +60,14 @@ class Beat(Function):
 
 
 class Pass(Function):
-    """Sends on what it gets."""
+    """Forwards its input."""
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         ctx.send(batch)
 
 
 class End(Function):
-    """Takes it."""
+    """Discards its input."""
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         pass
@@ -90,7 +90,7 @@ def costs(chance: random.Random, instance: Instance, work: Any) -> int:
 
 
 def p99_ms(policy: type[Policy], seed: int = 1, longer: int = 1) -> dict[str, float]:
-    """The p99 latency of an urgent job, and of a bulk job that alone has half as much again as one worker can do."""
+    """Returns the p99 latency of an urgent job, and of a bulk job with 1.5 times the load that one worker handles."""
     cluster = SimulatedCluster(1, seed, TIMING, costs=costs, policy=policy)
     cluster.submit(job("urgent", 20 * MS, 60 * longer, latency_ns=30 * MS))
     cluster.submit(job("bulk", 1_333_333, 900 * longer, latency_ns=LAX_NS))

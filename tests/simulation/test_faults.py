@@ -1,4 +1,4 @@
-"""Checkpoints and recovery against everything that breaks; `stretto simulate faults` runs the same with more seeds."""
+"""Checkpoints and recovery under random faults; `stretto simulate faults` runs the same with more seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stretto.simulator.engine.cluster import SimulatedCluster
 SEEDS = 300
 CAUGHT_WITHIN = 1_000
 KNOWN = {"publish-before-manifest": 107, "commit-not-awaited": 361, "failure-ignored": 293}
-"""Seeds that have caught what is rare; they are tried first, since it takes long to come to them."""
+"""Seeds that catch rare bugs; they are tried first, because they come late in the order."""
 
 
 def test_no_seed_shows_a_violation() -> None:
@@ -47,7 +47,7 @@ def test_a_crash_at_any_step_changes_nothing(seed: int) -> None:
 
 
 def _instances() -> int:
-    """How many instances of actors are alive. Messages cannot be counted: the garbage collector does not know them."""
+    """Returns the number of live actor instances. Messages cannot be counted: the collector does not track them."""
     gc.collect()
     return sum(isinstance(found, Instance) for found in gc.get_objects())
 
@@ -61,7 +61,7 @@ def test_a_run_that_is_over_leaves_nothing_behind(rescales: bool) -> None:
 
 
 def test_a_job_that_is_stopped_leaves_nothing_behind() -> None:
-    """Also when it is stopped in the middle of a barrier; the cluster is not closed, as a real one would not be."""
+    """Also when it is stopped during a barrier. The cluster is not closed, because a real one would keep running."""
     before = _instances()
     for seed in range(40):
         cluster, scenario = SimulatedCluster(4, seed), Scenario(seed, 8)

@@ -1,4 +1,4 @@
-"""Runs that are started again with other numbers of workers and partitions, while all else that can break does.
+"""Runs that are restarted with other numbers of workers and partitions, under random faults.
 
 `stretto simulate faults --rescale` runs the same with more seeds.
 """
@@ -39,13 +39,13 @@ FOLLOWS, SENT = Resumption.follows, Resumption.sent_downstream
 
 
 def only_one_is_followed(resumption: Resumption, function: str, partition: int) -> dict[int, ActorRecord]:
-    """Of several partitions that had something for an actor, it reads the first."""
+    """An actor reads the state of only the first of its predecessors."""
     return dict(list(FOLLOWS(resumption, function, partition).items())[:1])
 
 
 def splits_by_partitions(resumption: Resumption, function: str) -> int:
-    """Positions are taken for those of other parts of the input."""
-    return resumption._shapes[function].traits.splits
+    """Positions are applied to the wrong parts of the input."""
+    return resumption._shapes[function].splits
 
 
 def time_is_ahead(resumption: Resumption, function: str, partition: int) -> tuple[int, bool]:
@@ -55,7 +55,7 @@ def time_is_ahead(resumption: Resumption, function: str, partition: int) -> tupl
 
 
 def nobody_has_finished(resumption: Resumption, function: str, partition: int) -> bool:
-    """What has ended is waited for."""
+    """Finished actors count as not finished."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""Fair shares in virtual time: they hold on every worker, an idle one is lent, and who comes back pays nothing."""
+"""Fair shares in virtual time: they hold on every worker, idle shares are lent, and a returning job repays nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every strategy against random dataflows, schedules and weather, and on NEXMark: barriers hold, answers stay."""
+"""Every strategy on random dataflows, schedules and disturbances, and on NEXMark: barriers and answers are right."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_equal_seeds_give_equal_histories(name: str) -> None:
 
 
 def history(seed: int, strategy: Callable[[], Strategy]) -> str:
-    """All that happened in a run, in order."""
+    """Returns all events of a run, in order."""
     recorded = History()
     cluster = SimulatedCluster(6, seed, history=recorded)
     job = cluster.submit(Scenario(seed, 8, strategy).deployment)
@@ -79,7 +79,7 @@ def right() -> dict[str, pa.Table]:
 
 
 def answer(query: str, strategy: Strategy | None) -> pa.Table:
-    """What a query puts out on simulated workers, with so short an objective that much would be late."""
+    """Returns the output of a query on simulated workers, with an objective so short that much would be late."""
     config = NexmarkConfig(events=20_000, seed=7, event_rate=500, disorder_s=0.5)
     app = build(query, Workload(config, batch=200, slo=objective(latency="3 ms")))
     if strategy is not None:

@@ -1,4 +1,4 @@
-"""Tenants together in virtual time, smaller and shorter than `stretto simulate tenants` has them."""
+"""Tenants together in virtual time, at a smaller scale than `stretto simulate tenants`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_every_query_gives_every_window_once_whatever_the_policy(query: Query, p
     slides = 5_000_000 // query.slide_us
     assert len(fate.latencies_ms) == slides
     assert min(fate.latencies_ms) > 0
-    # A sliding window has each event twice, but for the first half second's, and the one that ends after the run.
+    # Sliding windows count each event twice, except in the first half second and in the window that ends after the run.
     overlap = query.size_us // query.slide_us
     expected = table.messages * overlap
     if query is IPQ4:

@@ -1,4 +1,4 @@
-"""`stretto simulate barriers`: the dual-mode protocol against random dataflows, schedules and weather, seed by seed."""
+"""`stretto simulate barriers`: tests the dual-mode protocol on random dataflows and disturbances, by seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMINGS = (
 
 @dataclass
 class Trial:
-    """One seed: how much happened, and what was wrong."""
+    """The run of one seed: its size and its violations."""
 
     seed: int
     barriers: int
@@ -43,7 +43,7 @@ def try_seed(
     parts: WorkerParts | None = None,
     strategy: Callable[[], Strategy] | None = None,
 ) -> Trial:
-    """Run one random scenario and check it; with a strategy, all its functions have that one."""
+    """Run one random scenario and check it; if given, `strategy` applies to all its functions."""
     chance = random.Random(seed)
     workers = chance.randint(2, max(2, workers_max))
     scenario = Scenario(seed, functions_max, strategy)
@@ -57,7 +57,7 @@ def try_seed(
     try:
         cluster.run()
     except StrettoError as error:
-        found.append(Violation("liveness" if "left to happen" in str(error) else "invariant", str(error)))
+        found.append(Violation("liveness" if "queue is empty" in str(error) else "invariant", str(error)))
     if job.status is JobStatus.FAILED and job.failure is not None:
         found.append(Violation("failed", f"{job.failure.fact}: {job.failure.traceback or job.failure.detail}"))
     found += check(history)
@@ -68,14 +68,14 @@ def try_seed(
 
 
 def result_of(scenario: Scenario, reference: Scenario) -> list[Violation]:
-    """What came out, held against the same scenario without workers, messages or time."""
+    """Compares the results with those of the same scenario run sequentially."""
     run_sequentially(reference.deployment)
     right, got = Counter(reference.rows), Counter(scenario.rows)
     if right == got:
         return []
     missing, extra = right - got, got - right
     return [
-        Violation("result", f"{missing.total()} rows are missing, such as {_some(missing)}; too many: {_some(extra)}")
+        Violation("result", f"{missing.total()} rows are missing, such as {_some(missing)}; extra rows: {_some(extra)}")
     ]
 
 
@@ -96,7 +96,7 @@ def _weather(chance: random.Random, workers: int) -> Weather:
 
 
 def _come_and_go(cluster: SimulatedCluster, chance: random.Random, workers: int) -> None:
-    """Workers join and are asked to leave at any moment; who is home to actors stays."""
+    """Let workers join and leave at random moments; a worker that is home to actors stays."""
     for number in range(chance.randint(0, 2)):
         cluster.join(f"j{number}~1", chance.randint(0, 40_000_000))
     for _ in range(chance.randint(0, 2)):

@@ -1,7 +1,7 @@
-"""Reads the history of a run and says what was wrong, with a witness. Nothing here knows how the protocol works.
+"""Checks the history of a run and returns violations, each with a witness. Nothing here knows how the protocol works.
 
-On each edge the critical messages divide what was sent into parts. Since one moment in virtual time is the same
-everywhere, the part that a message was sent in is a fact; the protocol must see to it that it also runs in that part.
+On each edge the critical messages divide the sent messages into parts. Virtual time is the same everywhere, so the part
+in which a message was sent is known exactly; the protocol must ensure that it also runs in that part.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from stretto.actors.mailbox_states import BEGINNING, TRANSITIONS, MailboxState, 
 from stretto.simulator.checking.history import Began, Edge, Ended, History, Moved, Noted, Sent
 
 BARRIER_NS_MAX = 20_000_000_000
-"""No barrier takes longer than this in virtual time, whatever the delays and pauses that are drawn."""
+"""Upper bound for the virtual time of a barrier, under any random delays and pauses."""
 
 CRITICAL = (Watermark, EndOfInput, UserCritical, Mark)
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What kind of fault, and the event that shows it."""
+    """The kind of a violation, and the event that shows it."""
 
     kind: str
     witness: str
 
 
 def check(history: History) -> list[Violation]:
-    """All that is wrong with the order, the completeness and the states of a run."""
+    """Returns all violations of order, completeness and state transitions in a run."""
     return [violation for checker in CHECKERS for violation in checker(history)]
 
 
@@ -40,9 +40,9 @@ def _is_critical(payload: Payload) -> bool:
 
 
 def order(history: History) -> Iterator[Violation]:
-    """The dependency set before the critical message, the pending set after it.
+    """The dependency set runs before the critical message, the pending set after it.
 
-    Critical messages that were only noted divide nothing: no run depends on them."""
+    Critical messages that were only noted are ignored: no run depends on them."""
     divides = _dividing(history)
     sent: Counter[Edge] = Counter()
     begun: Counter[Edge] = Counter()
@@ -71,7 +71,7 @@ def order(history: History) -> Iterator[Violation]:
 
 
 def _dividing(history: History) -> dict[Edge, Iterator[bool]]:
-    """For each edge, whether its critical messages ran, in their order; else they were noted."""
+    """Returns for each edge, in order, whether each critical message ran (True) or was only noted (False)."""
     ran: dict[Edge, list[bool]] = defaultdict(list)
     for event in history.happenings:
         if isinstance(event, Noted):
@@ -84,7 +84,7 @@ def _dividing(history: History) -> dict[Edge, Iterator[bool]]:
 
 
 def once(history: History) -> Iterator[Violation]:
-    """Nothing lost, nothing twice."""
+    """Every message runs exactly once."""
     sent = Counter((event.edge, id(event.payload)) for event in history.happenings if isinstance(event, Sent))
     runs: Counter[tuple[Edge, int]] = Counter()
     for event in history.happenings:
@@ -99,7 +99,7 @@ def once(history: History) -> Iterator[Violation]:
 
 
 def moves(history: History) -> Iterator[Violation]:
-    """No instance leaves the table, and every barrier comes to its end in time."""
+    """Every transition is in the table, and every barrier ends in time."""
     states: dict[tuple[Any, Role, str], MailboxState] = {}
     blocked_ns: dict[tuple[Any, Role, str], int] = {}
     for event in history.happenings:
@@ -122,7 +122,7 @@ def moves(history: History) -> Iterator[Violation]:
 
 
 def barriers(history: History) -> Iterator[Violation]:
-    """A run without any barrier shows nothing."""
+    """A run without any barrier proves nothing, so it is a violation."""
     if not barriers_of(history):
         yield Violation("empty", "no barrier in the whole run")
 

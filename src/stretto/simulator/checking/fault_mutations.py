@@ -1,4 +1,4 @@
-"""Checkpoints and recovery with one fault each, to see `simulate faults` catch it."""
+"""Variants of checkpoints and recovery with one bug each, which `simulate faults` must catch."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from stretto.worker.snapshots import Snapshots
 
 
 class ManifestBeforeData(Checkpointing):
-    """The manifest is written when the first actor is stored; the others are taken for finished."""
+    """The manifest is written when the first actor is stored; the others are recorded as finished."""
 
     def _complete_if_all(self, job: Job, underway: Underway) -> None:
         self._complete(job, underway)
 
 
 class PublishBeforeManifest(Checkpointing):
-    """Sinks publish when all snapshots are stored, before the manifest is."""
+    """Sinks publish when all snapshots are stored, before the manifest is written."""
 
     def _complete(self, job: Job, underway: Underway) -> None:
         super()._complete(job, underway)
@@ -48,7 +48,7 @@ class PublishBeforeManifest(Checkpointing):
 
 
 class SinksNotAwaited(Checkpointing):
-    """A checkpoint does not wait for the sinks, so that it has nothing of what they hold back."""
+    """A checkpoint does not wait for the sinks, so it lacks the rows that they hold back."""
 
     def _begin(self, job: Job) -> None:
         super()._begin(job)
@@ -58,7 +58,7 @@ class SinksNotAwaited(Checkpointing):
 
 
 class FinishedForgotten(Checkpointing):
-    """An actor that ends while a checkpoint is under way is waited for in vain."""
+    """A checkpoint waits forever for an actor that finished while it was under way."""
 
     def finished(self, job: Job, actor: Actor, checkpoint: int) -> None:
         assert job.durability is not None
@@ -67,7 +67,7 @@ class FinishedForgotten(Checkpointing):
 
 
 class NotPublishedAgain(Checkpointing):
-    """After a failure, what the last checkpoint has is not published again."""
+    """After a failure, the rows of the last checkpoint are not published again."""
 
     def publish(self, job: Job) -> None:
         assert job.durability is not None
@@ -76,7 +76,7 @@ class NotPublishedAgain(Checkpointing):
 
 
 class CommitNotAwaited(Recovery):
-    """A job goes on from the last checkpoint but one while the manifest of the last is still being written."""
+    """A job resumes from the checkpoint before the last while the manifest of the last is still being written."""
 
     def resume(self, job: Job) -> None:
         assert job.durability is not None
@@ -86,14 +86,14 @@ class CommitNotAwaited(Recovery):
 
 
 class SameRun(Recovery):
-    """The new attempt has the name of the old one, so that what is still under way of that is taken in."""
+    """The new attempt has the name of the old one, so it accepts messages of the old one that are still under way."""
 
     def _rename(self, job: Job, attempt: str) -> None:
         pass
 
 
 class OlderSources(Recovery):
-    """Sources go on from the checkpoint before the last, the others from the last."""
+    """Sources resume from the checkpoint before the last, other actors from the last."""
 
     def resume(self, job: Job) -> None:
         durability = job.durability
@@ -118,7 +118,7 @@ class OffsetForgotten(Snapshots):
 
 
 class SealedForgotten(Snapshots):
-    """What a sink holds back is not in the checkpoint."""
+    """The rows that a sink holds back are not in the checkpoint."""
 
     def taken(self, seat: Seat, snapshot: Snapshot) -> None:
         if seat.instance.is_sink:
@@ -127,7 +127,7 @@ class SealedForgotten(Snapshots):
 
 
 class WatermarksForgotten(Snapshots):
-    """How far event time had come on each channel is not in the checkpoint."""
+    """The watermarks of the channels are not in the checkpoint."""
 
     def taken(self, seat: Seat, snapshot: Snapshot) -> None:
         channels = [(*each[:3], EVENT_TIME_MIN_US, False) for each in unpacked(snapshot.plain)["channels"]]
@@ -135,7 +135,7 @@ class WatermarksForgotten(Snapshots):
 
 
 class StatesForgotten(Resuming):
-    """States begin anew after a failure."""
+    """States start empty after a failure."""
 
     def _on_fetched(self, event: Fetched) -> None:
         job = self._host.jobs.get(event.job)
@@ -148,7 +148,7 @@ class StatesForgotten(Resuming):
 
 
 class AttemptsForgotten(Resuming):
-    """Nobody knows whose output is of a later attempt, so a worker that was replaced withdraws it."""
+    """Attempts are not compared, so a replaced worker withdraws the output of a later attempt."""
 
     def fetch(self, job: LocalJob) -> None:
         assert job.storage is not None

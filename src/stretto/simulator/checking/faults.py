@@ -1,8 +1,8 @@
-"""`stretto simulate faults`: checkpoints and recovery against everything that can break, seed by seed.
+"""`stretto simulate faults`: tests checkpoints and recovery under random faults, by seed.
 
-A random dataflow runs with checkpoints while workers crash, hang and wake up again, are cut off, the driver dies and is
-started again, the disk is full for a while, bits flip and clocks jump. What can be seen outside at the end must be what
-a run without failures gives: nothing lost, nothing twice.
+A random dataflow runs with checkpoints while workers crash, hang and lose connections, the driver crashes and restarts,
+the disk is temporarily full, bits flip and clocks jump. The published results must equal those of a run without faults:
+no row lost, no row duplicated.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from stretto.simulator.engine.storage import SimulatedFiles
 STEPS_MAX = 400_000
 BEGIN_NS = 1_000_000_000
 SPAN_NS = 200_000_000
-"""Faults happen within this time from the beginning, which is about as long as a run takes without any."""
+"""Faults happen within this time from the start; a run without faults takes about as long."""
 ENDS_WITHIN_NS = 60_000_000_000
-"""No run takes longer than this in virtual time, whatever happens to it."""
+"""Upper bound for the virtual time of a run with any faults."""
 EVERY = 1
-"""Of the steps of a small run, every so manyth is tried."""
+"""A crash is tried at every n-th step of a small run."""
 LENGTH = 2
-"""Sources are so many times longer than those that barriers are tried with, so that there are some checkpoints."""
+"""Sources are this many times longer than in the barrier tests, so that a run has several checkpoints."""
 
 
 @dataclass
 class Trial:
-    """One seed: what happened to it, and what was wrong."""
+    """The run of one seed: its faults and its violations."""
 
     seed: int
     faults: list[str]
@@ -54,29 +54,29 @@ def try_seed(
     parts: Parts | None = None,
     rescales: bool = False,
 ) -> Trial:
-    """Run one random scenario with faults by lot, and compare what came out. With `rescales`, it is also started again
-    with other numbers of workers and partitions."""
+    """Run one random scenario with random faults, and compare the results. With `rescales`, it is also restarted with
+    other numbers of workers and partitions."""
     chance = random.Random(seed * 7 + 3)
     workers = chance.randint(1, max(1, workers_max))
     scenario = Scenario(seed, functions_max, length=LENGTH)
-    drawn = Faults(chance, workers)
+    faults = Faults(chance, workers)
     files = SimulatedFiles()
     cluster = DurableCluster(
         workers,
         seed,
         files,
-        cuts=tuple(drawn.cuts),
+        cuts=tuple(faults.cuts),
         parts=parts,
         parked=chance.choice((0, 0, 1)),
         timing=chance.choice(TIMINGS),
         steps_max=STEPS_MAX,
-        weather=drawn.weather,
+        weather=faults.weather,
     )
     cluster.write_ns = chance.choice(((20_000, 500_000), (100_000, 8_000_000), (1_000_000, 60_000_000)))
     cluster.noticed_ns = chance.choice(((100_000, 2_000_000), (100_000, 40_000_000)))
     cluster.interval_ns = chance.choice((2_000_000, 5_000_000, 20_000_000))
-    drawn.plan(cluster, files)
-    trial = Trial(seed, drawn.told)
+    faults.plan(cluster, files)
+    trial = Trial(seed, faults.descriptions)
     if rescales:
         _plan_rescales(cluster, scenario, chance, workers_max, trial)
     _run(cluster, scenario, Scenario(seed, functions_max, length=LENGTH), trial)
@@ -90,13 +90,13 @@ def _plan_rescales(
         at_ns, workers = chance.randint(0, SPAN_NS // 2), chance.randint(2, max(2, workers_max))
         deployment = scenario.rescaled(chance)
         partitions = {name: spec.parallelism for name, spec in deployment.functions.items()}
-        trial.faults.append(f"started again at {at_ns} on {workers} workers with {partitions}")
+        trial.faults.append(f"restarted at {at_ns} on {workers} workers with {partitions}")
         cluster.plan(at_ns, partial(cluster.restart, deployment, workers))
 
 
 def try_every_step(seed: int, functions: int) -> Iterator[Trial]:
-    """A small dataflow on two workers, again and again: at each step one of them or the driver dies, and then the same
-    while it recovers from the first time."""
+    """Run a small dataflow on two workers repeatedly: a worker or the driver dies at each step in turn, and then again
+    during the recovery from the first death."""
     steps = _small(seed, functions, {}).steps
     for victim in ("w0", "w1", "driver"):
         for step in range(1, steps, EVERY):
@@ -133,13 +133,13 @@ def _small(seed: int, functions: int, deaths: dict[int, str]) -> _Small:
 
 
 def _run(cluster: DurableCluster, scenario: Scenario, reference: Scenario, trial: Trial) -> None:
-    """Run to the end, and hold what can be seen outside against the reference."""
+    """Run to the end, and compare the published results with the reference."""
     cluster.submit_durable(scenario.deployment)
     try:
         cluster.run()
     except Exception as error:  # A machine that raises anything at all is broken.
-        told = str(error) if isinstance(error, StrettoError) else traceback.format_exc(limit=-3)
-        trial.violations.append(Violation("liveness" if "left to happen" in told else "invariant", told))
+        text = str(error) if isinstance(error, StrettoError) else traceback.format_exc(limit=-3)
+        trial.violations.append(Violation("liveness" if "queue is empty" in text else "invariant", text))
     job = cluster.jobs[scenario.deployment.job]
     if job.status is JobStatus.FAILED and job.failure is not None:
         detail = job.failure.traceback or job.failure.detail
@@ -147,22 +147,22 @@ def _run(cluster: DurableCluster, scenario: Scenario, reference: Scenario, trial
     if job.status is JobStatus.FINISHED:
         trial.violations += result_of(scenario, reference)
     if scenario.outside.withdrawn and not cluster.files.flipped:
-        told = f"{scenario.outside.withdrawn} files could be seen before a checkpoint had them"
-        trial.violations.append(Violation("seen", told))
+        text = f"{scenario.outside.withdrawn} files were visible before a checkpoint contained them"
+        trial.violations.append(Violation("seen", text))
     if cluster.now_ns - BEGIN_NS > ENDS_WITHIN_NS:
-        trial.violations.append(Violation("liveness", f"it took {(cluster.now_ns - BEGIN_NS) / 1e9:.1f} s to end"))
+        trial.violations.append(Violation("liveness", f"the run took {(cluster.now_ns - BEGIN_NS) / 1e9:.1f} s"))
     trial.checkpoints = sum(1 for each in cluster.announced if each.manifest is not None)
     trial.recoveries = cluster.recoveries
     cluster.close()
 
 
 class Faults:
-    """What will go wrong, drawn before the run begins."""
+    """The faults of a run, chosen at random (seeded) before it begins."""
 
     def __init__(self, chance: random.Random, workers: int) -> None:
         self._chance = chance
         self._plans: list[Callable[[DurableCluster, SimulatedFiles], None]] = []
-        self.told: list[str] = []
+        self.descriptions: list[str] = []
         self.cuts: list[Cut] = []
         names = [f"w{i}~1" for i in range(workers)]
         skew_ns = {name: chance.randint(-50_000_000, 50_000_000) for name in names if chance.random() < 0.2}
@@ -190,8 +190,8 @@ class Faults:
     def _when(self) -> int:
         return self._chance.randint(0, SPAN_NS if self._chance.random() < 0.5 else SPAN_NS // 4)
 
-    def _add(self, told: str, plan: Callable[[DurableCluster, SimulatedFiles], None]) -> None:
-        self.told.append(told)
+    def _add(self, description: str, plan: Callable[[DurableCluster, SimulatedFiles], None]) -> None:
+        self.descriptions.append(description)
         self._plans.append(plan)
 
     def _crash(self, names: list[str]) -> None:
@@ -199,25 +199,25 @@ class Faults:
         self._add(f"a worker crashes at {at_ns}", partial(_plan_crash, at_ns))
 
     def _crashes(self, names: list[str]) -> None:
-        """One after the other, so that some crash while the job recovers or just after."""
+        """Several crashes in sequence, some of them during a recovery or just after."""
         at_ns = self._when()
         for _ in range(self._chance.choice((2, 2, 3))):
             self._add(f"a worker crashes at {at_ns}", partial(_plan_crash, at_ns))
             at_ns += self._chance.randint(1_000_000, 60_000_000)
 
     def _cut_and_crash(self, names: list[str]) -> None:
-        """A connection is lost for a moment, and a worker of those who go on at once."""
+        """A connection is lost for a moment, and a worker crashes soon after."""
         at_ns = self._when()
         one, other = self._chance.choices(names, k=2)
         cut = Cut(BEGIN_NS + at_ns, BEGIN_NS + at_ns + 2_000_000, one, other, both=True)
         if one != other:
             self.cuts.append(cut)
-            self.told.append(str(cut))
+            self.descriptions.append(str(cut))
         at_ns += self._chance.randint(2_000_000, 30_000_000)
         self._add(f"a worker crashes at {at_ns}", partial(_plan_crash, at_ns))
 
     def _untimely(self, names: list[str]) -> None:
-        """Just when something is half done; and often a worker crashes soon after that."""
+        """A fault while an operation is half done, often followed by a crash of a worker."""
         moment, number = self._chance.choice(list(Moment)), self._chance.choice((1, 1, 2, 3, 5, 8))
         name, length_ns = self._chance.choice(names), self._chance.choice((150_000_000, 250_000_000, 500_000_000))
         late_ns = self._chance.randint(0, 10_000_000) if moment is Moment.COMMITTING else 0
@@ -236,21 +236,21 @@ class Faults:
             if also_ns is not None:
                 cluster.plan(also_ns, cluster.crash_some)
 
-        told = f"{what} when {moment.value} for the {number}. time"
+        text = f"{what} when {moment.value}, occurrence {number}"
         self._add(
-            told if also_ns is None else f"{told}, and a crash {also_ns} after it",
+            text if also_ns is None else f"{text}, and a crash {also_ns} after it",
             lambda cluster, _: cluster.at_moment(moment, number, partial(happen, cluster)),
         )
 
     def _zombie(self, names: list[str]) -> None:
-        """A worker crashes, and one hangs when it is to go on, for longer than it is waited for."""
+        """A worker crashes, and another hangs when it resumes, for longer than the timeout."""
         at_ns, length_ns = self._when(), self._chance.randint(200_000_000, 500_000_000)
 
         def plan(cluster: DurableCluster, files: SimulatedFiles) -> None:
             _plan_crash(at_ns, cluster, files)
             cluster.at_moment(Moment.RESUMING, 1, lambda name: cluster.hang(name, length_ns))
 
-        self._add(f"a worker crashes at {at_ns}, and one hangs for {length_ns} when its sink goes on", plan)
+        self._add(f"a worker crashes at {at_ns}, and another hangs for {length_ns} when its sink resumes", plan)
 
     def _restart(self, names: list[str]) -> None:
         at_ns = self._when()
@@ -260,7 +260,7 @@ class Faults:
         name, at_ns = self._chance.choice(names), self._when()
         length_ns = self._chance.choice((10_000_000, 100_000_000, 500_000_000))
         self.weather.pauses.setdefault(name, []).append((BEGIN_NS + at_ns, BEGIN_NS + at_ns + length_ns))
-        self.told.append(f"{name} hangs from {at_ns} for {length_ns}")
+        self.descriptions.append(f"{name} hangs from {at_ns} for {length_ns}")
 
     def _cut(self, names: list[str]) -> None:
         one, other = self._chance.choice(names), self._chance.choice([*names, COORDINATOR])
@@ -272,7 +272,7 @@ class Faults:
         )
         if one != other:
             self.cuts.append(cut)
-            self.told.append(str(cut))
+            self.descriptions.append(str(cut))
 
     def _fill(self, names: list[str]) -> None:
         at_ns, length_ns = self._when(), self._chance.choice((5_000_000, 100_000_000))
@@ -310,7 +310,7 @@ def _plan_crash(at_ns: int, cluster: DurableCluster, files: SimulatedFiles) -> N
 
 
 def _flip_last(files: SimulatedFiles, chance: random.Random) -> None:
-    """Damage a file of the last checkpoint, once, and only if there is another one to go back to."""
+    """Damage one file of the last checkpoint, only if there is an earlier checkpoint to fall back to."""
     manifests = sorted(files.names("manifests"))
     if len(manifests) < 2 or files.flipped:
         return

@@ -1,4 +1,4 @@
-"""What happened in a simulated run, in order: the checkers read it, and people do when something is wrong."""
+"""The events of a simulated run, in order, for the checkers and for debugging."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from stretto.actors.mailbox_states import MailboxState, Role, Trigger
 from stretto.actors.work import Barrier, Outcome, Work
 
 Edge = tuple[Address, Address, str]
-"""From an actor to an input of another, whatever instances are at its two ends."""
+"""From an actor to an input of another, for all instances at both ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An instance has put a payload on an edge."""
+    """An instance has sent a payload on an edge."""
 
     time_ns: int
     member: str
@@ -30,7 +30,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A run of one message, or of the critical messages of a barrier, has begun; `whole` if no upstream was missing."""
+    """A run of one message, or of the critical messages of a barrier, has begun; `whole` if no upstream is missing."""
 
     time_ns: int
     member: str
@@ -41,7 +41,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """That run has ended."""
+    """A run has ended."""
 
     time_ns: int
     member: str
@@ -64,7 +64,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A critical message was taken in without a barrier."""
+    """A critical message was processed without a barrier."""
 
     time_ns: int
     member: str
@@ -77,7 +77,7 @@ Happening = Sent | Began | Ended | Moved | Noted
 
 @dataclass
 class History:
-    """A recorder: the simulator tells it of runs and moves as they happen."""
+    """Records the runs and transitions that the simulator reports."""
 
     happenings: list[Happening] = field(default_factory=list)
 
@@ -114,7 +114,7 @@ class History:
         self.happenings.append(Noted(time_ns, member, edge, message.payload))
 
     def log(self, last: int = 40) -> str:
-        """The last events as a space-time log: one line each, a column of workers, then what happened there."""
+        """Returns the last events as text, one line each: time, worker, event."""
         return "\n".join(map(_line, self.happenings[-last:]))
 
 
@@ -140,11 +140,11 @@ def _line(happening: Happening) -> str:
             return f"{time}    {_actor(edge[0])} sends {_text(payload)} to {_actor(edge[1])}"
         case _:
             verb = "begins" if isinstance(happening, Began) else "ends"
-            told = ", ".join(
+            items = ", ".join(
                 f"{_text(payload)} of {_actor(edge[0])}"
                 for edge, payload in zip(happening.edges, happening.payloads, strict=True)
             )
-            return f"{time}  {_actor(happening.edges[0][1])} {verb} {told}"
+            return f"{time}  {_actor(happening.edges[0][1])} {verb} {items}"
 
 
 def _actor(address: Address) -> str:

@@ -1,4 +1,4 @@
-"""The protocol with one fault each, to see the checkers catch it: one that never caught any checks nothing."""
+"""Variants of the protocol with one bug each. The checkers must catch every one, or they check nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stretto.worker.machine import WorkerParts
 
 
 class NoDependencyPayload(Programs):
-    """Critical messages do not say what was sent on the other channels."""
+    """Critical messages do not list what was sent on the other channels."""
 
     def dependencies(self, channel: OutChannel) -> list[Last]:
         super().dependencies(channel)
@@ -30,7 +30,7 @@ class NoDependencyPayload(Programs):
 
 
 class UnsyncBeforeAck(Rules):
-    """Lessees continue before downstream has come to the barrier."""
+    """Lessees continue before downstream has reached the barrier."""
 
     def may_complete(self, gate: LessorGate) -> bool:
         gate.unacked = 0
@@ -45,7 +45,7 @@ class AckNever(Barriers):
 
 
 class AckOnReceipt(Forwarding):
-    """Upstream gets its ACK when its critical message arrives, not when the barrier stands."""
+    """Upstream gets its ACK when its critical message arrives, before the barrier is established."""
 
     def forwarded(self, seat: Seat, message: Message) -> bool:
         if message.sync is not None and message.sync.ack:
@@ -69,28 +69,28 @@ class StaleRegistration(Rules):
 
 
 class ReplyEarly(Lessees):
-    """A lessee replies before its dependency set is done."""
+    """A lessee replies before its dependency set has run."""
 
     def _dependency(self, seat: Seat, gate: LesseeGate) -> Message | None:
         return None
 
 
 class DoneEarly(Rules):
-    """The dependency set of a lessee counts as done at once."""
+    """The dependency set of a lessee counts as done immediately."""
 
     def done(self, awaited: dict[tuple[str, int], int]) -> bool:
         return True
 
 
 class CriticalOvertakesUndecided(Rules):
-    """A critical message does not wait for batches that are still without a place."""
+    """A critical message does not wait for batches that are not placed yet."""
 
     def must_wait(self, seat: Seat) -> bool:
         return False
 
 
 class OffersForgotten(Rules):
-    """A barrier begins before lessees have said whether they take what was forwarded to them."""
+    """A barrier begins before lessees have accepted or refused the messages forwarded to them."""
 
     def all_answered(self, gate: LessorGate) -> bool:
         return True
@@ -100,14 +100,14 @@ class OffersForgotten(Rules):
 
 
 class RefusedLost(Forwarding):
-    """What a lessee refuses counts as taken."""
+    """A message that a lessee refuses counts as accepted."""
 
     def answered(self, seat: Seat, number: int, seq: int, taken: bool) -> None:
         super().answered(seat, number, seq, True)
 
 
 class ForwardsUncounted(Programs):
-    """What the lessor has forwarded is not in the dependency set."""
+    """Messages that the lessor has forwarded are not in the dependency set."""
 
     def forwarded(self, member: str, gate: LessorGate) -> list[Last]:
         return []
@@ -128,21 +128,21 @@ class LeaseForgotten(Rules):
 
 
 class PendingReleased(Rules):
-    """What follows a critical message on its channel is not held back."""
+    """Messages after a critical message on its channel are not held back."""
 
     def is_pending(self, gate: LessorGate, message: Message) -> bool:
         return False
 
 
 class RunWhileBlocked(Rules):
-    """The lessor continues with its mailbox while it waits for its lessees."""
+    """The lessor keeps running messages while it waits for its lessees."""
 
     def may_run(self, gate: LessorGate | LesseeGate) -> bool:
         return isinstance(gate, LessorGate) or super().may_run(gate)
 
 
 class JointAtFirst(Rules):
-    """A barrier over all upstream actors begins when the first of them has come to it."""
+    """A barrier over all upstream actors begins when the first of them reaches it."""
 
     def all_upstream(self, seat: Seat, together: list[Message]) -> bool:
         return True
@@ -156,7 +156,7 @@ class StateLost(Barriers):
 
 
 class StateKept(Lessees):
-    """A lessee keeps the state that it has given away."""
+    """A lessee keeps the state that it has handed over."""
 
     def _surrendered(self, seat: Seat, errand: Surrender, outcome: Outcome) -> None:
         if outcome.states is not None:
@@ -165,7 +165,7 @@ class StateKept(Lessees):
 
 
 class NothingTold(Programs):
-    """A lessee does not say how far it has sent downstream."""
+    """A lessee does not report how far it has sent downstream."""
 
     def told(self, lessee: Seat) -> tuple[Told, ...]:
         super().told(lessee)
@@ -173,7 +173,7 @@ class NothingTold(Programs):
 
 
 class ToldForgotten(Barriers):
-    """What a lessee told is forgotten when the barrier sends no critical message on."""
+    """A lessee's report is lost when the barrier forwards no critical message."""
 
     def _complete(self, seat: Seat, gate: LessorGate) -> None:
         gate.told = {}
@@ -181,7 +181,7 @@ class ToldForgotten(Barriers):
 
 
 class OwedForgotten(Barriers):
-    """What was sent before a watermark that others held back is in no dependency set."""
+    """Messages sent before a watermark that other channels held back are in no dependency set."""
 
     def _owe(self, gate: LessorGate, message: Message) -> None:
         if message in gate.messages:
@@ -189,7 +189,7 @@ class OwedForgotten(Barriers):
 
 
 class StateNotShared(Barriers):
-    """UNSYNC does not bring the consolidated state to the lessees that read it."""
+    """UNSYNC does not carry the consolidated state to the lessees that read it."""
 
     def _unsync(self, seat: Seat, gate: LessorGate, keep: bool) -> Unsync:
         return replace(super()._unsync(seat, gate, keep), states=None)
@@ -201,7 +201,7 @@ def mutation_name(mutation: type) -> str:
 
 
 def worker_with(*mutations: type) -> WorkerParts:
-    """The parts of a worker, with some replaced by mutations of them."""
+    """Returns the parts of a worker, with some replaced by mutations."""
     defaults = {field.name: field.default for field in fields(WorkerParts)}
     replaced = {
         name: mutation
@@ -213,7 +213,7 @@ def worker_with(*mutations: type) -> WorkerParts:
 
 
 _TOGETHER = {"ack-on-receipt": (AckOnReceipt, AckNever), "reply-early": (ReplyEarly, DoneEarly)}
-"""Faults that take more than one part."""
+"""Bugs that change more than one part."""
 
 MUTATIONS: dict[str, WorkerParts] = {
     name: worker_with(*_TOGETHER.get(name, (mutation,)))

@@ -1,7 +1,7 @@
-"""Small random dataflows that are full of barriers, and functions whose answers show when one was not kept.
+"""Small random dataflows with many barriers, and functions whose answers show a violated barrier.
 
-Every row carries its number, a key and a time. What comes out of a scenario does not depend on any schedule: windows
-close by event time, and sums at critical messages are asked for only where the barrier fixes what is in them.
+Every row carries its number, a key and a time. The results of a scenario do not depend on the schedule: windows close
+by event time, and sums at critical messages are emitted only where the barrier determines them.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ def rows_of(batch: pa.RecordBatch) -> list[tuple[int, int, int]]:
 
 
 class _Ticking:
-    """One part of a source."""
+    """One independent part of a source."""
 
     def __init__(self, seed: int, number: int) -> None:
         self.number = number
         self.read = 0
-        self.told = 0
+        self.watermark = 0
         self._random = random.Random(seed * 1_000 + number)
         self._first = (seed * 100 + number) * 100_000
 
     def rows(self) -> tuple[list[tuple[int, int, int]], int]:
-        """The next rows, and how long it then takes until there are more."""
+        """Returns the next rows, and the time until more are available."""
         self.read += 1
         first, time, draw = self._first + self.read * 10, self.read * STEP, self._random.randrange
         rows = [(first + i, draw(KEYS), time + draw(STEP)) for i in range(self._random.randint(1, 2))]
@@ -59,8 +59,8 @@ class _Ticking:
 
 
 class Ticks(SimulatedSource):
-    """A source: batches of a few rows at uneven times, with a watermark after every few. What its parts are does not
-    depend on how many partitions read them."""
+    """A source: batches of a few rows at irregular times, with a watermark after every few. The content of its parts is
+    independent of the number of partitions that read them."""
 
     def __init__(self, seed: int, batches: int, every: int, parts: int) -> None:
         self._seed = seed
@@ -72,7 +72,7 @@ class Ticks(SimulatedSource):
         splits = range(ctx.partition, ctx.splits, ctx.parallelism)
         mine = sorted(number for split in splits for number in range(split, self._count, ctx.splits))
         self._parts = [_Ticking(self._seed, number) for number in mine]
-        self._told = 0
+        self._watermark = 0
 
     def read(self, now_ns: int) -> Reading:
         if not self._parts:
@@ -82,16 +82,16 @@ class Ticks(SimulatedSource):
             return Reading(None, now_ns, done=not self._parts)
         rows, pause_ns = part.rows()
         if part.read % self._every == 0:
-            part.told = (part.read + 1) * STEP
+            part.watermark = (part.read + 1) * STEP
         self._parts.append(part)
         return Reading(batch_of(rows), now_ns, next_ns=now_ns + pause_ns)
 
     def due_watermark(self) -> int | None:
-        told = min((part.told for part in self._parts), default=0)
-        if told <= self._told:
+        watermark = min((part.watermark for part in self._parts), default=0)
+        if watermark <= self._watermark:
             return None
-        self._told = told
-        return told
+        self._watermark = watermark
+        return watermark
 
     def remember(self) -> list[tuple[int, int]]:
         return [(part.number, part.read) for part in self._parts]
@@ -103,15 +103,15 @@ class Ticks(SimulatedSource):
             while part.read < reads[part.number]:
                 part.rows()
             marked = part.read // self._every * self._every
-            part.told = (marked + 1) * STEP if marked else 0
-        self._told = min((part.told for part in self._parts), default=0)
+            part.watermark = (marked + 1) * STEP if marked else 0
+        self._watermark = min((part.watermark for part in self._parts), default=0)
 
     def regroup(self, remembered: dict[int, list[tuple[int, int]]], checkpoint: int) -> list[tuple[int, int]]:
         return [part for parts in remembered.values() for part in parts]
 
 
 class Relay(Function):
-    """Stateless: sends on what it gets, with other numbers."""
+    """Stateless: forwards its rows with other numbers."""
 
     def __init__(self, add: int) -> None:
         self._add = add
@@ -121,7 +121,7 @@ class Relay(Function):
 
 
 class Marking(Relay):
-    """Stateless too, and sends a critical message of its own whenever event time advances."""
+    """Stateless; also sends a critical message whenever event time advances."""
 
     def __init__(self, add: int, every_upstream: bool) -> None:
         super().__init__(add)
@@ -156,14 +156,14 @@ class Windows(Function):
 
 
 class SequentialWindows(Windows):
-    """The same without a combining function: it must never be spread."""
+    """The same without a combining function: it must not be spread."""
 
     def __init__(self) -> None:
         self.sums = MapState(stream_key=_key_of)
 
 
 class Medians(Function):
-    """Holistic: all numbers are kept, partial lists append, and the median per window goes out."""
+    """Holistic: keeps all numbers, appends partial lists, and emits the median per window."""
 
     def __init__(self) -> None:
         self.kept: Any = ListState()
@@ -185,9 +185,9 @@ class Medians(Function):
 
 
 class MarkedSum(Function):
-    """Combinable: tells the sum so far at every mark, which only an exact barrier gets right.
+    """Combinable: emits the sum so far at every mark, which is right only if the barrier is exact.
 
-    Where several sources are upstream, one may be ahead of a mark, so only rows from before its time are `fixed`."""
+    With several upstream sources, one may be ahead of a mark; without `fixed`, only rows from before its time count."""
 
     def __init__(self, fixed: bool) -> None:
         self._fixed = fixed
@@ -205,7 +205,7 @@ class MarkedSum(Function):
 
 
 class Reader(MarkedSum):
-    """Reads the state of the last barrier for every row, on whichever worker it runs."""
+    """Reads the state as of the last barrier for every row, on any worker."""
 
     reads_consolidated = True
 
@@ -217,16 +217,16 @@ class Reader(MarkedSum):
 
 
 class Outside:
-    """Where results go: files that nobody sees yet, and those that can be seen. It outlives every crash."""
+    """External storage for results: hidden files and visible files. It survives every crash."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, int, int]] = []
         self._hidden: dict[int, list[tuple[int, int, int]]] = {}
         self._published: dict[int, tuple[int, list[tuple[int, int, int]]]] = {}
         self._attempts: dict[int, Attempt] = {}
-        """Who has made each file."""
+        """The attempt that made each file."""
         self.withdrawn = 0
-        """Files that could be seen and cannot any more."""
+        """Number of files that were visible and were withdrawn."""
         self._made = 0
 
     @property
@@ -234,7 +234,7 @@ class Outside:
         return [*self.seen, *(row for _, rows in self._published.values() for row in rows)]
 
     def hide(self, rows: list[tuple[int, int, int]], attempt: Attempt) -> int:
-        """A file that is whole, under a name that nobody looks at."""
+        """Write a complete file that is not visible yet; returns its number."""
         self._made += 1
         self._hidden[self._made] = rows
         self._attempts[self._made] = attempt
@@ -245,8 +245,8 @@ class Outside:
             self._published[file] = (checkpoint, self._hidden.pop(file))
 
     def withdraw(self, checkpoint: int, sealed: Collection[int], attempt: Attempt) -> None:
-        """Nothing of later checkpoints is to be seen, and what is hidden and not sealed never will be, but for what a
-        later attempt has made."""
+        """Remove visible files of later checkpoints and hidden files that are not sealed, except those of a later
+        attempt."""
         later = {file for file, made_by in self._attempts.items() if made_by > attempt}
         seen = self._published
         self._published = {file: known for file, known in seen.items() if known[0] <= checkpoint or file in later}
@@ -255,7 +255,7 @@ class Outside:
 
 
 class Collect(Function):
-    """A sink that puts its rows outside for the checks."""
+    """A sink that writes its rows to `Outside` for the checks."""
 
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
@@ -293,12 +293,12 @@ class Collect(Function):
 
 
 class Scenario:
-    """A deployment drawn by lot, and the rows that come out of it."""
+    """A random (seeded) deployment, and the rows that it produces."""
 
     def __init__(
         self, seed: int, functions_max: int, strategy: Callable[[], Strategy] | None = None, length: int = 1
     ) -> None:
-        """With a greater `length`, sources have so many times the batches."""
+        """`length` multiplies the number of batches of each source."""
         self._random = random.Random(seed)
         self._strategy = strategy
         self.outside = Outside()
@@ -313,21 +313,21 @@ class Scenario:
             self._add(f"source{number}", Ticks(seed * 10 + number, batches, every, parts), [], parts)
         while len(self._specs) < count - 1:
             self._add_inner(len(self._specs))
-        # A joint barrier needs a mark of every upstream actor, so those who send them share no consumer with others.
+        # A joint barrier needs a mark from every upstream actor, so its consumers have only upstreams that send marks.
         joint = [name for name in self._unread if self._is_joint(name)]
         if joint and len(joint) < len(self._unread):
             self._add("sums", MarkedSum(all(map(self._is_fixed, joint))), joint, 1)
         self._add("sink", Collect(self.outside), list(self._unread), 1)
-        # Strategies that go by deadlines have something to do when there is little time.
+        # A tight deadline makes the strategies that depend on deadlines act.
         self.deployment = Deployment("scenario", self._specs, self._random.choice((LAX_NS, 20_000_000, 1_000_000)))
 
     @property
     def rows(self) -> list[tuple[int, int, int]]:
-        """What can be seen of the results."""
+        """The visible results."""
         return self.outside.rows
 
     def rescaled(self, chance: random.Random) -> Deployment:
-        """The same dataflow with other numbers of partitions, wherever the answer does not depend on these."""
+        """Returns the same dataflow with other numbers of partitions, where the answer does not depend on them."""
         specs = {
             name: replace(spec, parallelism=self._other(name, chance), outputs={}, dealt_by={})
             for name, spec in self._specs.items()
@@ -339,7 +339,7 @@ class Scenario:
         return replace(self.deployment, functions=specs)
 
     def _other(self, name: str, chance: random.Random) -> int:
-        """Sums at marks show how many actors send these, and when."""
+        """Returns another parallelism, or the same where sums at marks depend on it."""
         spec = self._specs[name]
         marked = [each for each in (name, *self._below(name)) if isinstance(self._specs[each].function, MarkedSum)]
         divides = isinstance(spec.function, Ticks | Windows | Relay) and not marked
@@ -365,8 +365,8 @@ class Scenario:
             inputs.add(self._random.choice(names))
         if len({self._is_joint(name) for name in inputs}) > 1:
             inputs = {name for name in inputs if self._is_joint(name)}
-        function = self._drawn(number, sorted(inputs))
-        # Which partition a row is dealt to in turn depends on the schedule, so only keys may divide a state.
+        function = self._random_function(number, sorted(inputs))
+        # Round-robin routing depends on the schedule, so only keys may partition a state.
         divides = isinstance(function, Relay | Windows)
         self._add(f"f{number}", function, sorted(inputs), self._random.randint(1, 2) if divides else 1)
 
@@ -375,13 +375,13 @@ class Scenario:
         return isinstance(function, Marking) and function._every_upstream
 
     def _is_fixed(self, name: str) -> bool:
-        """Whether what comes before each critical message is the same in every schedule: one source, one path."""
+        """Whether the rows before each critical message are the same in every schedule: one source, one path."""
         spec = self._specs[name]
         inputs = self._inputs[name]
         return spec.parallelism == 1 and len(inputs) <= 1 and all(self._is_fixed(source) for source in inputs)
 
-    def _drawn(self, number: int, inputs: list[str]) -> Function:
-        """A function that suits its inputs: whether sums at marks are fixed depends on who sends the marks."""
+    def _random_function(self, number: int, inputs: list[str]) -> Function:
+        """Returns a random function that suits its inputs: the inputs decide whether sums at marks are fixed."""
         marks = [name for name in inputs if isinstance(self._specs[name].function, Marking)]
         fixed = all(self._is_fixed(name) for name in inputs)
         alone = fixed and len(inputs) == 1
@@ -400,7 +400,7 @@ class Scenario:
             Medians,
         ]
         if any(spec.lessees_max for spec in self._specs.values()):
-            kinds.append(SequentialWindows)  # Not as the only one: a scenario without lessees shows nothing.
+            kinds.append(SequentialWindows)  # Not as the only one: a scenario without lessees tests nothing.
         return self._random.choice(kinds)()
 
     def _add(self, name: str, function: Function, inputs: list[str], parallelism: int) -> None:

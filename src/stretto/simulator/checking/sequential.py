@@ -1,6 +1,6 @@
-"""The answer of a deployment without workers, messages or time: one function after the other, each to its end.
+"""Computes the answer of a deployment sequentially: one function after the other, without workers, messages or time.
 
-It shares nothing with the machines but the functions themselves, so the machines can be held against it.
+It shares only the functions with the machines, so it is an independent reference for them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _run(instance: Instance, queues: Queues) -> None:
 
 
 def _run_to_the_next_joint_barrier(instance: Instance, queues: Queues) -> None:
-    """All that comes before a critical message that needs one of every upstream actor, then these together."""
+    """Run all messages before a critical message that needs one from every upstream actor, then these together."""
     together = []
     for channel in instance.inputs:
         queue = queues[channel]

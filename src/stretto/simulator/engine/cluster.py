@@ -1,4 +1,4 @@
-"""A whole cluster in one process and in virtual time: workers, the driver's own, the coordinator, the network."""
+"""A whole cluster in one process and in virtual time: workers, the driver's worker, the coordinator, the network."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ from stretto.worker import events as working
 from stretto.worker.machine import Worker, WorkerParts
 
 REPEATABLE = (SyncRequest, SyncAck, SyncReply, Unsync)
-"""Frames that carry the number of their barrier, so that a second copy is known for one."""
+"""Frames that carry the number of their barrier, so that the receiver recognises a duplicate."""
 
 Costs = Callable[[random.Random, Instance, Any], int]
-"""How long a run takes, in nanoseconds."""
+"""Returns how long a run takes, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long things take, in nanoseconds, the first two drawn evenly between their bounds.
+    """How long things take, in nanoseconds. The first two are uniformly random between their bounds.
 
-    With `receive_ns`, what a frame costs its receiver, and `send_ns`, what a batch costs its sender, a worker does one
-    thing at a time, as the real one does: frames wait while a function runs. Else only runs take time."""
+    `receive_ns` is what a frame costs its receiver, `send_ns` what a batch costs its sender. If they are set, a worker
+    does one thing at a time, as the real one does: frames wait while a function runs. Otherwise only runs take time."""
 
     delay_ns: tuple[int, int] = (20_000, 2_000_000)
     cost_ns: tuple[int, int] = (1_000, 500_000)
     receive_ns: int = 0
     send_ns: int = 0
     ns_per_byte: float = 0.0
-    """What each byte of a state adds to the delay of the frame that carries it."""
+    """Added to the delay of a frame for each byte of the state that it carries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What goes wrong without a crash: control frames come twice, clocks differ, workers are slow or stop for a while.
+    """Disturbances without a crash: duplicated control frames, clock skew, slow workers, pauses.
 
-    `slow` multiplies what a run costs on a worker, `skew_ns` is how much a worker's clock is ahead, `pauses` are
-    from when to when a worker stops: nothing reaches it and nothing leaves it."""
+    `slow` multiplies the cost of a run on a worker, `skew_ns` is how far a worker's clock is ahead, `pauses` are the
+    intervals in which a worker is stopped: nothing reaches it and nothing leaves it."""
 
     copies: float = 0.0
     slow: dict[str, float] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Weather:
 
 @dataclass
 class SimulatedJob:
-    """What became of a job: its status, its failure, and the writers of the sinks on the driver."""
+    """The status and failure of a job, and the writers of its sinks on the driver."""
 
     status: JobStatus = JobStatus.DEPLOYING
     failure: Failure | None = None
@@ -83,7 +83,7 @@ class SimulatedJob:
 
 
 class SimulatedCluster:
-    """`SimulatedCluster(workers=5, seed=7)`, then `submit` deployments, then `run` until nothing is left to happen."""
+    """Use: `SimulatedCluster(workers=5, seed=7)`, `submit` deployments, then `run` until the event queue is empty."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class SimulatedCluster:
         self._busy: set[str] = set()
         self._owed_ns: dict[str, int] = {}
         self._homes: dict[Instance, str] = {}
-        """All instances that have run anything, and their workers."""
+        """All instances that have run at least once, with their workers."""
         self._seats: set[Seat] = set()
         self.now_ns = 1_000_000_000
         self.coordinator_skew_ns = 0
@@ -136,7 +136,7 @@ class SimulatedCluster:
         return Worker(name, self._worker_parts, observer, self._policy(), strategy)
 
     def submit(self, deployment: Deployment, checkpoints: coordination.CheckpointPlan | None = None) -> SimulatedJob:
-        """Ask the coordinator to run a deployment; call `run` to let it happen."""
+        """Ask the coordinator to run a deployment. Nothing happens before `run`."""
         job = self.jobs[deployment.job] = SimulatedJob()
         self._deployments[deployment.job] = deployment
         shapes = shapes_of(deployment)
@@ -145,19 +145,19 @@ class SimulatedCluster:
         return job
 
     def stop(self, job: str, after_ns: int, drain: bool = False) -> None:
-        """Ask for a job to be stopped at a virtual time."""
+        """Stop a job after `after_ns` of virtual time."""
         self._later(after_ns, partial(self._coordinate, coordination.StopRequested(job, drain)))
 
     def join(self, name: str, after_ns: int) -> None:
-        """Let another worker join at a virtual time."""
+        """Add a worker after `after_ns` of virtual time."""
         self._later(after_ns, partial(self._join, name))
 
     def retire(self, name: str, after_ns: int) -> None:
-        """Ask a worker to leave at a virtual time, when it has no lessees any more."""
+        """Ask a worker to leave after `after_ns`; it leaves when it has no lessees any more."""
         self._later(after_ns, partial(self._coordinate, coordination.RetireRequested(name)))
 
     def run(self) -> None:
-        """Let events happen until all jobs have ended and the network is quiet."""
+        """Process events until all jobs have ended and the event queue is empty."""
         steps = 0
         while self._queue:
             steps += 1
@@ -166,23 +166,24 @@ class SimulatedCluster:
             self.step()
         unended = [name for name, job in self.jobs.items() if not job.status.ended]
         if unended:
-            raise InvariantError("nothing is left to happen, and jobs have not ended", ", ".join(unended))
+            raise InvariantError("the event queue is empty, but jobs have not ended", ", ".join(unended))
 
     def step(self) -> None:
-        """Let the next thing happen."""
+        """Process the next event."""
         self.now_ns, _, happen = heapq.heappop(self._queue)
         happen()
 
     def where(self, instance: Instance) -> str:
-        """The worker that an instance is on."""
+        """Returns the worker that hosts an instance."""
         return self._homes[instance]
 
     def close(self) -> None:
-        """Let go of everything. Call it when nothing is to be read from the cluster any more.
+        """Release all objects. Call it after the last read from the cluster.
 
-        The garbage collector does not look at messages, so it cannot free a cycle through one. Whoever holds a message
-        (a mailbox, a gate, a strategy, the effects of a worker that crashed) is held by it, by way of its channel, the
-        seat there and the sender. A seat without fields, and a channel without a sender, hold nothing."""
+        The garbage collector does not track messages, so it cannot free a cycle through one. An object that holds a
+        message (a mailbox, a gate, a strategy, the effects of a crashed worker) is also reachable from it, through its
+        channel, the seat there and the sender. Clearing the fields of seats and the senders of channels breaks the
+        cycles."""
         self._queue.clear()
         jobs = [job for worker in (*self.workers.values(), *self._gone) for job in worker.jobs.values()]
         seats = {*self._seats, *(seat for job in jobs for seat in job.all_seats())}
@@ -202,7 +203,7 @@ class SimulatedCluster:
     # Members.
 
     def _assemble(self, names: list[str]) -> None:
-        """All begin together: of the memberships that are announced meanwhile, only the last one reaches them."""
+        """Let all workers join at once: each receives only the last membership that the coordinator announces."""
         last: dict[str, Send] = {}
         for name in names:
             self._add(name)
@@ -217,7 +218,7 @@ class SimulatedCluster:
         self._transmit(name, COORDINATOR, Join(_member(name)))
 
     def is_parked(self, name: str) -> bool:
-        """Whether a worker gets nothing to do until another one is lost."""
+        """Whether a worker is a spare that gets no work until another worker is lost."""
         return False
 
     def _add(self, name: str) -> None:
@@ -233,7 +234,7 @@ class SimulatedCluster:
         heapq.heappush(self._queue, (self.now_ns + delay_ns, self._scheduled, happen))
 
     def _transmit(self, sender: str, to: str, frame: Frame) -> None:
-        """Deliver a frame after a delay, never before one that was sent earlier between the same two."""
+        """Deliver a frame after a delay, and after all earlier frames from this sender to this receiver."""
         copies = 1
         if self._weather.copies and isinstance(frame, REPEATABLE) and self._random.random() < self._weather.copies:
             copies = 2
@@ -255,10 +256,10 @@ class SimulatedCluster:
         self._inbox.setdefault(name, deque()).append(event)
         if name not in self._busy:
             self._busy.add(name)
-            self._go_on(name)
+            self._take_next(name)
 
-    def _go_on(self, name: str) -> None:
-        """A worker that does one thing at a time takes the next frame, or rests."""
+    def _take_next(self, name: str) -> None:
+        """Let a worker that does one thing at a time take the next frame, or become idle."""
         if self._inbox.get(name):
             self._later(self._owed(name) + self._timing.receive_ns, partial(self._take, name))
         else:
@@ -267,18 +268,18 @@ class SimulatedCluster:
     def _take(self, name: str) -> None:
         worker = self.workers.get(name)
         if worker is None or worker.busy:
-            return  # A timer has begun a run meanwhile; the frames wait for its end.
+            return  # A timer has started a run; the frames wait for its end.
         if self._inbox[name]:
             self._work(name, self._inbox[name].popleft())
         if not worker.busy:
-            self._go_on(name)
+            self._take_next(name)
 
     def _owed(self, name: str) -> int:
-        """What sending has cost since it was last asked for."""
+        """Returns and clears the time that sending has cost since the last call."""
         return self._owed_ns.pop(name, 0)
 
     def _start(self, name: str, seat: Seat, work: Any) -> None:
-        """Before a run, the frames that came meanwhile are taken in."""
+        """Start a run after taking in the frames that have arrived."""
         inbox = self._inbox.get(name) or ()
         waiting = len(inbox)
         for _ in range(waiting):
@@ -312,7 +313,7 @@ class SimulatedCluster:
                     self.carry_out_for_coordinator(effect)
 
     def carry_out_for_coordinator(self, effect: coordination.Effect) -> None:
-        """What a cluster without checkpoints and losses has no use for."""
+        """Hook for effects that only a cluster with checkpoints and failures has."""
 
     def carry_out_for_worker(self, name: str, effect: working.Effect) -> None:
         """Likewise."""
@@ -352,7 +353,7 @@ class SimulatedCluster:
                     self.carry_out_for_worker(name, effect)
         if self._timing.receive_ns:
             if isinstance(event, working.Ran | working.RunFailed) and not worker.busy:
-                self._go_on(name)
+                self._take_next(name)
         else:
             worker.check_invariants()
         self._wake(name, worker)
@@ -373,7 +374,7 @@ class SimulatedCluster:
     def _execute(self, name: str, seat: Seat, work: Any) -> None:
         paused_until_ns = self._paused_until(name)
         if paused_until_ns:
-            # It hangs in the middle of a run, and goes on with that before it hears of anything else.
+            # It hangs in the middle of a run, and continues that run before it receives anything else.
             self._later(paused_until_ns - self.now_ns, partial(self._execute, name, seat, work))
             return
         instance = seat.instance
@@ -403,7 +404,7 @@ class SimulatedCluster:
 
 
 class _Recorder:
-    """Tells the history what the gates of one worker do, and when."""
+    """Records what the gates of one worker do, and when, in the history."""
 
     def __init__(self, cluster: SimulatedCluster, member: str, history: History) -> None:
         self._cluster = cluster

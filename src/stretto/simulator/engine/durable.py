@@ -1,6 +1,6 @@
-"""A simulated cluster whose workers crash, hang and are cut off, with storage that outlives them.
+"""A simulated cluster whose workers crash, hang and lose connections, with storage that survives them.
 
-Heartbeats, replacements and the restart of the driver are as in the runtime, in virtual time.
+Heartbeats, replacements and driver restarts work as in the runtime, in virtual time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REPLACED_NS = (5_000_000, 60_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """From when to when nothing gets from one to another, both ways or only there."""
+    """An interval in which frames from `one` to `other` are lost, and also the reverse if `both`."""
 
     start_ns: int
     end_ns: int
@@ -61,24 +61,24 @@ class Cut:
 
 
 class Moment(Enum):
-    """When a fault hurts most: while something is half done."""
+    """A point at which a fault is most harmful: an operation is half done."""
 
     STORING = "a snapshot is written"
     COMMITTING = "a manifest is written"
     FETCHING = "a snapshot is read"
-    RESUMING = "a sink goes on"
+    RESUMING = "a sink resumes"
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of the machines that checkpoints are made of; mutations have others."""
+    """The parts of the machines that implement checkpoints; mutations replace them."""
 
     coordinator: CoordinatorParts | None = None
     worker: WorkerParts | None = None
 
 
 class DurableCluster(SimulatedCluster):
-    """`submit_durable`, plan faults with `crash`, `restart`, `fill` and the like, then `run`."""
+    """Use: `submit_durable`, plan faults with `plan`, `at_step` and `at_moment`, then `run`."""
 
     def __init__(
         self,
@@ -110,9 +110,9 @@ class DurableCluster(SimulatedCluster):
         self._moments: Counter[Moment] = Counter()
         self.steps = 0
         self.write_ns = (100_000, 8_000_000)
-        """How long it takes to write or read a snapshot or a manifest."""
+        """Bounds of the time to write or read a snapshot or a manifest."""
         self.noticed_ns = (100_000, 40_000_000)
-        """How long it takes until Spark tells of the death of a worker."""
+        """Bounds of the time until Spark reports the death of a worker."""
         self.kept = 3
         self.interval_ns: int | None = 20_000_000
         self.announced: list[AnnounceCheckpoint] = []
@@ -126,7 +126,7 @@ class DurableCluster(SimulatedCluster):
         return Worker(name, self._parts.worker, observer, self._policy(), strategy)
 
     def submit_durable(self, deployment: Deployment) -> None:
-        """Run a deployment with checkpoints, from the last complete one if there is any."""
+        """Run a deployment with checkpoints; it resumes from the last complete checkpoint, if any."""
         self._store.claim()
         manifests, _ = self._store.manifests()
         storage = Storage("simulated", self._store.owner, self._store.lineage("00000001"))
@@ -145,15 +145,15 @@ class DurableCluster(SimulatedCluster):
             happen()
 
     def at_step(self, step: int, happen: Callable[[], None]) -> None:
-        """Something that happens right after so many steps."""
+        """Call `happen` right after step number `step`."""
         self._at_steps[step] = happen
 
     def at_moment(self, moment: Moment, number: int, happen: Callable[[str], None]) -> None:
-        """Something that happens when it has come to a moment so many times; it is given the worker that does it, or a
-        worker by lot where the driver does."""
+        """Call `happen` when a moment occurs for the `number`-th time, with the worker at which it occurs, or a random
+        worker if it occurs at the driver."""
         self._at_moments[moment, number] = happen
 
-    def _come_to(self, moment: Moment, name: str) -> None:
+    def _reach_moment(self, moment: Moment, name: str) -> None:
         self._moments[moment] += 1
         happen = self._at_moments.pop((moment, self._moments[moment]), None)
         if happen is not None:
@@ -161,24 +161,24 @@ class DurableCluster(SimulatedCluster):
 
     def _execute(self, name: str, seat: Seat, work: Any) -> None:
         if seat.instance.origin is not None and seat.instance.is_sink:
-            self._come_to(Moment.RESUMING, name)
+            self._reach_moment(Moment.RESUMING, name)
         super()._execute(name, seat, work)
 
     def hang(self, name: str, length_ns: int) -> None:
-        """From now on nothing reaches a worker and nothing leaves it, for a while."""
+        """Pause a worker for `length_ns` from now: nothing reaches it and nothing leaves it."""
         self._weather.pauses.setdefault(name, []).append((self.now_ns, self.now_ns + length_ns))
 
     def cut_off(self, one: str, other: str, length_ns: int) -> None:
-        """From now on nothing gets from one to the other, for a while."""
+        """Lose all frames between `one` and `other` for `length_ns` from now."""
         self._cuts.append(Cut(self.now_ns, self.now_ns + length_ns, one, other, both=True))
 
     def plan(self, after_ns: int, happen: Callable[[], None]) -> None:
-        """Something that happens at a virtual time, also if the driver is restarted before it."""
+        """Call `happen` after `after_ns` of virtual time, even if the driver is restarted before that."""
         self._planned.append((self.now_ns + after_ns, happen))
         self._later(after_ns, happen)
 
     def crash(self, name: str) -> None:
-        """A worker's process dies; Spark tells of it a little later."""
+        """Kill a worker's process; Spark reports it a little later."""
         if name not in self.workers:
             return
         self._forget(name)
@@ -186,12 +186,12 @@ class DurableCluster(SimulatedCluster):
         self._later(self._random.randint(*self.noticed_ns), partial(self._coordinate, ended))
 
     def crash_some(self) -> None:
-        """Whoever is there, by lot."""
+        """Crash one of the present workers, chosen at random (seeded)."""
         self.crash(self._random.choice(self.names_of_workers() or [""]))
 
     def restart(self, deployment: Deployment | None = None, workers: int | None = None) -> None:
-        """The driver dies and is started again, maybe with another deployment of the app, and on so many workers; those
-        that there were end with it."""
+        """Kill the driver with its workers and restart it, optionally with another deployment of the app and another
+        number of workers."""
         if all(job.status.ended for job in self.jobs.values()):
             return
         self._durable = self._durable if deployment is None else [deployment]
@@ -220,10 +220,10 @@ class DurableCluster(SimulatedCluster):
             for deployment in self._durable:
                 self.submit_durable(deployment)
         except StorageError:
-            self._later(REPLACED_NS[0], self._resubmit)  # Whoever starts it will try again.
+            self._later(REPLACED_NS[0], self._resubmit)  # The user would try again.
 
     def _interrupt(self, write: WriteManifest) -> None:
-        """A manifest was being written when the driver died: it is there, or not, or torn."""
+        """Interrupt the write of a manifest: it is complete, missing or torn."""
         became = self._random.choice(("whole", "torn", "nothing"))
         if became == "nothing":
             return
@@ -253,7 +253,7 @@ class DurableCluster(SimulatedCluster):
     def names_of_workers(self) -> list[str]:
         return sorted(name for name in self.workers if not name.startswith("driver"))
 
-    # Time: heartbeats and the coordinator's clock go on until all jobs have ended.
+    # Time: heartbeats and the coordinator's clock continue until all jobs have ended.
 
     def _pulse(self) -> None:
         if all(job.status.ended for job in self.jobs.values()):
@@ -276,10 +276,10 @@ class DurableCluster(SimulatedCluster):
             super()._transmit(sender, to, frame)
 
     def _notice_broken(self, sender: str, to: str) -> None:
-        """A connection on which something was lost is known to be broken when one tries to use it again."""
+        """Report a broken connection to its sender; called when the cut ends."""
         self._broken.discard((sender, to))
         if COORDINATOR in (sender, to):
-            self.crash(sender if to == COORDINATOR else to)  # It leaves by itself, to join as another one.
+            self.crash(sender if to == COORDINATOR else to)  # It leaves by itself, and joins under a new name.
         elif sender in self.workers:
             self._work(sender, working.PeerBroken(to))
 
@@ -288,7 +288,7 @@ class DurableCluster(SimulatedCluster):
     def carry_out_for_worker(self, name: str, effect: working.Effect) -> None:
         match effect:
             case StoreSnapshot() | FetchSnapshots():
-                self._come_to(Moment.STORING if isinstance(effect, StoreSnapshot) else Moment.FETCHING, name)
+                self._reach_moment(Moment.STORING if isinstance(effect, StoreSnapshot) else Moment.FETCHING, name)
                 self._later(
                     self._random.randint(*self.write_ns), partial(self._reach_storage, name, self.workers[name], effect)
                 )
@@ -308,7 +308,7 @@ class DurableCluster(SimulatedCluster):
 
     def _tear(self, effect: StoreSnapshot) -> None:
         torn = SimulatedFiles()
-        with suppress(StorageError):  # What refers to earlier files is not whole by itself.
+        with suppress(StorageError):  # A snapshot that refers to earlier files is incomplete without them.
             CheckpointStore(torn, effect.storage.owner).store(effect.address, effect.snapshot)
         for path, content in torn.contents.items():
             self.files.tear(path, [content], self._random)
@@ -316,7 +316,7 @@ class DurableCluster(SimulatedCluster):
     def carry_out_for_coordinator(self, effect: coordination.Effect) -> None:
         match effect:
             case WriteManifest():
-                self._come_to(Moment.COMMITTING, self._random.choice(self.names_of_workers() or [""]))
+                self._reach_moment(Moment.COMMITTING, self._random.choice(self.names_of_workers() or [""]))
                 self._committing.append(effect)
                 self._later(self._random.randint(*self.write_ns), partial(self._commit, effect))
             case PruneCheckpoints(kept=kept):

@@ -1,4 +1,4 @@
-"""What the sources of simulated experiments have in common: they make their events up, and nobody feeds them."""
+"""Base classes for the sources of simulated experiments, which generate their own events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stretto.actors.function import Function
 
 
 class SimulatedSource(Function):
-    """A source that puts out at once what it reads. Without a `due_watermark` of its own it sends none."""
+    """A source that emits each batch as soon as it is read. Subclasses with watermarks override `due_watermark`."""
 
     batch_delay_ns = 0
 
@@ -21,24 +21,24 @@ class SimulatedSource(Function):
 
 
 class WindowedSource(SimulatedSource):
-    """Watermarks are numbers of windows: one is due when the next event belongs to another window."""
+    """A source whose watermarks are window numbers: one is due when the next event belongs to another window."""
 
-    _told = 0
+    _sent_window = 0
 
     def next_window(self) -> int:
-        """The window of the event that is due next."""
+        """Returns the window of the next event."""
         raise NotImplementedError
 
     def due_watermark(self) -> int | None:
         window = self.next_window()
-        if window == self._told:
+        if window == self._sent_window:
             return None
-        self._told = window
+        self._sent_window = window
         return window
 
 
 class Swallow(Function):
-    """The end of the line."""
+    """A sink that discards its input."""
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Files in memory, with what can happen to real ones: no room, torn writes, flipped bits."""
+"""In-memory files with the faults of real ones: full disk, torn writes, flipped bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stretto.errors import DamagedError, StorageError
 
 
 class SimulatedFiles:
-    """Storage that outlives crashes. `full` makes every write fail."""
+    """Storage that survives crashes. `full` makes every write fail."""
 
     def __init__(self) -> None:
         self.contents: dict[str, bytes] = {}
@@ -45,12 +45,12 @@ class SimulatedFiles:
     # Faults.
 
     def tear(self, path: str, parts: Sequence[Any], chance: random.Random) -> None:
-        """Whoever wrote this has crashed on the way."""
+        """Write only a part of a file, as when its writer crashes."""
         content = b"".join(bytes(part) for part in parts)
         self.contents[path] = content[: chance.randrange(len(content) + 1)]
 
     def flip(self, path: str, chance: random.Random) -> None:
-        """A bit of a file is another one."""
+        """Flip one bit of a file."""
         content = bytearray(self.contents[path])
         if content:
             content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)

@@ -1,4 +1,4 @@
-"""How long a barrier takes, by the number of lessees and the size of their states (dirigo.txt figure 11), simulated."""
+"""Simulates how long a barrier takes, by number of lessees and size of their states (dirigo.txt figure 11)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from stretto.state import ValueState
 SCHEMA = pa.schema([("n", pa.int64())])
 BARRIERS = 40
 MESSAGES_PER_LESSEE = 4
-"""Between two barriers, so that every lessee has a state to give."""
+"""Messages between two barriers, so that every lessee has a state to hand over."""
 GAP_NS = 1_000_000
 MESSAGE_NS = 20_000
 
 
 @dataclass(frozen=True)
 class StateCosts:
-    """What was measured for a state of some size: to give it away, and to take one in, in nanoseconds."""
+    """Measured costs of a state of some size, in nanoseconds: handing it over, and merging one."""
 
     size: int
     give_ns: int
@@ -39,7 +39,7 @@ class StateCosts:
 
 
 class Steps(SimulatedSource):
-    """A source: rows one by one, with a watermark after every few."""
+    """A source: single rows, with a watermark after every few."""
 
     def __init__(self, every: int) -> None:
         self._every = every
@@ -52,7 +52,7 @@ class Steps(SimulatedSource):
             return Reading(None, now_ns, done=True)
         self._read += 1
         batch = pa.RecordBatch.from_arrays([pa.array([self._read])], schema=SCHEMA)
-        # After a watermark it rests, so that barriers do not meet.
+        # It pauses after a watermark, so that barriers do not overlap.
         rest_ns = 50 * GAP_NS if self._read % self._every == 0 else GAP_NS // self._every
         return Reading(batch, now_ns, next_ns=now_ns + rest_ns)
 
@@ -78,7 +78,7 @@ class Holder(Function):
 
 
 def barrier_ms(lessees: int, costs: StateCosts, strategy: Strategy, timing: Timing, seed: int) -> dict[str, float]:
-    """The percentiles of the time from BLOCKED to the last UNSYNC, in virtual milliseconds."""
+    """Returns percentiles of the time from BLOCKED to the last UNSYNC, in virtual milliseconds."""
     source = FunctionSpec("source", Steps(MESSAGES_PER_LESSEE * lessees), 1, {"out": Stage("source", SCHEMA)})
     holder = FunctionSpec("holder", Holder(costs.size), 1, {"out": Stage("holder", SCHEMA)})
     holder.lessees_max, holder.strategy = lessees, strategy

@@ -1,8 +1,8 @@
 """Two windowed aggregations of NEXMark's bids (thesis 6.7.4): the highest bid, whose state is one number, and the
-distribution of the prices, whose state grows with what came in.
+distribution of the prices, whose state grows with the input.
 
-Sources send batches of bids; an actor aggregates them, with lessees; windows close at a barrier. What strategies differ
-in is who gets a batch, and how much a barrier has to wait for and to put together.
+Sources send batches of bids; an actor with lessees aggregates them; windows close at a barrier. Strategies differ in
+where a batch runs, and in how much a barrier has to wait for and to merge.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from stretto.state import MapState
 SCHEMA = pa.schema([("window", pa.int64()), ("price", pa.int64())])
 SOURCES = 32
 BATCH_NS = 2_000_000
-"""What a batch of bids takes to aggregate."""
+"""Time to aggregate a batch of bids."""
 WINDOW_NS = 250_000_000
 WINDOWS = 20
 WARM_UP_WINDOWS = 2
 OTHER_NS = 20_000
 PRICES = 100_000
-"""Different prices: each batch brings new ones, so that the distribution is as large as the window is long."""
+"""Number of different prices. Each batch brings new ones, so the distribution grows with the length of the window."""
 PER_BATCH = 8
 """Prices that a batch adds to the distribution."""
 PRICE_BYTES = 24
 GIVE_NS_PER_PRICE, TAKE_NS_PER_PRICE = 700, 900
-"""What it costs to give a price of a distribution away at a barrier, and to take it in, as measured for states of maps
+"""Cost per price of handing a distribution over at a barrier, and of merging it, as measured for map states
 (`stretto bench barriers`)."""
 TIMING = replace(send_modes.TIMING, ns_per_byte=1.0)
 
 
 class Bids(WindowedSource):
-    """A source: a batch of bids at random moments, and a watermark at the end of each window."""
+    """A source: batches of bids at random times, and a watermark at the end of each window."""
 
     def __init__(self, gap_ns: float, seed: int) -> None:
         self._gap_ns = gap_ns
@@ -81,14 +81,14 @@ class Bids(WindowedSource):
 
 
 class HighestBid(Function):
-    """The highest price of each window; watermarks are numbers of windows."""
+    """The highest price of each window; watermarks are window numbers."""
 
     def __init__(self) -> None:
         self.highest: Any = MapState(combine=max)
 
     @property
     def prices(self) -> int:
-        """How much there is to give away at a barrier."""
+        """Number of prices to hand over at a barrier."""
         return 1
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
@@ -129,7 +129,7 @@ QUERIES: dict[str, Callable[[], Function]] = {"highest bid": HighestBid, "bid qu
 
 @dataclass(frozen=True)
 class Latencies:
-    """In milliseconds after the end of a window: its result, and before that the last batch that went into it."""
+    """Milliseconds from the end of a window to its result, and to the last batch that went into it."""
 
     windows: int
     p50: float
@@ -139,7 +139,7 @@ class Latencies:
 
 @dataclass(frozen=True)
 class Setting:
-    """One experiment: `load` is how many workers an actor's batches keep busy."""
+    """One experiment. `load` is the number of workers that an actor's batches keep busy."""
 
     query: str
     actors: int
@@ -182,7 +182,7 @@ def latencies(setting: Setting, strategy: Strategy, latency_ns: int) -> Latencie
 
 
 def _summary(results: dict[tuple[int, int], int], updates: dict[int, int], began_ns: int) -> Latencies:
-    """Windows after the warm-up, but for the last one, which ends with the input."""
+    """Summarises the windows after the warm-up, except the last one, which ends with the input."""
     counted = range(WARM_UP_WINDOWS, WINDOWS - 1)
 
     def after_ms(window: int, at_ns: int) -> float:

@@ -1,4 +1,4 @@
-"""Strategies side by side, setting by setting, as in thesis figures 6.9, 6.10, 6.18, 6.20 and 6.21a."""
+"""Compares strategies by setting, as in thesis figures 6.9, 6.10, 6.18, 6.20 and 6.21a."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CENTRAL_UTILISATIONS = (0.05, 0.1, 0.2)
 
 @dataclass(frozen=True)
 class Outcome:
-    """One setting: a latency for each strategy, by which they are ranked, and all else that was measured of them."""
+    """One setting: the latency of each strategy, by which they are ranked, and all other measurements."""
 
     figure: str
     setting: str
@@ -38,7 +38,7 @@ class Outcome:
 
     @property
     def ranked(self) -> list[str]:
-        """The strategies that are compared, the best first; `auto` and the static ones are beside them."""
+        """The compared strategies, the best first, without `auto` and the static ones."""
         return sorted((name for name in self.latency_ms if name in COMPARED), key=self.latency_ms.__getitem__)
 
     @property
@@ -47,7 +47,7 @@ class Outcome:
 
     @property
     def kind(self) -> str:
-        """What the winner does."""
+        """The kind of strategy that the winner is."""
         return "dynamic binding" if self.winner in BINDING else "offloading"
 
     @property
@@ -58,7 +58,7 @@ class Outcome:
         return None if auto is None else round(auto / min(others), 3)
 
     def as_json(self) -> dict[str, Any]:
-        """As the command prints it."""
+        """Returns the object that `--json` prints."""
         return {**asdict(self), "winner": self.winner, "kind": self.kind, "auto_by_best": self.auto_by_best}
 
 
@@ -66,18 +66,18 @@ Step = Callable[[], None]
 
 
 def by_skew(step: Step) -> Iterator[Outcome]:
-    """Figure 6.9: tasks of 10 ms, ever more uneven."""
+    """Figure 6.9: tasks of 10 ms with increasing skew."""
     latency_ns = requests.objective_ns(int(SKEWED_TASK_MS * 1e6))
     for stateful in (False, True):
         for skew in SKEWS:
-            said = f"{SKEWED_TASK_MS:g} ms, skew {skew:g}, {_state(stateful)}"
+            text = f"{SKEWED_TASK_MS:g} ms, skew {skew:g}, {_state(stateful)}"
             setting = requests.Setting(int(SKEWED_TASK_MS * 1e6), skew, stateful)
             paper = "dynamic binding is more robust against skew"
-            yield _requests("6.9", said, setting, latency_ns, paper, step)
+            yield _requests("6.9", text, setting, latency_ns, paper, step)
 
 
 def by_task_size(step: Step) -> Iterator[Outcome]:
-    """Figure 6.10: ever smaller tasks at the same load, skew 0.1."""
+    """Figure 6.10: smaller and smaller tasks at the same load, skew 0.1."""
     for task_ms in TASKS_MS:
         latency_ns = requests.objective_ns(int(task_ms * 1e6))
         for stateful in (False, True):
@@ -90,20 +90,20 @@ def _state(stateful: bool) -> str:
     return "with state" if stateful else "no state"
 
 
-def _requests(figure: str, said: str, setting: requests.Setting, latency_ns: int, paper: str, step: Step) -> Outcome:
+def _requests(figure: str, text: str, setting: requests.Setting, latency_ns: int, paper: str, step: Step) -> Outcome:
     details = {}
     for name in (*COMPARED, "priority", "auto"):
         details[name] = asdict(requests.latencies(setting, STRATEGIES[name], latency_ns))
         step()
     means = {name: found["mean"] for name, found in details.items()}
-    return Outcome(figure, said, "mean", means, details, paper)
+    return Outcome(figure, text, "mean", means, details, paper)
 
 
 def by_query(step: Step) -> Iterator[Outcome]:
-    """Figure 6.18: windows that close at barriers, at half the load that an actor's home can do.
+    """Figure 6.18: windows that close at barriers, at half the load that an actor's home worker can handle.
 
     Our barriers cost M + N messages under both kinds, where the thesis sends M * N markers under dynamic binding. So
-    the difference is the N lessees that have to be put together, and shows when there are many."""
+    the difference comes from merging the N lessees, and shows when there are many."""
     papers = {
         "highest bid": "1rtt-reject-send is lower than laxity-direct by up to 30 percent",
         "bid quantisation": "1rtt-reject-send is lower than laxity-direct by up to 9 percent",
@@ -115,25 +115,25 @@ def by_query(step: Step) -> Iterator[Outcome]:
 
 
 def by_range(step: Step) -> Iterator[Outcome]:
-    """Figure 6.20: one overloaded aggregation, on ever more instances."""
+    """Figure 6.20: one overloaded aggregation on more and more instances."""
     for instances in RANGES:
         setting = bids.Setting("bid quantisation", actors=1, instances=instances, load=RANGE_LOAD)
         paper = "1rtt-reject-send is stable from 4 instances on, laxity-direct from 12"
         yield _bids("6.20", f"load {RANGE_LOAD:g}, PARALLELISM_RANGE {instances}", setting, paper, step)
 
 
-def _bids(figure: str, said: str, setting: bids.Setting, paper: str, step: Step) -> Outcome:
+def _bids(figure: str, text: str, setting: bids.Setting, paper: str, step: Step) -> Outcome:
     details = {}
     for name in (*COMPARED, "priority", "auto"):
         details[name] = asdict(bids.latencies(setting, STRATEGIES[name](), BIDS_LATENCY_NS))
         step()
     medians = {name: found["p50"] for name, found in details.items()}
-    return Outcome(figure, said, "p50", medians, details, paper)
+    return Outcome(figure, text, "p50", medians, details, paper)
 
 
 @dataclass(frozen=True)
 class Central:
-    """Figure 6.21a: a dispatcher for all against asking two, at one load; latencies in milliseconds."""
+    """Figure 6.21a: a central dispatcher against asking two workers, at one load; latencies in milliseconds."""
 
     utilisation: float
     dispatcher: dict[str, Any]
@@ -142,7 +142,7 @@ class Central:
 
 
 def central(step: Step) -> Iterator[Central]:
-    """Figure 6.21a: small tasks, all through one worker that sends them on, or straight to one of two."""
+    """Figure 6.21a: small tasks, all through one dispatching worker, or directly to one of two workers."""
     for utilisation in CENTRAL_UTILISATIONS:
         setting = requests.Setting(int(CENTRAL_TASK_MS * 1e6), float("inf"), False, utilisation=utilisation)
         dispatched = asdict(requests.latencies(setting, Dispatcher, 10**12))
@@ -155,4 +155,4 @@ def central(step: Step) -> Iterator[Central]:
 RUNS = (len(SKEWS) * 2 + len(TASKS_MS) * 2 + 2 * len(SPREADS) + len(RANGES)) * (len(COMPARED) + 2) + 2 * len(
     CENTRAL_UTILISATIONS
 )
-"""How many simulations all figures take."""
+"""Number of simulations for all figures."""

@@ -1,8 +1,8 @@
 """How many workers do two jobs with bursts need? (dirigo.txt figure 10)
 
-With all workers, each actor has one of its own. With fewer, some share one, and what the jobs send stays the same. The
-default is the paper's: first come, first served, everything at home. Against it, deadlines decide what runs next, and
-a lessor forwards what would miss its deadline behind what its worker has to do before it.
+With all workers, each actor has its own worker. With fewer, some share one, and the jobs send the same input. The
+default is the paper's: first come, first served, every message at the lessor. It is compared with scheduling by
+deadline, where a lessor forwards messages that would miss their deadline in its own queue.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from stretto.simulator.experiments.workloads import SECOND_NS, Kind, Query, Tena
 ALPHAS = (5.0, 3.3, 2.5)
 SHARES = (1.0, 0.7, 0.6)
 FEWER = 0.7
-"""The share of the workers that the paper speaks of."""
+"""The share of the workers that the paper reports on."""
 COST_NS = 60_000_000
 UTILISATION = 0.5
-"""Of a worker per actor, at the mean volume: where the objective comes from, and then in the experiment."""
+"""Utilisation with one worker per actor at the mean volume, for finding the objective and in the experiment."""
 LIGHTER = 0.4
-"""Where two actors that share a worker leave some of it free, unless there is a burst."""
+"""A lower utilisation: two actors that share a worker leave some of it free, except in bursts."""
 SECONDS = 2.0
-"""Volumes have long tails: these runs are so many times as long as others."""
+"""Volumes have long tails, so these runs are this many times longer than others."""
 COUNTS = Query("counts", Kind.APART)
-"""Like NEXMark 12: each actor puts out its own counts."""
+"""Like NEXMark 12: each actor emits its own counts."""
 GREATEST = Query("greatest", Kind.FORWARD)
-"""Like NEXMark 7: one output per window, for which all actors are waited for."""
+"""Like NEXMark 7: one output per window, which waits for all actors."""
 QUERIES = {"counts": COUNTS, "greatest": GREATEST}
 PAPER = {
     "points_above_default_up_to": {"5": 15, "3.3": 23, "2.5": 46},
@@ -47,7 +47,7 @@ Slos = dict[str, float]
 
 
 def figure_10(scale: Scale, done: Callable[[], None]) -> Figure:
-    """Two jobs with bursts on ever fewer workers: the default, deadlines with offloading, and the bound."""
+    """Two jobs with bursts on fewer and fewer workers: the default, deadlines with offloading, and the bound."""
     scale = replace(scale, seconds=scale.seconds * SECONDS)
     slos = _objectives(scale, done)
     points = [_point(scale, slos, alpha, share, UTILISATION, done) for alpha in ALPHAS for share in SHARES]
@@ -65,7 +65,7 @@ def figure_10(scale: Scale, done: Callable[[], None]) -> Figure:
 
 
 def _objectives(scale: Scale, done: Callable[[], None]) -> Slos:
-    """Twice the tail latency of each job alone, at half of what its workers can do."""
+    """Returns twice the tail latency of each job alone, with its workers half utilised."""
     slos = {}
     for name in QUERIES:
         tenants = _tenants(scale, dict.fromkeys(QUERIES, 1_000.0), None, UTILISATION, None)
@@ -78,7 +78,7 @@ def _objectives(scale: Scale, done: Callable[[], None]) -> Slos:
 def _tenants(
     scale: Scale, slos: Slos, alpha: float | None, utilisation: float, strategy: Strategy | None
 ) -> list[Tenant]:
-    # Counts come first: the single actors of the other job then find workers that are home to no actor of this one.
+    # Counts come first, so that the single actors of the other job are placed on workers without an actor of this job.
     rate = utilisation * SECOND_NS / COST_NS
     lessees_max = scale.workers - 1 if strategy is not None else 0
     tenants = []
@@ -122,8 +122,8 @@ def _rates(outcome: Outcome, slos: Slos) -> dict[str, Any]:
 
 
 def bounds(tenants: Sequence[Tenant], workers: int, slos: Slos) -> dict[str, float]:
-    """The percentages of outputs in time that no scheduler can exceed: of each job, if the other gave way; of the
-    outputs of both together; and of the mean that is compared, which each job's own bound bounds."""
+    """Returns the percentages of outputs in time that no scheduler can exceed: for each job, if the other yields; for
+    the outputs of both together; and for the compared mean, which is bounded by each job's own bound."""
     tasks = {tenant.name: _tasks(tenant, slos[tenant.name]) for tenant in tenants}
     rates = {name: _bound(own, workers) for name, own in tasks.items()}
     together = _bound([task for own in tasks.values() for task in own], workers)
@@ -135,7 +135,7 @@ def _bound(tasks: list[Task], workers: int) -> float:
 
 
 def _tasks(tenant: Tenant, slo_ms: float) -> list[Task]:
-    """A task for each output, of the messages that it is made of."""
+    """Returns a task for each output, with the work of all its messages."""
     window_ns = tenant.query.size_us * 1_000
     apart = tenant.query.kind is Kind.APART
     outputs: dict[tuple[int, int], list[tuple[int, int]]] = {}

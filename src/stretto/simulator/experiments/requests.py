@@ -1,8 +1,8 @@
-"""The controlled dataflow of thesis 6.7.2: requests to objects that are popular to different degrees, on many workers.
+"""The controlled dataflow of thesis 6.7.2: requests to objects of different popularity, on many workers.
 
-Each object is an actor at home on one worker. Senders draw objects by Zipf's law and send each request to its actor;
-what a request costs is fixed. With state, an object must be fetched first by a worker that does not have it: workers
-keep few of them. So asking and moving cost something, and so does staying at home with the popular ones.
+Each object is an actor with one home worker. Senders choose objects at random (seeded, Zipf's law) and send requests to
+their actors; the cost of a request is fixed. With state, a worker must first fetch an object that is not in its small
+cache. So asking and moving a request have a cost, and so has leaving popular objects at home.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ SCHEMA = pa.schema([("object", pa.int64())])
 WORKERS = 128
 SENDERS = 16
 RANGE = 16
-"""PARALLELISM_RANGE: the instances that an actor may have; with one object only, all workers."""
+"""PARALLELISM_RANGE: the maximum number of instances of an actor; with only one object, all workers."""
 FETCH_NS = 500_000
-"""What it takes to fetch an object from a remote store."""
+"""Time to fetch an object from a remote store."""
 CACHED = 2
-"""Objects that a worker keeps."""
+"""Number of objects that a worker caches."""
 UTILISATION = 0.5
 REQUESTS = 12_000
 WARM_UP = 0.2
@@ -48,7 +48,7 @@ WARM_UP = 0.2
 
 @dataclass(frozen=True)
 class Setting:
-    """One experiment. `skew` is Zipf's exponent; infinite, when all requests are for one object."""
+    """One experiment. `skew` is Zipf's exponent; infinite means that all requests are for one object."""
 
     task_ns: int
     skew: float
@@ -61,7 +61,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Latencies:
-    """Of the requests of one run, in milliseconds; `success` is the share that was done in time."""
+    """Latencies of the requests of one run, in milliseconds; `success` is the share done in time."""
 
     p50: float
     p95: float
@@ -72,7 +72,7 @@ class Latencies:
 
 
 class Senders(SimulatedSource):
-    """Sources: requests at random moments, each for an object by lot."""
+    """A source: requests at random times, each for a random object (seeded)."""
 
     def __init__(self, setting: Setting, objects: list[int], gap_ns: float) -> None:
         self._setting = setting
@@ -102,21 +102,21 @@ class Senders(SimulatedSource):
 
 
 class ServeWithState(Swallow):
-    """Does a request on an object; what that takes is for the simulator to say."""
+    """Serves a request on an object; the simulator determines its cost."""
 
     def __init__(self) -> None:
         self.objects: Any = MapState(combine=max)
 
 
 class Caches:
-    """Which objects each worker has, the one that was used last at the end."""
+    """The objects cached by each worker, the most recently used at the end."""
 
     def __init__(self) -> None:
         self._kept: dict[str, OrderedDict[int, None]] = {}
         self.fetches = 0
 
     def fetched(self, worker: str, what: int) -> bool:
-        """Use an object; whether it had to be fetched."""
+        """Use an object; returns whether it had to be fetched."""
         kept = self._kept.setdefault(worker, OrderedDict())
         missing = what not in kept
         kept[what] = None
@@ -157,7 +157,7 @@ def latencies(setting: Setting, strategy: Callable[[], Strategy], latency_ns: in
 
 
 def objective_ns(task_ns: int, workers: int = WORKERS, requests: int = REQUESTS) -> int:
-    """Twice the tail (p95) of the latency at half the utilisation, all objects alike, everything at home."""
+    """Returns twice the p95 latency at half utilisation, with equally popular objects and every request at home."""
     alone = latencies(Setting(task_ns, 0.0, False, requests, workers=workers), PriorityBased, 10**12)
     return int(2 * alone.p95 * 1e6)
 
@@ -177,7 +177,7 @@ def _deployment(setting: Setting, strategy: Strategy, latency_ns: int) -> Deploy
 
 
 def _one_key_each(actors: int) -> list[int]:
-    """An object for each actor, so that its requests go there."""
+    """Returns one object for each actor, whose requests are routed to that actor."""
     if actors == 1:
         return [0]
     keys = pa.array(range(64 * actors), pa.int64())

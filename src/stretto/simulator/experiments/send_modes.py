@@ -1,8 +1,8 @@
-"""REJECTSEND against DIRECTSEND at the paper's scale (dirigo.txt figures 8 and 9): who should spread an actor's work?
+"""Compares REJECTSEND with DIRECTSEND at the paper's scale (dirigo.txt figures 8 and 9).
 
-128 workers. Each is home to a source; n actors of a second stage do the work, each with up to m - 1 lessees, so that
-there are always 128 instances; one actor of a third stage puts the windows together. Costs are those that were measured
-on a real cluster (`stretto bench path`), so that a lessor that forwards everything pays for it.
+There are 128 workers, each with a source. The n actors of a second stage do the work, each with up to m - 1 lessees, so
+that there are always 128 instances. One actor of a third stage merges the windows. Costs were measured on a real
+cluster (`stretto bench path`), so a lessor that forwards everything pays for it.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ SHAPES = ((64, 2), (32, 4), (16, 8), (8, 16))
 SCHEMA = pa.schema([("window", pa.int64()), ("value", pa.int64()), ("source", pa.int64())])
 WINDOW_NS = 100_000_000
 COST_NS = 1_000_000
-"""What the second stage needs for a message."""
+"""Time of the second stage per message."""
 OTHER_COST_NS = 20_000
 UTILISATION = 0.45
 WARM_UP_NS = 300_000_000
-"""Until every sender has registered with every actor."""
+"""Time until every sender has registered with every actor."""
 SLO_NS = 8 * COST_NS
 PAUSED_SENDS = 64
-"""How many batches a sender keeps away from an instance that seemed too slow; the paper's fixed period."""
+"""Number of batches for which a sender avoids an instance that seemed too slow; the paper's fixed period."""
 SKEWS = (0.0, 0.2, 0.4, 0.6)
 SKEW_SHAPE = (32, 4)
 
 TIMING = Timing(delay_ns=(40_000, 120_000), receive_ns=37_000, send_ns=25_000)
-"""A hop on a local network, and the message path as measured: about 60 us of worker time for a remote message."""
+"""One hop on a local network, and the measured message path: about 60 us of worker time for a remote message."""
 
 
 def _batch(windows: list[int], values: list[int], source: int) -> pa.RecordBatch:
@@ -57,7 +57,7 @@ def _batch(windows: list[int], values: list[int], source: int) -> pa.RecordBatch
 
 
 class Clocked(WindowedSource):
-    """A source that sends one row at a time, at random moments, with a watermark at the end of each window."""
+    """A source that sends single rows at random times, with a watermark at the end of each window."""
 
     def __init__(self, gaps_ns: list[float], keys: list[int], until_ns: int, seed: int) -> None:
         self._gaps_ns = gaps_ns
@@ -86,7 +86,7 @@ class Clocked(WindowedSource):
 
 
 class WindowMax(Function):
-    """The greatest value per window; watermarks are numbers of windows."""
+    """The greatest value per window; watermarks are window numbers."""
 
     def __init__(self) -> None:
         self.greatest: Any = MapState(combine=max)
@@ -103,8 +103,8 @@ class WindowMax(Function):
             del self.greatest[window]
 
 
-class ByLot(Strategy):
-    """What the strategies here have in common: their lots are seeded, and each worker draws its own."""
+class SeededStrategy(Strategy):
+    """Base of the strategies here: random choices from a generator per worker, seeded."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -114,16 +114,16 @@ class ByLot(Strategy):
         self._random = seeded_random(desk, self._seed)
 
 
-class RandomReject(ByLot):
-    """The lessor deals its messages to all instances by lot."""
+class RandomReject(SeededStrategy):
+    """The lessor distributes its messages over all instances at random."""
 
     def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         chosen = self._random.randrange(len(candidates) + 1)
         return candidates[chosen - 1] if chosen else None
 
 
-class RandomDirect(ByLot):
-    """The senders do."""
+class RandomDirect(SeededStrategy):
+    """The senders distribute their messages over all instances at random."""
 
     waits = True
 
@@ -135,16 +135,16 @@ class RandomDirect(ByLot):
         return chosen if chosen.credits > 0 else channel
 
 
-class SloReject(ByLot):
-    """The lessor forwards, to one by lot, what would wait for longer than the objective allows."""
+class SloReject(SeededStrategy):
+    """The lessor forwards messages that would wait longer than the objective allows to a random instance."""
 
     def enqueue(self, lessor: Seat, message: Message, candidates: list[str]) -> str | None:
         late = (len(lessor.mailbox) + 1) * COST_NS > SLO_NS
         return self._random.choice(candidates) if late and candidates else None
 
 
-class SloDirect(ByLot):
-    """The sender keeps away for a while from an instance that has too much of its own messages unanswered."""
+class SloDirect(SeededStrategy):
+    """The sender avoids an instance for a while when too many of its messages there are unanswered."""
 
     waits = True
 
@@ -168,7 +168,7 @@ class SloDirect(ByLot):
 
 @dataclass(frozen=True)
 class Distribution:
-    """Latencies in milliseconds: of a window's result after the window's end, and of the second stage's messages."""
+    """Latencies in milliseconds: from the end of a window to its result, and of the second stage's messages."""
 
     windows: int
     p50: float
@@ -180,7 +180,8 @@ class Distribution:
 def latencies(
     actors: int, instances: int, strategy: Strategy, skew: float | None, seed: int, virtual_s: float
 ) -> Distribution:
-    """Run one configuration. With skew, sources send at Zipf's rates, each to one actor; without, evenly to all."""
+    """Run one configuration. With skew, source rates follow Zipf's law and each source feeds one actor; without, each
+    source feeds all actors evenly."""
     deployment = _deployment(actors, instances, strategy, skew, seed, virtual_s)
     windows: list[float] = []
     messages: list[float] = []
@@ -209,7 +210,7 @@ def latencies(
 
 
 def _keys(actors: int) -> list[int]:
-    """A key for each source, so that all actors are fed by equally many of them."""
+    """Returns a key for each source, so that all actors have the same number of sources."""
     keys = list(range(64 * WORKERS))
     dealt = HashPartitioner(("source",), ShardMap.even(actors)).split(_batch_of_keys(keys)) if actors > 1 else []
     queues = {partition: deque(rows.column("source").to_pylist()) for partition, rows in dealt}
@@ -237,7 +238,7 @@ def _deployment(
     local.lessees_max, local.strategy = instances - 1, strategy
     final = FunctionSpec("global", WindowMax(), 1, {"out": Stage("global", SCHEMA)})
     sink = FunctionSpec("sink", Swallow(), 1)
-    # With skew each source feeds one actor, so that an uneven source makes an uneven actor.
+    # With skew each source feeds one actor, so that skewed sources make skewed actors.
     routing = ByKey(("source",)) if skewed else Rebalance()
     sources.outputs["out"].edges.append(Edge("local", "in", routing))
     local.outputs["out"].edges.append(Edge("global", "in", Rebalance()))
@@ -247,7 +248,7 @@ def _deployment(
 
 @dataclass(frozen=True)
 class Point:
-    """Both ways to spread in one setting."""
+    """The latencies of both modes in one setting."""
 
     actors: int
     instances: int
@@ -262,12 +263,12 @@ class Point:
 
 
 def by_instances(seed: int, virtual_s: float, done: Callable[[], None]) -> list[Point]:
-    """Figure 9a: the more instances an actor has, the more it costs that all messages go through its lessor."""
+    """Figure 9a: with more instances per actor, routing all messages through the lessor costs more."""
     return [_point(shape, None, (RandomReject(seed), RandomDirect(seed)), seed, virtual_s, done) for shape in SHAPES]
 
 
 def by_skew(seed: int, virtual_s: float, done: Callable[[], None]) -> list[Point]:
-    """Figure 9b: the more uneven the load, the more it matters that the lessor knows its own queue."""
+    """Figure 9b: with more skew, the lessor's knowledge of its own queue matters more."""
     return [_point(SKEW_SHAPE, skew, (SloReject(seed), SloDirect(seed)), seed, virtual_s, done) for skew in SKEWS]
 
 

@@ -1,7 +1,7 @@
 """Fair shares of the workers' time (thesis 5.5.4, figure 5.6): three jobs with 20, 40 and 40, in virtual time.
 
-All of them always have more to read than gets through, and a message of each costs something else, so that shares of
-time are not shares of messages. Then one has nothing to do for a while, and comes back.
+All of them always have more input than the workers can process. The cost of a message differs by job, so that shares of
+time are not shares of messages. One job then has no input for a while, and later has input again.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from stretto.simulator.engine.sources import SimulatedSource, Swallow
 SHARES = {"small": 20.0, "middle": 40.0, "large": 40.0}
 COSTS_NS = {"small": 1_000_000, "middle": 2_000_000, "large": 500_000}
 RESTING = "large"
-"""The job that has nothing to do for a while."""
+"""The job that has no input for a while."""
 POINTS_MAX = 3.0
-"""How far a share may be from what it should be, in percentage points."""
+"""Maximum deviation of a share from its expected value, in percentage points."""
 START_NS = 1_100_000_000
 SETTLE_NS = 50_000_000
-"""What is queued when a job goes, or is not queued yet when it comes, is left out of a phase."""
+"""Time at the edges of a phase that is not counted, while queues drain or fill."""
 READ_NS = 20_000
 TIMING = Timing(delay_ns=(20_000, 60_000), receive_ns=5_000)
 SCHEMA = pa.schema([("n", pa.int64())])
 
 
 class Eager(SimulatedSource):
-    """A source that always has more, but for the time from `rests_ns` until `returns_ns`."""
+    """A source that always has more input, except from `rests_ns` until `returns_ns`."""
 
     def __init__(self, rests_ns: int, returns_ns: int, end_ns: int) -> None:
         self._rests_ns = rests_ns
@@ -56,7 +56,7 @@ class Eager(SimulatedSource):
 
 
 class Pass(Function):
-    """Sends on what it gets."""
+    """Forwards its input."""
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         ctx.send(batch)
@@ -64,7 +64,7 @@ class Pass(Function):
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of the run, what each job should have of every worker meanwhile, and what it had: percent by worker."""
+    """A part of the run: the expected share of each job, and the share it got on each worker, in percent."""
 
     name: str
     begin_ns: int
@@ -74,13 +74,13 @@ class Phase:
 
     @property
     def points_off(self) -> float:
-        """The greatest distance of a share from what it should be, on any worker."""
+        """The greatest deviation of a share from its expected value, on any worker."""
         return max(abs(shares[job] - self.expected[job]) for shares in self.found.values() for job in self.expected)
 
 
 @dataclass(frozen=True)
 class SharesReport:
-    """The three phases: all compete, one rests, it is back."""
+    """The three phases: all jobs compete, one pauses, it resumes."""
 
     phases: list[Phase]
 
@@ -94,7 +94,7 @@ class SharesReport:
 
 
 class _Ledger(History):
-    """Keeps what each job has had of each worker, by phase, instead of what happened."""
+    """Records the time of each job on each worker by phase, instead of the events."""
 
     def __init__(self, phases: list[Phase]) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class _Ledger(History):
 
 
 def simulated(workers: int = 3, seconds: float = 2.0, seed: int = 1) -> SharesReport:
-    """The three phases, each so many virtual seconds long."""
+    """Runs the three phases, each `seconds` of virtual time long."""
     length_ns = round(seconds * 1e9)
     rests_ns, returns_ns, end_ns = (START_NS + number * length_ns for number in (1, 2, 3))
     phases = [
@@ -148,7 +148,7 @@ def _percent(weights: dict[str, float] | dict[str, int]) -> dict[str, float]:
 
 
 def _deployment(job: str, workers: int, source: Eager) -> Deployment:
-    """A source, the function that costs something, and an end, on each worker; batches go to the workers in turn."""
+    """Returns a job with a source, a costly function and a sink on each worker; batches are routed round robin."""
     read = Stage("source", SCHEMA, edges=[Edge("work", "in", Rebalance())])
     done = Stage("work", SCHEMA, edges=[Edge("end", "in", Forward())])
     specs = [

@@ -1,4 +1,4 @@
-"""Runs tenants together on simulated workers, and tells what became of each: latencies of outputs, throughput, load."""
+"""Runs tenants together on simulated workers, and returns each one's output latencies, throughput and load."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stretto.simulator.experiments.workloads import SECOND_NS, START_NS, Tenant
 
 @dataclass(frozen=True)
 class Scale:
-    """How large and how long experiments are, and the seed of all that is drawn."""
+    """The size and length of experiments, and the seed of all random choices."""
 
     workers: int = 128
     seconds: float = 10.0
@@ -29,13 +29,13 @@ class Scale:
 
     @property
     def sources(self) -> int:
-        """Of each job: 64 on 128 workers, as in the thesis."""
+        """Number of sources of each job: 64 on 128 workers, as in the thesis."""
         return max(2, self.workers // 2)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What an experiment gave: its settings, a row for each point, and what sums it up beside the paper's."""
+    """The results of an experiment: its settings, one row per point, and a summary with the paper's figures."""
 
     title: str
     settings: dict[str, Any]
@@ -46,7 +46,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure that can be made, and how many runs that takes."""
+    """A figure that can be made, and the number of runs it takes."""
 
     make: Callable[[Scale, Callable[[], None]], Figure]
     runs: int
@@ -54,24 +54,24 @@ class Experiment:
 
 @dataclass
 class Fate:
-    """What became of one tenant. An output's latency counts from the end of its window, in milliseconds."""
+    """The results of one tenant. The latency of an output counts from the end of its window, in milliseconds."""
 
     latencies_ms: list[float] = field(default_factory=list)
     events: int = 0
-    """Of all its outputs, in windows of any time."""
+    """The events counted in all its outputs, including the warm-up."""
     messages: int = 0
-    """Inputs that its first stage has done while sources were sending."""
+    """Inputs that its first stage processed while sources were sending."""
 
 
 @dataclass
 class Outcome:
-    """What became of all of them, and how much of the workers' time was used while sources were sending."""
+    """The results of all tenants, and the utilisation of the workers while sources were sending."""
 
     fates: dict[str, Fate]
     utilisation: float
 
     def latencies_ms(self, group: str) -> list[float]:
-        """Of the outputs of all tenants whose names begin so."""
+        """Returns the latencies of the outputs of all tenants whose names begin with `group`."""
         return [ms for name, fate in self.fates.items() if name.startswith(group) for ms in fate.latencies_ms]
 
     def messages(self, group: str) -> int:
@@ -79,7 +79,7 @@ class Outcome:
 
 
 def percentiles(latencies_ms: Sequence[float]) -> dict[str, float]:
-    """The figures that are compared, in milliseconds."""
+    """Returns the percentiles that are compared, in milliseconds."""
     if not latencies_ms:
         return {}
     found = np.asarray(latencies_ms)
@@ -88,7 +88,7 @@ def percentiles(latencies_ms: Sequence[float]) -> dict[str, float]:
 
 
 def satisfaction(latencies_ms: Sequence[float], slo_ms: float) -> float:
-    """The percentage of outputs that came in time."""
+    """Returns the percentage of outputs in time."""
     return round(100 * sum(ms <= slo_ms for ms in latencies_ms) / len(latencies_ms), 2) if latencies_ms else 0.0
 
 
@@ -99,8 +99,8 @@ def together(
     seed: int,
     warm_s: float = 1.0,
 ) -> Outcome:
-    """Run tenants until all that they were sent is done. Outputs of windows that end in the first `warm_s` seconds do
-    not count: costs and the course of time are not known yet."""
+    """Run tenants until all their input is processed. Outputs of windows that end in the first `warm_s` seconds do not
+    count: the workers have not learned costs and event-time progress yet."""
     fates = {tenant.name: Fate() for tenant in tenants}
     until_ns = max(tenant.table.until_ns for tenant in tenants)
     warm_ns = START_NS + int(warm_s * SECOND_NS)

@@ -1,7 +1,7 @@
-"""Many tenants on one cluster (thesis 5.6): urgent jobs beside bulk work, bursts, uneven sources; LLF against FIFO.
+"""Many tenants on one cluster (thesis 5.6): urgent and bulk jobs, bursts, skewed sources; LLF against FIFO.
 
-The objective of an urgent job is found as in the thesis: four of them alone, with so few workers that half of their
-time is used, first come first served; twice the p95. Bulk jobs have the thesis's two hours.
+The objective of an urgent job is found as in the thesis: twice the p95 of four urgent jobs alone under FIFO, on so few
+workers that these are half utilised. Bulk jobs have an objective of two hours, as in the thesis.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ URGENT_RATE = 1.0
 """Messages per second and source, as in the thesis."""
 URGENT_NS = 10_000_000
 BULK_NS = 40_000_000
-"""What the first stage needs for a message: those of bulk jobs are larger."""
+"""Time of the first stage per message; messages of bulk jobs are larger."""
 BULK_JOBS = 8
 BULK_LATENCY_NS = 7200 * SECOND_NS
 HALF = 0.5
@@ -62,8 +62,8 @@ def urgent_jobs(scale: Scale, latency_ns: int, alpha: float | None = None) -> li
 
 
 def bulk_jobs(scale: Scale, load: float, jobs: int = BULK_JOBS, alpha: float | None = None) -> list[Tenant]:
-    """Group 2: windows of ten seconds, and so much input that all these jobs need that part of the workers. A burst is
-    one of the whole job."""
+    """Group 2: windows of ten seconds, and enough input for all these jobs to need the share `load` of the workers. A
+    burst concerns a whole job."""
     rate = load * scale.workers * SECOND_NS / (jobs * scale.sources * BULK_NS)
     tenants = []
     for index in range(jobs):
@@ -74,7 +74,7 @@ def bulk_jobs(scale: Scale, load: float, jobs: int = BULK_JOBS, alpha: float | N
 
 
 def needed_workers(tenants: list[Tenant], seconds: float, utilisation: float) -> int:
-    """How many workers are used to that degree by these tenants."""
+    """Returns the number of workers that these tenants use to the given utilisation."""
     busy_ns = 0.0
     for tenant in tenants:
         sources = len(tenant.table.sources)
@@ -85,7 +85,7 @@ def needed_workers(tenants: list[Tenant], seconds: float, utilisation: float) ->
 
 
 def objective_ms(tenants: list[Tenant], scale: Scale) -> tuple[float, float]:
-    """Twice the p95 at half of what the workers can do, and what was used of them in fact."""
+    """Returns twice the p95 at half utilisation, and the utilisation that was measured."""
     alone = together(tenants, needed_workers(tenants, scale.seconds, HALF), FIFO, scale.seed)
     return 2 * percentiles(alone.latencies_ms(""))["p95"], alone.utilisation
 
@@ -98,14 +98,14 @@ def _urgent_objective(scale: Scale, done: Done) -> float:
 
 @cache
 def _urgent_objective_ms(scale: Scale) -> float:
-    """Several figures have the same urgent jobs: one run is enough for all."""
+    """Cached, because several figures have the same urgent jobs."""
     return objective_ms(urgent_jobs(scale, SECOND_NS), scale)[0]
 
 
 def _beside(
     scale: Scale, bulk: list[Tenant], slo_ms: float, workers: int, done: Done, alpha: float | None = None
 ) -> dict[str, Any]:
-    """Urgent jobs beside bulk ones under each policy, and the ratios FIFO by LLF."""
+    """Runs urgent and bulk jobs together under each policy; returns the figures and the ratios FIFO / LLF."""
     found: dict[str, Any] = {}
     for policy in POLICIES:
         tenants = [*urgent_jobs(scale, int(slo_ms * 1e6), alpha), *bulk]
@@ -153,16 +153,16 @@ def _settings(scale: Scale, **more: Any) -> dict[str, Any]:
 # Figure 5.7: one query on one machine.
 
 MACHINES = 32
-"""The cluster of the thesis; a single-tenant run has one machine's worth of workers."""
+"""The cluster of the thesis; a single-tenant run has the workers of one machine."""
 SINGLE_LOAD = 0.8
 SINGLE_SECONDS = 3.0
-"""These runs are small, and so many times as long as others."""
+"""These runs are small, and this many times longer than others."""
 QUERIES = {query: 2 if query is IPQ4 else 1 for query in (IPQ1, IPQ2, IPQ3, IPQ4)}
-"""With how much more a message costs: a join does more for it."""
+"""The queries, with the factor by which a message costs more: a join does more work."""
 
 
 def figure_5_7(scale: Scale, done: Done) -> Figure:
-    """A single tenant: what comes of the next window should not run before what the last window still waits for."""
+    """A single tenant: messages of the next window should not run before those that the last window waits for."""
     scale = replace(scale, seconds=scale.seconds * SINGLE_SECONDS)
     workers = max(2, scale.workers // MACHINES)
     points = []
@@ -187,7 +187,7 @@ def figure_5_7(scale: Scale, done: Done) -> Figure:
 
 
 def _single(scale: Scale, query: Query, dearer: int, load: float, workers: int, index: int, latency_ns: int) -> Tenant:
-    """One job with so much input that it needs that part of the workers, with all its stages."""
+    """Returns one job with enough input to need the share `load` of the workers, with all its stages."""
     cost_ns = dearer * URGENT_NS
     free = load * workers * SECOND_NS - scale.sources * query.merging_ns * 1_000_000 / query.slide_us
     rate = max(1.0, free / (scale.sources * cost_ns))
@@ -195,7 +195,7 @@ def _single(scale: Scale, query: Query, dearer: int, load: float, workers: int, 
     return Tenant(query.name, query, table, latency_ns)
 
 
-# Figure 5.8: urgent jobs beside bulk work.
+# Figure 5.8: urgent jobs and bulk jobs.
 
 LOADS = (0.3, 0.6, 0.9, 1.1)
 TENANTS = (4, 12, 16)
@@ -205,14 +205,14 @@ LOAD_WITH_FEWER = 0.45
 
 
 def figure_5_8a(scale: Scale, done: Done) -> Figure:
-    """Ever more input for the bulk jobs."""
+    """More and more input for the bulk jobs."""
     settings = [({"bulk_load": load}, bulk_jobs(scale, load), scale.workers) for load in LOADS]
     paper = {"p50_up_to": 2.0, "p99_up_to": 1.8, "bulk_throughput_lower_percent": 2.5}
     return _figure_5_8("Urgent jobs, and more input for bulk jobs", scale, settings, paper, done)
 
 
 def figure_5_8b(scale: Scale, done: Done) -> Figure:
-    """Ever more bulk jobs."""
+    """More and more bulk jobs."""
     settings = [
         ({"bulk_jobs": jobs}, bulk_jobs(scale, jobs * LOAD_PER_TENANT, jobs), scale.workers) for jobs in TENANTS
     ]
@@ -221,7 +221,7 @@ def figure_5_8b(scale: Scale, done: Done) -> Figure:
 
 
 def figure_5_8c(scale: Scale, done: Done) -> Figure:
-    """Ever fewer workers."""
+    """Fewer and fewer workers."""
     fewer = [max(1, round(scale.workers * share)) for share in SHARES]
     settings = [({"workers": workers}, bulk_jobs(scale, LOAD_WITH_FEWER), workers) for workers in fewer]
     return _figure_5_8("Urgent jobs, and fewer workers", scale, settings, {"urgent_in_time_llf_least": 90}, done)
@@ -234,7 +234,7 @@ def _figure_5_8(
     paper: dict[str, Any],
     done: Done,
 ) -> Figure:
-    """Urgent jobs in each setting: what is varied, the bulk jobs beside them, and the workers."""
+    """Runs the urgent jobs in each setting: the varied value, the bulk jobs, and the number of workers."""
     slo_ms = _urgent_objective(scale, done)
     points = [{**varied, **_beside(scale, bulk, slo_ms, workers, done)} for varied, bulk, workers in settings]
     return Figure(title, _settings(scale, slo_ms=round(slo_ms, 1)), points, _beside_summary(points), paper)
@@ -245,11 +245,11 @@ def _figure_5_8(
 ALPHAS = (5.0, 3.3, 2.5)
 LOAD_WITH_BURSTS = 0.42
 BURST_SECONDS = 1.5
-"""Bursts are rare: these runs are so many times as long as others."""
+"""Bursts are rare, so these runs are this many times longer than others."""
 
 
 def figure_5_9(scale: Scale, done: Done) -> Figure:
-    """Volumes per second of a Pareto distribution, and less than half of the workers' time used."""
+    """Volumes per second from a Pareto distribution, with the workers less than half utilised."""
     slo_ms = _urgent_objective(scale, done)
     scale = replace(scale, seconds=scale.seconds * BURST_SECONDS)
     points = []
@@ -263,24 +263,24 @@ def figure_5_9(scale: Scale, done: Done) -> Figure:
     return Figure("Bursts", _settings(scale, slo_ms=round(slo_ms, 1)), points, ours, paper)
 
 
-# Figure 5.10: uneven sources.
+# Figure 5.10: skewed sources.
 
 TYPES = ("type1", "type2")
 SKEW = 200.0
 JOBS_PER_TYPE = 4
 SKEWED_LOADS = (0.4, 0.5, 0.6)
-"""Uneven sources overload no worker at the first, and some at the others."""
+"""Skewed sources overload no worker at the first load, and some at the others."""
 TYPED_NS = 20_000_000
 
 
 def figure_5_10(scale: Scale, done: Done) -> Figure:
-    """Type 1 has twice as many events, evenly over its sources; with type 2, some sources have 200 times as many as
-    others, and whatever lives with them suffers.
+    """Type 1 has twice as many events, evenly over its sources; in type 2, some sources have 200 times as many as
+    others, which delays everything on the same workers.
 
-    The thesis has four threads that share the work of a machine. A worker here has one, so a third way is to let
-    lessors forward what would be late."""
+    In the thesis, four threads share the work of a machine. A worker here has one thread, so a third variant lets
+    lessors forward messages that would be late."""
     even = [tenant for tenant in typed_jobs(scale, HALF, SECOND_NS) if tenant.name.startswith("type1")]
-    # Uneven sources overload some workers even at half the load: they get the objective of the even ones.
+    # Skewed sources overload some workers even at half the load, so they get the objective of the even ones.
     slo_ms = objective_ms(even, scale)[0]
     done()
     points: list[dict[str, Any]] = []
@@ -307,7 +307,7 @@ def _types(outcome: Outcome, slo_ms: float) -> dict[str, Any]:
 
 
 def typed_jobs(scale: Scale, load: float, latency_ns: int, offloads: bool = False) -> list[Tenant]:
-    """Both types in turn, so that each has jobs on all workers."""
+    """Returns jobs of both types alternately, so that each type has jobs on all workers."""
     work = load * scale.workers * SECOND_NS / (JOBS_PER_TYPE * TYPED_NS)
     merged = scale.sources * IPQ1.merging_ns / TYPED_NS
     totals = dict(zip(TYPES, (work * 2 / 3 - merged, work / 3 - merged), strict=True))
@@ -333,4 +333,4 @@ EXPERIMENTS: dict[str, Experiment] = {
     "5.10": Experiment(figure_5_10, 1 + 3 * len(SKEWED_LOADS)),
     "10": Experiment(figure_10, RUNS_10),
 }
-"""By the numbers of the figures: those of the thesis, and 10 of dirigo.txt."""
+"""By figure number: those of the thesis, and 10 of dirigo.txt."""

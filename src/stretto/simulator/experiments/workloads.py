@@ -1,8 +1,8 @@
-"""Workloads of many tenants (thesis 5.6, dirigo.txt 7): what arrives when, what it costs, and the jobs that take it.
+"""Workloads of many tenants (thesis 5.6, dirigo.txt 7): arrival times, costs, and the jobs that process them.
 
-Everything that will arrive is drawn beforehand, from a seed: the same arrivals meet every policy, and a clairvoyant
-schedule can know them. A burst is a greater volume in an interval, that is more messages, since gaps drawn from the
-same Pareto distributions would be smoother than chance. A row of an input says what its message costs.
+All arrivals are generated beforehand, from a seed: every policy gets the same arrivals, and a clairvoyant schedule can
+know them. A burst is a greater volume in an interval, that is more messages, since gaps from the same Pareto
+distributions would be smoother than random arrivals. Each input row carries the cost of its message.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from stretto.state import MapState
 
 SECOND_NS = 1_000_000_000
 START_NS = 10 * SECOND_NS
-"""When sources begin: all jobs are up by then, and it begins a window of every size that is used here."""
+"""When sources begin: all jobs are deployed by then, and a window of every size used here begins."""
 SCHEMA = pa.schema([("time_us", pa.int64()), ("key", pa.int64()), ("events", pa.int64()), ("cost_ns", pa.int64())])
 COST_SPREAD = 0.5
-"""A message costs between half as much and half as much again as the mean."""
+"""The cost of a message is between 0.5 and 1.5 times the mean."""
 
 
 class Timetable:
-    """What each source of a job will read: for each one the moments in order, and what each message costs."""
+    """The arrivals of each source of a job: times in order, and the cost of each message."""
 
     def __init__(
         self, sources: Sequence[Sequence[tuple[int, int]]], seconds: float, interval_counts: list[int]
@@ -44,10 +44,10 @@ class Timetable:
         self.interval_counts = interval_counts
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Timetable:
-        return self  # Every instance of a source has a copy of its function; the timetable is only read.
+        return self  # Every instance of a source has a copy of its function; they share the read-only timetable.
 
     def split(self, first: int) -> tuple[Timetable, Timetable]:
-        """The first sources, and the others."""
+        """Splits the table into the first `first` sources and the others."""
         seconds = (self.until_ns - START_NS) / SECOND_NS
         return Timetable(self.sources[:first], seconds, []), Timetable(self.sources[first:], seconds, [])
 
@@ -61,18 +61,18 @@ class Timetable:
 
     @property
     def variation(self) -> float:
-        """The coefficient of variation of the volume per source and interval, as it was drawn."""
+        """The coefficient of variation of the generated volumes per source and interval."""
         return variation(self.interval_counts)
 
 
 def variation(values: Sequence[float]) -> float:
-    """The standard deviation divided by the mean."""
+    """Returns the standard deviation divided by the mean."""
     found = np.asarray(values, dtype=float)
     return float(found.std() / found.mean()) if found.size and found.mean() else 0.0
 
 
 def volumes(chance: random.Random, alpha: float | None, count: int) -> list[float]:
-    """So many volumes with the mean 1: constant, or of a Pareto distribution."""
+    """Returns `count` volumes with mean 1: constant, or from a Pareto distribution."""
     if alpha is None:
         return [1.0] * count
     least = (alpha - 1) / alpha
@@ -88,8 +88,8 @@ def timetable(
     interval_s: float = 1.0,
     in_step: bool = False,
 ) -> Timetable:
-    """Messages for sources with these rates per second, at random moments of each interval. In step, the volume of an
-    interval is that of the whole job; else each source has its own."""
+    """Returns messages for sources with these rates per second, at random times in each interval. In step, all sources
+    of the job have the same volume in an interval; otherwise each source has its own."""
     chance = random.Random(seed)
     interval_ns, intervals = int(interval_s * SECOND_NS), round(seconds / interval_s)
     common = volumes(chance, alpha, intervals)
@@ -100,7 +100,7 @@ def timetable(
         for index, volume in enumerate(common if in_step else volumes(chance, alpha, intervals)):
             owed += rate * interval_s * volume
             count, begin_ns = int(owed), START_NS + index * interval_ns
-            owed -= count  # A part of a message is sent when the next intervals have made it whole.
+            owed -= count  # A fraction of a message is carried over to the next intervals.
             counts.append(count)
             moments.extend(sorted(begin_ns + chance.randrange(interval_ns) for _ in range(count)))
         low, high = 1 - COST_SPREAD, 1 + COST_SPREAD
@@ -109,7 +109,7 @@ def timetable(
 
 
 def skewed(total: float, sources: int, ratio: float, seed: int) -> list[float]:
-    """Rates with this sum, of which the greatest is `ratio` times the least, evenly in their logarithms."""
+    """Returns rates with this sum, evenly spaced in their logarithms; the greatest is `ratio` times the least."""
     weights = [ratio ** (rank / max(1, sources - 1)) for rank in range(sources)]
     random.Random(seed).shuffle(weights)
     return [total * weight / sum(weights) for weight in weights]
@@ -126,7 +126,7 @@ class Feed(SimulatedSource):
         arrivals = self._table.sources[ctx.partition]
         self._due_ns = [due_ns for due_ns, _ in arrivals]
         times_us, costs_ns = [due_ns // 1_000 for due_ns in self._due_ns], [cost_ns for _, cost_ns in arrivals]
-        # One batch of which each message is a slice: making batches row by row would take most of a simulation.
+        # Each message is a slice of one batch: creating batches row by row would take most of the simulation's time.
         self._rows = _rows(times_us, ctx.partition, [1] * len(arrivals), costs_ns)
         self._sent = 0
         self._boundary_ns = START_NS + self._slide_ns
@@ -149,7 +149,7 @@ class Feed(SimulatedSource):
         return Reading(batch, due_ns, next_ns=self._next_ns())
 
     def _next_ns(self) -> int:
-        """When the next message is due, or the end of the slide."""
+        """Returns when the next message or the end of the slide is due."""
         left = self._sent < len(self._due_ns)
         return min(self._due_ns[self._sent], self._boundary_ns) if left else self._boundary_ns
 
@@ -168,7 +168,7 @@ def _add(mine: int, theirs: int) -> int:
 
 
 class WindowSum(Function):
-    """Sums events per window, by panes of one slide. A window's row has the last moment of the window as its time."""
+    """Sums events per window, by panes of one slide. The time of an output row is the last instant of its window."""
 
     def __init__(self, size_us: int, slide_us: int, cost_below_ns: int) -> None:
         self._size_us = size_us
@@ -222,17 +222,17 @@ class WindowJoin(Function):
 
 
 class Kind(Enum):
-    """How the stages of a query are joined together."""
+    """How the stages of a query are connected."""
 
-    FORWARD = "each source has an aggregate of its own, whose results are merged"
+    FORWARD = "each source has its own aggregate, and the results are merged"
     GROUPED = "rows go to the aggregate that owns their key"
     JOINED = "two streams are joined by key, and the pairs are aggregated"
-    APART = "each source has an aggregate of its own, whose results are outputs"
+    APART = "each source has its own aggregate, and the results are outputs"
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query: its window, and what the stages after the first need for a message. The first is told by each row."""
+    """A query: its window, and the cost of the stages after the first. Each row carries the cost of the first stage."""
 
     name: str
     kind: Kind = Kind.FORWARD
@@ -248,14 +248,14 @@ IPQ3 = Query("IPQ3", Kind.GROUPED)
 IPQ4 = Query("IPQ4", Kind.JOINED, merging_ns=4_000_000)
 BULK = Query("bulk", size_us=10_000_000, slide_us=10_000_000)
 GROUPED_BY = 4
-"""Sources per actor of a stage that rows go to by key."""
+"""Sources per actor of a stage that is partitioned by key."""
 MERGED_BY = 8
 """Sources per actor that merges partial results."""
 
 
 @dataclass(frozen=True)
 class Tenant:
-    """A job: a query over what a timetable says, with an objective for latency, and perhaps lessees."""
+    """A job: a query over a timetable, with a latency objective and optional lessees."""
 
     name: str
     query: Query
@@ -265,7 +265,7 @@ class Tenant:
     strategy: Strategy | None = None
 
     def deployment(self) -> Deployment:
-        """The job as the coordinator gets it."""
+        """Returns the deployment for the coordinator."""
         query, sources = self.query, len(self.table.sources)
         if query.kind is Kind.JOINED:
             return self._deployed(self._joined(sources))
@@ -295,7 +295,7 @@ class Tenant:
         ]
 
     def _merging(self) -> FunctionSpec:
-        slide_us = self.query.slide_us  # What comes are results of whole windows.
+        slide_us = self.query.slide_us  # Its input is the results of whole windows.
         actors = max(1, len(self.table.sources) // MERGED_BY)
         merging = self._spec("merging", WindowSum(slide_us, slide_us, self.query.final_ns), actors)
         return _to(merging, Edge("final", "in", Rebalance()))
