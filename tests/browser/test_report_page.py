@@ -206,7 +206,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     found, console = looked_at(tmp_path, with_scripts(hostile))
     assert not found["attacked"]
     assert (console, found["requests"]) == ([], [])
-    assert found["title"] == "stretto beside other engines"
+    assert found["title"] == "stretto compared with other engines"
     assert len(found["charts"]) == 3
 
 
@@ -215,7 +215,7 @@ def test_the_policy_of_the_page_stops_what_escaping_would_let_through(tmp_path: 
     path = tmp_path / "page.html"
     path.write_text(injected, "utf-8")
     output, complaints = chromium(tmp_path, DESKTOP, "--dump-dom", path.as_uri())
-    assert "<title>stretto beside other engines</title>" in output
+    assert "<title>stretto compared with other engines</title>" in output
     assert "Content Security Policy" in complaints
 
 

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stretto import App, sinks, sources
-from stretto.bench.chaos import Blow, Chaos
+from stretto.bench.chaos import Chaos, Fault
 from stretto.bench.chaos import run as run_chaos
 from stretto.coordinator.records import JobStatus
 from stretto.errors import StorageError, UserError
@@ -86,7 +86,7 @@ def test_a_lost_worker_changes_no_row(
 
 
 def test_a_query_survives_chaos(spark: SparkSession, cluster: Cluster) -> None:
-    report = run_chaos(spark, cluster, Chaos("q5", kills=3, rate=10_000, blows=(Blow.KILL, Blow.STOP)))
+    report = run_chaos(spark, cluster, Chaos("q5", kills=3, rate=10_000, faults=(Fault.KILL, Fault.STOP)))
     assert report.match, report.complaint
     assert report.kills == 3
     assert report.recoveries >= 3

@@ -109,7 +109,7 @@ def test_the_judge_finds_a_row_that_is_wrong_missing_or_too_many(spark: SparkSes
     price = right.column_names.index("price")
     wrong = right.set_column(price, "price", pa.array([1, *right.column("price").to_pylist()[1:]]))
     assert judge.complaint(wrong) is not None
-    assert "another form" in str(judge.complaint(right.drop_columns(["bidder"])))
+    assert "different schema" in str(judge.complaint(right.drop_columns(["bidder"])))
 
 
 def test_windows_that_end_with_the_input_are_nobodys_fault(spark: SparkSession, rendered: Rendered) -> None:

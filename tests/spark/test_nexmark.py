@@ -184,6 +184,6 @@ def test_a_query_that_takes_too_long_has_failed_and_the_cluster_goes_on(two_work
     bench = Bench(two_workers, Workload(SHORT, rate=1), judges.of(SHORT))
     outcome = bench.run("q0", lambda running: None, timeout_s=0.5)
     assert outcome.status is Status.FAILED
-    assert "time was up" in str(outcome.error)
+    assert "at the timeout" in str(outcome.error)
     assert exit_code([outcome]) == 1
     assert_equal(run(two_workers, "q0", Workload(SHORT), judges))

@@ -1,6 +1,6 @@
-"""What a barrier costs, by the number of lessees and by the size of their states: on Spark, and simulated far beyond.
+"""Measures the time of a barrier by number of lessees and state size: on Spark, and simulated at larger scale.
 
-The simulator gets the costs that are measured here for states of each size, so that only the network is assumed.
+The simulator uses the state costs that are measured here, so that only the network is assumed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SPARK_LESSEES = (1, 2, 4, 8)
 SIZES = (1 * KB, 8 * KB, 64 * KB, 512 * KB, 4096 * KB)
 
 TIMING = Timing(delay_ns=(40_000, 120_000), receive_ns=37_000, send_ns=25_000, ns_per_byte=1.0)
-"""A hop, the message path as `stretto bench path` has it, and a gigabyte per second."""
+"""One network hop, the message path as measured by `stretto bench path`, and one gigabyte per second."""
 
 RATE = 400.0
 SECONDS = 6.0
@@ -58,7 +58,7 @@ class CostReport:
 
 
 def state_costs(size: int) -> StateCosts:
-    """What it takes to give away and to take in a state of this size, here and now: medians."""
+    """Measures handing over and merging a state of this size; returns medians."""
     give, take = [], []
     for _ in range(ROUNDS):
         holder = Holder(size)
@@ -75,7 +75,7 @@ def state_costs(size: int) -> StateCosts:
 
 
 def on_spark(cluster: Cluster, lessees: int, size: int) -> dict[str, float | None]:
-    """Some seconds of messages that are forwarded to all lessees in turn, with a barrier every tenth of a second."""
+    """Runs some seconds of messages, forwarded round robin to all lessees, with a barrier every tenth of a second."""
     app = App("barriers", engine="actors", parallelism=1)
     load = Load(RATE, round(RATE * SECONDS), time.time_ns() + round(HEAD_START_S * 1e9))
     stream = app.source("rows", HotSource(load), time="t")
@@ -86,7 +86,7 @@ def on_spark(cluster: Cluster, lessees: int, size: int) -> dict[str, float | Non
 
 
 def measure(cluster: Cluster | None, done: Callable[[str], None], seed: int = 7) -> CostReport:
-    """Both curves, simulated, and on Spark as far as the cluster reaches."""
+    """Returns both curves, simulated, and on Spark as far as the cluster has workers."""
     by_lessees = [_cost(cluster, count, SIZE, seed, done) for count in SIMULATED_LESSEES]
     by_size = [_cost(cluster, LESSEES, size, seed, done) for size in SIZES]
     return CostReport(by_lessees, by_size)

@@ -1,7 +1,7 @@
-"""Does the answer survive? A NEXMark query runs with checkpoints while its workers are killed, hang and are cut off.
+"""Injects faults into a NEXMark query that runs with checkpoints: workers are killed, hang and lose connections.
 
-In the end every row is compared with Spark SQL's answer. A recovery takes from the blow to the first row that is read
-after it; so it has in it how long it takes to notice, to go back to the last checkpoint, and to have everything made.
+In the end every row is compared with Spark SQL's answer. A recovery lasts from the fault to the first row that is read
+after it: it includes detection, the return to the last checkpoint, and redeployment.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ POLL_S = 0.005
 NOTICED_WITHIN_S = 30.0
 RECOVERED_WITHIN_S = 60.0
 SECONDS_PER_KILL = 5.0
-"""The stream is so much longer for each kill, so that it has not ended before the last one."""
+"""Length of the stream per fault, so that it does not end before the last one."""
 PAUSE_S = (0.2, 1.0)
-"""A while between a recovery and the next blow."""
+"""Bounds of the random pause between a recovery and the next fault."""
 
 
-class Blow(Enum):
-    """What happens to a worker."""
+class Fault(Enum):
+    """The kinds of faults."""
 
     KILL = "killed"
     STOP = "hangs"
@@ -56,21 +56,21 @@ class Blow(Enum):
 
 @dataclass(frozen=True)
 class Chaos:
-    """How much of it: which query, how many blows of which kinds, and how often checkpoints are taken."""
+    """What to run: the query, the number and kinds of faults, and the checkpoint interval."""
 
     query: str
     kills: int
     rate: float = 20_000.0
     every: str = "500 ms"
-    blows: tuple[Blow, ...] = (Blow.KILL, Blow.STOP, Blow.CUT)
-    once: tuple[Blow, ...] = ()
-    """Blows that come only once each, such as one to an executor's JVM with all workers in it."""
+    faults: tuple[Fault, ...] = (Fault.KILL, Fault.STOP, Fault.CUT)
+    once: tuple[Fault, ...] = ()
+    """Faults that are injected once each, such as killing an executor's JVM with all its workers."""
     seed: int = 1
 
 
 @dataclass
 class ChaosReport:
-    """`recovery_s` has the seconds of each recovery; `match` is whether all rows equal Spark SQL's."""
+    """`recovery_s` is the duration of each recovery; `match` is whether all rows equal Spark SQL's."""
 
     query: str
     kills: int = 0
@@ -105,16 +105,16 @@ class ChaosReport:
 
 
 def workload_of(chaos: Chaos) -> Workload:
-    """A stream that is long enough for all blows, at a pace that any machine can keep."""
+    """Returns a stream that is long enough for all faults."""
     base = Workload()
     events = int(chaos.rate * (SECONDS_PER_KILL * chaos.kills + 5))
     return replace(base, config=replace(base.config, events=events), rate=chaos.rate, engine="actors")
 
 
 def run(
-    spark: SparkSession, cluster: Cluster, chaos: Chaos, tell: Callable[[str], None] = lambda text: None
+    spark: SparkSession, cluster: Cluster, chaos: Chaos, note: Callable[[str], None] = lambda text: None
 ) -> ChaosReport:
-    """Run the query through all blows to its end, and judge it."""
+    """Run the query with all faults to its end, and check its answer."""
     report = ChaosReport(chaos.query)
     workload = workload_of(chaos)
     directory = scratch_directory("chaos")
@@ -122,7 +122,7 @@ def run(
     try:
         with SparkAnswers(spark, workload.config) as answers:
             job = cluster.submit(build(chaos.query, workload), checkpoint=directory, every=chaos.every)
-            _strike_all(cluster, job, chaos, report, tell)
+            _inject_all(cluster, job, chaos, report, note)
             job.wait()
             results = {sink.name: job.results(sink.name) for sink in job.plan.sinks if sink.sink.collects}
             verdicts = verify(chaos.query, results, answers)
@@ -137,48 +137,48 @@ def run(
     return report
 
 
-def _strike_all(cluster: Cluster, job: Job, chaos: Chaos, report: ChaosReport, tell: Callable[[str], None]) -> None:
+def _inject_all(cluster: Cluster, job: Job, chaos: Chaos, report: ChaosReport, note: Callable[[str], None]) -> None:
     chance = random.Random(chaos.seed)
-    # Spread over the whole, and never the first: whatever it is, the query has done something by then.
-    once = {(place + 1) * chaos.kills // (len(chaos.once) + 1): blow for place, blow in enumerate(chaos.once)}
+    # Spread evenly, and never first, so that the query has made progress before them.
+    once = {(place + 1) * chaos.kills // (len(chaos.once) + 1): fault for place, fault in enumerate(chaos.once)}
     for number in range(chaos.kills):
         if not _wait_until(lambda: job.status is JobStatus.RUNNING or job.status.ended, RECOVERED_WITHIN_S):
-            raise UserError(f"{chaos.query} did not run again", f"it is {job.status.value}")
+            raise UserError(f"{chaos.query} did not recover", f"it is {job.status.value}")
         _wait_for_checkpoint(job)
         time.sleep(chance.uniform(*PAUSE_S))
         if job.status.ended:
             return
-        blow = once.get(number) or chance.choice(chaos.blows)
-        _blow(cluster, job, blow, chance, report, tell)
+        fault = once.get(number) or chance.choice(chaos.faults)
+        _inject_one(cluster, job, fault, chance, report, note)
 
 
-def _blow(
-    cluster: Cluster, job: Job, blow: Blow, chance: random.Random, report: ChaosReport, tell: Callable[[str], None]
+def _inject_one(
+    cluster: Cluster, job: Job, fault: Fault, chance: random.Random, report: ChaosReport, note: Callable[[str], None]
 ) -> None:
     before, began = job.checkpoints.recoveries, time.monotonic()
-    struck = _strike(cluster, blow, chance)
+    victim = _inject(cluster, fault, chance)
     if not _wait_until(lambda: job.checkpoints.recoveries > before or job.status.ended, NOTICED_WITHIN_S):
-        raise UserError(f"nobody noticed that a worker was {blow.value}", struck.name)
-    if blow is Blow.STOP:
+        raise UserError(f"the fault '{fault.value}' was not detected", victim.name)
+    if fault is Fault.STOP:
         with suppress(ProcessLookupError):
-            os.kill(struck.pid, signal.SIGCONT)  # It is replaced, and nothing that it does now counts.
+            os.kill(victim.pid, signal.SIGCONT)  # It has been replaced, so its actions must have no effect.
     if job.status.ended:
         return
-    _wait_until(lambda: _goes_on(job), RECOVERED_WITHIN_S)
+    _wait_until(lambda: _reads_again(job), RECOVERED_WITHIN_S)
     took_s = time.monotonic() - began
     report.kills += 1
-    report.blows[blow.value] += 1
+    report.blows[fault.value] += 1
     report.recovery_s.append(took_s)
-    tell(f"{struck.name} {blow.value}: going on after {took_s:.2f} s")
+    note(f"{victim.name} {fault.value}: recovered after {took_s:.2f} s")
 
 
-def _goes_on(job: Job) -> bool:
-    """Whether rows are read again; the counts of an attempt begin with it."""
+def _reads_again(job: Job) -> bool:
+    """Whether the new attempt has read rows; its counts start at zero."""
     return job.status.ended or (job.status is JobStatus.RUNNING and job.metrics().rows_in > 0)
 
 
 def _wait_for_checkpoint(job: Job) -> None:
-    """However fast the blows come, the query must get on."""
+    """Wait for the next checkpoint, so that the query makes progress between faults."""
     known = len(job.checkpoints.complete)
     _wait_until(lambda: len(job.checkpoints.complete) > known or job.status.ended, RECOVERED_WITHIN_S)
 
@@ -192,32 +192,32 @@ def _wait_until(condition: Callable[[], bool], within_s: float) -> bool:
     return True
 
 
-# Blows.
+# Faults.
 
 
-def _strike(cluster: Cluster, blow: Blow, chance: random.Random) -> Member:
-    """Hit a worker by lot that has something to do."""
+def _inject(cluster: Cluster, fault: Fault, chance: random.Random) -> Member:
+    """Inject a fault into a random busy worker (seeded)."""
     busy = cluster.busy_workers
     victim = chance.choice([member for member in cluster.workers if member.name in busy])
-    if blow is Blow.KILL:
+    if fault is Fault.KILL:
         os.kill(victim.pid, signal.SIGKILL)
-    elif blow is Blow.STOP:
+    elif fault is Fault.STOP:
         os.kill(victim.pid, signal.SIGSTOP)
-    elif blow is Blow.CUT:
+    elif fault is Fault.CUT:
         others = {member.pid for member in cluster.workers} - {victim.pid}
         _cut(victim.pid, others, chance)
-    elif blow is Blow.JVM:
+    elif fault is Fault.JVM:
         os.kill(_jvm_of(victim.pid), signal.SIGKILL)
     else:
         node = spark_worker_of(victim.pid)
         if node is None:
-            raise UserError(f"{victim.name} belongs to no worker of a standalone Spark cluster")
+            raise UserError(f"{victim.name} does not belong to a standalone Spark worker")
         kill_tree(node)
     return victim
 
 
 def _cut(pid: int, others: set[int], chance: random.Random) -> None:
-    """Break one connection between two workers, as a failing network would."""
+    """Break one connection between two workers."""
     ports = {c.laddr.port: other for other in others for c in psutil.Process(other).net_connections("tcp") if c.laddr}
     links = [
         c
@@ -241,12 +241,12 @@ def _cut(pid: int, others: set[int], chance: random.Random) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise UserError("a connection cannot be cut here", done.stderr.strip(), "It needs `ss -K` and its permissions.")
+        raise UserError("cannot cut a connection here", done.stderr.strip(), "Permit `ss -K` (CAP_NET_ADMIN).")
 
 
 def _jvm_of(pid: int) -> int:
-    """The executor that a worker's process belongs to."""
+    """Returns the process id of the executor that a worker's process belongs to."""
     for parent in psutil.Process(pid).parents():
         if "java" in parent.name():
             return int(parent.pid)
-    raise UserError(f"process {pid} has no JVM above it")
+    raise UserError(f"process {pid} has no JVM among its parents")

@@ -1,12 +1,12 @@
-"""What do checkpoints cost? A running aggregate over many keys, with a checkpoint every second and without any.
+"""Measures the cost of checkpoints: a running aggregate over many keys, with a checkpoint every second and without.
 
-The state is loaded first: each key once. Then rows touch a hundredth of the keys in each second, and others in the
-next, which lie scattered over the whole state: at full speed for the throughput, and at a fixed rate for the latency.
-What is measured begins after the first checkpoint of the whole state. Latency is from when a row was due at the source
-until its update is in the sink. Runs with checkpoints and without take turns; what is told is the median of the ratios.
+The state is loaded first: each key once. Then rows update a hundredth of the keys in each second, and others in the
+next, scattered over the whole state: at full speed for throughput, at a fixed rate for latency. Measuring begins after
+the first checkpoint, which writes the whole state. Latency is from when a row was due at the source until its update is
+in the sink. Runs with and without checkpoints alternate; the result is the median of the ratios.
 
-How much a checkpoint writes is seen in a run by itself, where checkpoints are asked for: one of the whole state, then
-some with a second's changes in each.
+A separate run measures how much a checkpoint writes: it requests one checkpoint of the whole state, then some with one
+second of changes each.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 BYTES_PER_KEY = 48
 """A key and five partials of eight bytes each: a sum has two."""
 HOT_SHARE = 0.01
-"""The share of the keys that the rows of one second touch."""
+"""The share of the keys that the rows of one second update."""
 HOT_AT_ONCE = 0.1
-"""The share of those that are touched in turn at any moment; it moves on through the keys."""
+"""The share of those that are being updated at any moment, in turn; it moves through the keys."""
 BATCH = 4096
 EVERY = "1 s"
 SETTLE_S = 2.0
-"""After the first checkpoint, until the rows are done that had to wait for it."""
+"""Time after the first checkpoint for the rows that waited for it."""
 INCREMENTS = 4
 LOAD_TIMEOUT_S = 300.0
 SCATTER = 15_485_863
-"""A prime: multiples of it, modulo the number of keys, go through all keys in an order that is none."""
+"""A prime: its multiples, modulo the number of keys, visit all keys in a scattered order."""
 
 
 class Touches(Source):
-    """First every key once, then a hundredth of them in each second, always others. `rate` is rows per second and
-    partition after the load; None is as fast as it can go."""
+    """Emits every key once, then a different hundredth of the keys in each second. `rate` is rows per second and
+    partition after the load; None means full speed."""
 
     def __init__(self, keys: int, rate: float | None) -> None:
         self.keys = keys
@@ -89,7 +89,7 @@ class TouchReader(SourceReader):
         return Reading(self._batch(turns % self._own * SCATTER % self._own, now_ns), arrived_ns, next_ns=next_ns)
 
     def _due(self, now_ns: int, max_rows: int) -> tuple[int, int, int | None]:
-        """How many rows are due, when the last of them was, and when the next one will be."""
+        """Returns how many rows are due, when the last of them was due, and when the next one will be."""
         if self._rate is None:
             return max_rows, now_ns, None
         gap_ns = 1e9 / self._rate
@@ -105,7 +105,7 @@ class TouchReader(SourceReader):
 
 @dataclass(frozen=True)
 class Setup:
-    """What to measure. `rate` is rows per second over all workers, in the runs that latency is taken from."""
+    """What to measure. `rate` is rows per second over all workers in the latency runs."""
 
     rounds: int = 3
     seconds: float = 10.0
@@ -115,7 +115,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Figures:
-    """One run: how fast it was, how late its rows were, and what its checkpoints were like (medians)."""
+    """One run: throughput, latency, and medians over its checkpoints."""
 
     rows_per_s: float
     latency_ms: dict[str, float | None]
@@ -126,7 +126,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the first checkpoint writes, and what the ones after it do."""
+    """The bytes that the first checkpoint writes, and those that later ones write."""
 
     full_bytes: int
     full_s: float
@@ -139,7 +139,7 @@ class Sizes:
 
 @dataclass
 class Cost:
-    """For one size of the state: the ratios of runs with checkpoints to runs without, and how little is written."""
+    """For one state size: the ratios of runs with checkpoints to runs without, and the sizes written."""
 
     state_mb: int
     keys: int
@@ -152,17 +152,17 @@ class Cost:
         return {**asdict(self), "written_share": self.sizes.share}
 
     def median(self, paced: bool, durable: bool, figure: Callable[[dict[str, Any]], float]) -> float:
-        """The median of a figure over the runs of one kind."""
+        """Returns the median of a figure over the runs of one kind."""
         return statistics.median(figure(r) for r in self.runs if (r["paced"], r["durable"]) == (paced, durable))
 
 
-def measure(cluster: Cluster, state_mb: int, setup: Setup, tell: Callable[[str], None] = lambda text: None) -> Cost:
-    """Take turns: with checkpoints and without, at full speed and at the rate."""
+def measure(cluster: Cluster, state_mb: int, setup: Setup, note: Callable[[str], None] = lambda text: None) -> Cost:
+    """Alternate runs with and without checkpoints, at full speed and at the fixed rate."""
     keys = state_mb * 1_000_000 // BYTES_PER_KEY
     cost = Cost(state_mb, keys, _sizes(cluster, keys, setup))
-    tell(
+    note(
         f"{state_mb} MB: the first checkpoint writes {cost.sizes.full_bytes:,} bytes in {cost.sizes.full_s:.2f} s, "
-        f"the next ones {cost.sizes.share:.2%} of that"
+        f"later ones {cost.sizes.share:.2%} of that"
     )
     throughput: list[float] = []
     p99: list[float] = []
@@ -172,13 +172,13 @@ def measure(cluster: Cluster, state_mb: int, setup: Setup, tell: Callable[[str],
             for durable in (False, True) if number % 2 == 0 else (True, False):
                 figures = found[durable] = _run(cluster, keys, paced, durable, setup)
                 cost.runs.append({"round": number, "paced": paced, "durable": durable, **asdict(figures)})
-                tell(f"{state_mb} MB, round {number + 1}: {_said(paced, durable, figures)}")
+                note(f"{state_mb} MB, round {number + 1}: {_described(paced, durable, figures)}")
             ratios.append(_p99(found[True]) / _p99(found[False]) if paced else _rate(found[True]) / _rate(found[False]))
     cost.throughput_ratio, cost.p99_ratio = statistics.median(throughput), statistics.median(p99)
     return cost
 
 
-def _said(paced: bool, durable: bool, figures: Figures) -> str:
+def _described(paced: bool, durable: bool, figures: Figures) -> str:
     load = "at a fixed rate" if paced else "at full speed"
     taken = f"with {figures.checkpoints} checkpoints" if durable else "without checkpoints"
     return f"{load} {taken}: {figures.rows_per_s:,.0f} rows/s, p99 {_p99(figures):.1f} ms"
@@ -255,7 +255,7 @@ def _run(cluster: Cluster, keys: int, paced: bool, durable: bool, setup: Setup) 
         if job.error is not None:
             raise job.error
         if job.checkpoints.failed or job.checkpoints.recoveries:
-            # What was measured is then not the steady state.
+            # The measurement is then not of the steady state.
             raise ClusterError(
                 "the run was disturbed",
                 f"{job.checkpoints.recoveries} recoveries, failed checkpoints: {job.checkpoints.failed or 'none'}",
@@ -271,7 +271,7 @@ def _run(cluster: Cluster, keys: int, paced: bool, durable: bool, setup: Setup) 
 
 
 def _fresh_metrics(job: Job) -> tuple[JobMetrics, float]:
-    """Figures and when they were new: workers report a few times a second, which a rate must not depend on."""
+    """Returns fresh metrics and their time: workers report a few times a second, which must not distort a rate."""
     first = _totalled(job.metrics())
     while True:
         found = job.metrics()

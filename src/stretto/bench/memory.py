@@ -1,6 +1,6 @@
-"""Does anything grow? Millions of events through a sink that is slower than its sources, with each worker's memory.
+"""Measures memory growth: millions of events through a sink that is slower than its sources.
 
-Credits must hold the sources back, so that after a warm-up minute no worker's resident memory grows by more than a few
+Credits must throttle the sources, so that after a warm-up minute no worker's resident memory grows by more than a few
 percent, however far behind the sink is.
 """
 
@@ -26,7 +26,7 @@ SAMPLE_EVERY_S = 1.0
 
 
 class SlowSink(Sink):
-    """Takes at most so many rows per second and partition, on the workers themselves."""
+    """Takes at most `rows_per_s` rows per second and partition, on the workers."""
 
     def __init__(self, rows_per_s: float) -> None:
         self.rows_per_s = rows_per_s
@@ -51,7 +51,7 @@ class SlowWriter(SinkWriter):
 
 @dataclass(frozen=True)
 class Sample:
-    """Megabytes of resident memory by worker, so many seconds after the start."""
+    """Megabytes of resident memory by worker, `elapsed_s` after the start."""
 
     elapsed_s: float
     rss_mb: dict[str, float]
@@ -59,7 +59,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """`growth_percent` is, per worker, the greatest memory after the warm-up against that at its end."""
+    """`growth_percent` is, per worker, the growth from the end of the warm-up to the maximum after it."""
 
     events: int
     elapsed_s: float
@@ -72,7 +72,7 @@ class MemoryReport:
 
 
 def slow_app(events: int, seconds: float, partitions: int) -> App:
-    """Bids to a slow sink, and beside it a windowed count, so that there is state as well."""
+    """Returns an app with bids into a slow sink, and also a windowed count, so that it has state."""
     app = App("memory", parallelism=partitions)
     source = NexmarkSource(
         "bid", NexmarkConfig(events=events, seed=7), columns=["auction", "bidder", "price", "dateTime"]
@@ -90,7 +90,7 @@ def measure(
     seconds: float,
     progress: Callable[[float, Sample], None] = lambda share, sample: None,
 ) -> MemoryReport:
-    """Run the slow app to its end and watch the workers."""
+    """Run the slow app to its end and sample the workers' memory."""
     workers = {member.name: psutil.Process(member.pid) for member in cluster.workers}
     job = cluster.submit(slow_app(events, seconds, len(workers)), engine="actors")
     began = time.monotonic()
@@ -109,7 +109,7 @@ def measure(
 
 
 def growth(series: list[Sample], warm_up_s: float) -> dict[str, float]:
-    """Percent by which each worker's memory rose above what it was at the end of the warm-up."""
+    """Returns by how many percent each worker's memory rose above its value at the end of the warm-up."""
     after = [sample for sample in series if sample.elapsed_s >= warm_up_s]
     if not after:
         return {}

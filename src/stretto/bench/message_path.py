@@ -1,7 +1,7 @@
-"""What one message costs a worker: receive, enqueue, schedule, apply a no-op, send; locally and over a socket.
+"""Measures what one message costs a worker: receive, enqueue, schedule, apply a no-op, send; locally and over a socket.
 
-The worker machine is the real one, the codec and the sockets are the real ones; only the peer is this program itself.
-Costs are worker time in microseconds (the time of the thread, not of the clock on the wall), the median of rounds.
+The worker machine, the codec and the sockets are the real ones; only the peer is simulated by this program. Costs are
+CPU time of the thread in microseconds, the median of several rounds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PENDING = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 @dataclass(frozen=True)
 class Path:
-    """Microseconds per message, in all and by step."""
+    """Microseconds per message, in total and by step."""
 
     total_us: float
     steps_us: dict[str, float]
@@ -59,7 +59,7 @@ class Report:
 
 
 class NoOp(Function):
-    """Sends on what it gets."""
+    """Forwards its input."""
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         ctx.send(batch)
@@ -71,7 +71,7 @@ class Swallow(Function):
 
 
 def measure(messages: int = 20_000, progress: Callable[[str], None] = lambda text: None) -> Report:
-    """All figures; takes about a minute."""
+    """Returns all figures; takes about a minute."""
     with calm_garbage_collector():
         return _measured(messages, progress)
 
@@ -96,7 +96,7 @@ def _batch() -> pa.RecordBatch:
 
 
 def _worker(actors: int, downstream: str) -> Worker:
-    """A worker that hosts `actors` no-ops, each fed by a remote instance; `downstream` hosts what they feed."""
+    """Returns a worker that hosts `actors` no-ops, each fed by a remote instance; `downstream` hosts the consumers."""
     worker = Worker("me~1")
     feed = Stage("up", SCHEMA, edges=[Edge("noop", "in", Forward() if actors > 1 else Rebalance())])
     drain = Stage("noop", SCHEMA, edges=[Edge("down", "in", Forward() if actors > 1 else Rebalance())])
@@ -125,7 +125,7 @@ def _worker(actors: int, downstream: str) -> Worker:
 
 
 def _settle(worker: Worker, event: Any) -> None:
-    """Tell the worker, and run whatever it asks for until it asks for nothing."""
+    """Pass an event to the worker, and carry out its runs until it requests none."""
     pending = [effect for effect in worker.handle(event, 0) if isinstance(effect, Run)]
     while pending:
         run = pending.pop()
@@ -140,7 +140,7 @@ def _median_path(measured: Callable[[], dict[str, float]]) -> Path:
 
 
 class _Steps:
-    """Adds up the thread's time by step, without the cost of asking for the time."""
+    """Sums the thread's CPU time by step, minus the cost of reading the clock."""
 
     def __init__(self) -> None:
         self._spent: dict[str, int] = {}
@@ -242,9 +242,9 @@ def _send_and_receive(sender: Transport, receiver: Transport, frame: Any) -> Non
 
 
 def _growth(actors: int, pending: int, messages: int) -> float:
-    """Microseconds per message when so many actors take turns and so many messages wait in their mailboxes.
+    """Returns microseconds per message when `actors` take turns and `pending` messages wait in their mailboxes.
 
-    Credits bound a real mailbox; here they are set aside, because the question is what a long queue costs."""
+    Credits bound a real mailbox; they are ignored here, to measure what a long queue costs."""
     rounds = []
     worker, batch = _worker(actors, "me~1"), _batch()
     fed = list(worker.jobs["job"].seats.values())[:actors]
@@ -264,7 +264,7 @@ def _growth(actors: int, pending: int, messages: int) -> float:
 
 
 def _preload(worker: Worker, seats: list[Seat], batch: pa.RecordBatch, pending: int) -> Run | None:
-    """Let so many more messages wait, spread evenly over the actors; returns the run that an idle worker asks for."""
+    """Enqueue `pending` more messages, spread evenly over the actors; returns the run that an idle worker requests."""
     first: Run | None = None
     sequences = {seat: seat.inputs[0].received for seat in seats}
     for index in range(pending):

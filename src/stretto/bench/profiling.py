@@ -1,6 +1,6 @@
-"""Where a worker's time goes: py-spy samples the workers of a running query from outside, so nothing is slowed down.
+"""Profiles workers: py-spy samples the workers of a running query from outside, so they are not slowed down.
 
-A profile is asked for before and after an optimisation; the stacks can be kept and opened with any flame graph viewer.
+The collapsed stacks can be kept and opened with any flame graph viewer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOP_FUNCTIONS = 25
 
 @dataclass(frozen=True)
 class FunctionShare:
-    """Percent of the samples in which a function ran itself, and in which it was anywhere on the stack."""
+    """The percentage of samples with a function on top of the stack, and with it anywhere on the stack."""
 
     function: str
     self_percent: float
@@ -34,7 +34,7 @@ class FunctionShare:
 
 @dataclass(frozen=True)
 class Profile:
-    """Shares of the time that workers were busy, by room (innermost frame of ours) and by function."""
+    """Shares of the workers' busy time, by room (innermost stretto frame) and by function."""
 
     query: str
     seconds: float
@@ -48,7 +48,7 @@ class Profile:
 
 
 def profile(cluster: Cluster, query: str, workload: Workload, seconds: float, stacks: Path | None) -> Profile:
-    """Let a query run without end, sample all workers for a time, and stop it again."""
+    """Run an endless query, sample all workers for `seconds`, and stop it."""
     tool = _tool()
     endless = replace(workload.config, events=None)
     app = build(query, replace(workload, config=endless, sink=NullSink))
@@ -65,9 +65,9 @@ def profile(cluster: Cluster, query: str, workload: Workload, seconds: float, st
             for member in cluster.workers
         ]
         for sampler in samplers:
-            _, said = sampler.communicate()
+            _, output = sampler.communicate()
             if sampler.returncode:
-                raise ClusterError("a worker could not be profiled", said.decode(errors="replace").strip()[-300:])
+                raise ClusterError("a worker could not be profiled", output.decode(errors="replace").strip()[-300:])
         if job.error is not None:
             raise job.error
         metrics = job.metrics()
@@ -82,7 +82,7 @@ def profile(cluster: Cluster, query: str, workload: Workload, seconds: float, st
 
 
 def summed(query: str, seconds: float, events_per_s: float, stacks: str) -> Profile:
-    """Add collapsed stacks ("outer;inner count" per line) up to shares."""
+    """Turn collapsed stacks ("outer;inner count" per line) into shares."""
     own: Counter[str] = Counter()
     anywhere: Counter[str] = Counter()
     rooms: Counter[str] = Counter()
@@ -90,14 +90,14 @@ def summed(query: str, seconds: float, events_per_s: float, stacks: str) -> Prof
         path, _, count = line.rpartition(" ")
         frames = [frame for frame in path.split(";") if "stretto-pulse" not in frame]
         if not frames or not count.isdigit() or "worker_loop.py" not in path:
-            continue  # A thread that is not the worker's loop.
+            continue  # Not the thread of the worker's loop.
         own[frames[-1]] += int(count)
         for frame in set(frames):
             anywhere[frame] += int(count)
         rooms[_room(frames)] += int(count)
     samples = sum(own.values())
     if not samples:
-        raise UserError("the profile is empty", None, "Let the query run for longer with --seconds.")
+        raise UserError("the profile is empty", None, "Sample for longer with --seconds.")
     percent = 100 / samples
     functions = [
         FunctionShare(frame, count * percent, anywhere[frame] * percent)
@@ -109,7 +109,7 @@ def summed(query: str, seconds: float, events_per_s: float, stacks: str) -> Prof
 
 
 def _room(frames: list[str]) -> str:
-    """The room of the innermost frame of stretto's own."""
+    """Returns the room of the innermost stretto frame."""
     for frame in reversed(frames):
         _, found, path = frame.partition("(stretto/")
         if found:

@@ -1,8 +1,8 @@
-"""Do answers survive savepoints? NEXMark queries are stopped in the middle and go on with other workers and partitions.
+"""Checks savepoints: NEXMark queries are stopped midway and resumed with other numbers of workers and partitions.
 
-Each leg of the trip is a cluster of its own. All queries run on it at once, are stopped with a savepoint when they have
-read their share of the events, and go on from it on the next. What they have in the end is compared with Spark SQL's
-answer, row by row.
+A trip consists of legs, each with its own cluster. All queries run concurrently on a leg, are stopped with a savepoint
+when they have read their share of the events, and resume from it on the next leg. The final results are compared with
+Spark SQL's answer, row by row.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 POLL_S = 0.01
 LEG_S = 120.0
-"""No leg takes longer."""
+"""Timeout of a leg."""
 
 
 @dataclass(frozen=True)
 class Leg:
-    """So many workers, and so many partitions of each function."""
+    """The number of workers, and the partitions per function."""
 
     workers: int
     parallelism: int
@@ -44,7 +44,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Trip:
-    """Which queries, on which legs, with how many events at which pace."""
+    """The queries, the legs, the number of events and their rate."""
 
     queries: tuple[str, ...]
     legs: tuple[Leg, ...]
@@ -54,14 +54,14 @@ class Trip:
 
     @property
     def workload(self) -> Workload:
-        # The event time of twenty seconds, whatever the number of events.
+        # Twenty seconds of event time, for any number of events.
         config = NexmarkConfig(seed=self.seed, events=self.events, event_rate=self.events // 20, disorder_s=2.0)
         return Workload(config, rate=self.rate, engine="actors")
 
 
 @dataclass
 class TripReport:
-    """What became of one query: the rows that each leg has read, and whether all rows in the end equal Spark SQL's."""
+    """The outcome of one query: the rows read on each leg, and whether all final rows equal Spark SQL's."""
 
     query: str
     rows_read: list[int] = field(default_factory=list)
@@ -80,32 +80,32 @@ class TripReport:
 
 
 def legs_of(text: str) -> tuple[Leg, ...]:
-    """The legs of '2x1,5x4,1x1': workers x partitions."""
+    """Parses legs such as '2x1,5x4,1x1': workers x partitions."""
     try:
         legs = tuple(Leg(*map(int, leg.split("x"))) for leg in text.split(","))
     except (TypeError, ValueError) as error:
-        raise UserError(f"legs cannot be read: '{text}'", None, "Write them as 2x1,5x4,1x1.") from error
+        raise UserError(f"cannot parse the legs '{text}'", None, "Write them as 2x1,5x4,1x1.") from error
     if min(min(leg.workers, leg.parallelism) for leg in legs) < 1:
-        raise UserError(f"a leg has nobody: '{text}'", None, "Each needs a worker and a partition.")
+        raise UserError(f"a leg has no workers or no partitions: '{text}'", None, "Use 1 or more of each.")
     return legs
 
 
-def run(spark: SparkSession, trip: Trip, tell: Callable[[str], None] = lambda text: None) -> list[TripReport]:
-    """Take all queries through all legs, and judge them."""
+def run(spark: SparkSession, trip: Trip, note: Callable[[str], None] = lambda text: None) -> list[TripReport]:
+    """Run all queries through all legs, and check their answers."""
     reports = {query: TripReport(query) for query in trip.queries}
     directory = scratch_directory("savepoints")
     try:
         with SparkAnswers(spark, trip.workload.config) as answers:
             for number, leg in enumerate(trip.legs):
-                tell(f"leg {number + 1} of {len(trip.legs)}: {leg.workers} workers, {leg.parallelism} partitions")
+                note(f"leg {number + 1} of {len(trip.legs)}: {leg.workers} workers, {leg.parallelism} partitions")
                 with Cluster.on_spark(spark, workers=leg.workers) as cluster:
-                    _travel(cluster, trip, number, directory, reports, answers)
+                    _run_leg(cluster, trip, number, directory, reports, answers)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     return list(reports.values())
 
 
-def _travel(
+def _run_leg(
     cluster: Cluster, trip: Trip, number: int, directory: Path, reports: dict[str, TripReport], answers: Answers
 ) -> None:
     workload = replace(trip.workload, parallelism=trip.legs[number].parallelism)
@@ -115,7 +115,7 @@ def _travel(
             with _complaint(report):
                 jobs[query] = _start(cluster, workload, query, number, directory)
     if number + 1 < len(trip.legs):
-        # Beside each other, so that none comes to its end while another is stopped.
+        # Concurrently, so that no query ends while another is being stopped.
         with ThreadPoolExecutor(max(1, len(jobs))) as pool:
             for query, job in jobs.items():
                 pool.submit(_save, job, reports[query], len(trip.legs), number)
@@ -128,7 +128,7 @@ def _travel(
 
 @contextmanager
 def _complaint(report: TripReport) -> Iterator[None]:
-    """What goes wrong with one query is told of that one."""
+    """Record an error as the complaint of its query, and continue with the others."""
     try:
         yield
     except (StrettoError, TimeoutError) as error:
@@ -141,7 +141,7 @@ def _start(cluster: Cluster, workload: Workload, query: str, number: int, direct
 
 
 def _save(job: Job, report: TripReport, legs: int, number: int) -> None:
-    """Stop a query when it has read its share of the rows; it must not have come to its end."""
+    """Stop a query when it has read its share of the rows; it must not have ended before."""
     share = (rows_expected(Running(job.name, job)) or 0) / (legs + 1)
     deadline = time.monotonic() + LEG_S
     while job.metrics().rows_in < share and not job.status.ended and time.monotonic() < deadline:
@@ -151,7 +151,7 @@ def _save(job: Job, report: TripReport, legs: int, number: int) -> None:
         if job.error is not None:
             raise job.error
         if job.status is JobStatus.FINISHED:
-            raise UserError("it came to its end before its savepoint", None, "Give it more events, or a lower rate.")
+            raise UserError("the query ended before its savepoint", None, "Use more events, or a lower rate.")
 
 
 def _judge(job: Job, report: TripReport, answers: Answers) -> None:

@@ -1,16 +1,15 @@
-"""What deadlines cost: priorities for each message and a queue by urgency, by the execution of a local aggregation.
+"""Measures what scheduling by deadline costs per message, relative to the execution of a local aggregation.
 
 Two workers get the same messages for the same windowed aggregations of many jobs, in turns of a few dozen messages. One
-is the real one, under LLF; the other is the same machine with a plain first-in-first-out queue and without priorities:
-no frontier, no map of progress, no deadlines, no reply contexts. What a message takes outside of its function is timed
-in both, message by message, with real aggregations in between, so that caches are as cold as they are at work. All jobs
-have the same objective, so that both workers go through them in the same order. Times are added up by turns, and the
-median turn is taken: one that was interrupted by something else on the machine does not count, and what happens once in
-some messages does. The difference is what scheduling costs (thesis 5.6.3, figure 5.12), and its ratio to the execution
-has both sides from the same run. Execution is that of batches and of closing windows: the aggregation defers some of
-the one to the other.
+is the real one, under LLF; the other is the same machine with a plain FIFO queue and without priorities: no frontier,
+no map of progress, no deadlines, no reply contexts. The overhead of a message is its time outside its function. It is
+timed in both workers, message by message, with real aggregations in between, so that caches are as cold as in
+production. All jobs have the same objective, so both workers process them in the same order. Times are summed by turn,
+and the median turn is taken: it excludes turns that were interrupted, and includes work that happens only every few
+messages. The difference is the cost of scheduling (thesis 5.6.3, figure 5.12); its ratio to the execution uses figures
+of one run. Execution includes batches and closing windows, because the aggregation defers work from one to the other.
 
-Parts are also timed by themselves, in loops, the least of several rounds: a check from the other side.
+As a cross-check, the parts are also timed alone, in loops, taking the minimum of several rounds.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ WINDOW_US = 1_000_000
 BATCHES_PER_WINDOW = 10
 GAP_US = WINDOW_US // BATCHES_PER_WINDOW
 TURN = 50
-"""Messages on one worker before it is the other one's turn."""
+"""Messages on one worker before the other one's turn."""
 PART_CALLS = 2_000
 PART_ROUNDS = 15
 LATENCY_NS = 100_000_000
@@ -69,8 +68,8 @@ LATENCY_NS = 100_000_000
 
 @dataclass(frozen=True)
 class BatchCost:
-    """Microseconds per message: its execution (the batch itself, and its part of closing a window of ten batches), and
-    what both workers take outside of it."""
+    """Microseconds per message: its execution (the batch, and its share of closing a window of ten batches), and the
+    overhead of both workers."""
 
     rows: int
     execution_us: float
@@ -83,12 +82,12 @@ class BatchCost:
 
     @property
     def percent(self) -> float:
-        """What scheduling adds, by the execution, as it runs: who is cheap keeps the worker for a quantum."""
+        """What scheduling adds, relative to the execution. Jobs with cheap messages keep the worker for a quantum."""
         return round(100 * (self.with_deadlines_us - self.bare_fifo_us) / self.execution_us, 3)
 
     @property
     def percent_deciding_each(self) -> float:
-        """The same if every message were the last one of its quantum."""
+        """The same if every message were the last of its quantum, so that each needs a decision."""
         return round(100 * (self.deciding_each_us - self.bare_deciding_each_us) / self.execution_us, 3)
 
     def as_dict(self) -> dict[str, Any]:
@@ -97,10 +96,10 @@ class BatchCost:
 
 @dataclass(frozen=True)
 class Line:
-    """A cost by the number of jobs that wait, and how it grows.
+    """A cost by the number of waiting jobs, and how it grows.
 
-    `per_doubling` is the slope over log2(n), and `log_error_percent` how far the points lie from that line, at most.
-    `exponent` is that of a power of n through the same points: 0 would be constant, 1 linear."""
+    `per_doubling` is the slope over log2(n), and `log_error_percent` the maximum deviation of a point from that line.
+    `exponent` is that of a power law through the same points: 0 is constant, 1 is linear."""
 
     points: dict[int, float]
     per_doubling: float
@@ -110,9 +109,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Growth:
-    """By the number of jobs that wait: the queue alone, in microseconds and in comparisons, and all that a message
-    takes outside of its function. The last also grows because more jobs do not fit the processor's caches, which is
-    why the worker without priorities grows too."""
+    """By the number of waiting jobs: the queue alone, in microseconds and in comparisons, and the whole overhead of a
+    message. The overhead also grows because more jobs do not fit the processor's caches, which is why it grows without
+    priorities too."""
 
     queue_us: Line
     queue_comparisons: Line
@@ -122,7 +121,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class SchedulingReport:
-    """All figures; `parts_us` are what each part of scheduling takes by itself for one message."""
+    """All figures; `parts_us` is the time of each part of scheduling alone for one message."""
 
     batches: list[BatchCost]
     parts_us: dict[str, float]
@@ -130,7 +129,7 @@ class SchedulingReport:
 
     @property
     def parts_percent(self) -> float:
-        """All parts together, by the execution at batch size 1. The whole queue counts, not what it adds to a FIFO."""
+        """All parts, relative to the execution at batch size 1. Counts the whole queue, not its excess over a FIFO."""
         return round(100 * sum(self.parts_us.values()) / self.batches[0].execution_us, 3)
 
     def as_dict(self) -> dict[str, Any]:
@@ -143,19 +142,19 @@ class SchedulingReport:
 
 
 def measure(messages: int = 4_000, progress: Callable[[str], None] = lambda text: None) -> SchedulingReport:
-    """All figures. `messages` is how many each worker gets for each figure; large batches get fewer."""
+    """Returns all figures. Each worker gets `messages` messages per figure; large batches get fewer."""
     with calm_garbage_collector():
         batches = []
         for rows in BATCH_ROWS:
             progress(f"batches of {rows:,} rows")
             batches.append(batch_cost(rows, TENANTS_OF_BATCHES, max(10 * TURN, messages * 100 // (100 + rows))))
-        progress("the parts by themselves")
+        progress("the parts alone")
         parts = parts_us(TENANTS_OF_BATCHES)
         return SchedulingReport(batches, parts, growth(TENANTS, messages, progress))
 
 
 def batch_cost(rows: int, jobs: int, messages: int) -> BatchCost:
-    """The cost of a message with so many rows, with so many jobs waiting."""
+    """Returns the cost of a message with `rows` rows while `jobs` jobs wait."""
     workers = (Worker, BareWorker)
     timed = _in_turns([_Feed(worker, rows, jobs) for worker in workers], messages)
     deciding = _in_turns([_Feed(worker, rows, jobs, decides_each=True) for worker in workers], messages)
@@ -165,7 +164,7 @@ def batch_cost(rows: int, jobs: int, messages: int) -> BatchCost:
 
 
 def growth(tenants: tuple[int, ...], messages: int, progress: Callable[[str], None]) -> Growth:
-    """What a message costs outside of its function when so many jobs have one waiting."""
+    """Returns the overhead of a message by the number of jobs with a waiting message."""
     queue, comparisons, full, bare = {}, {}, {}, {}
     for jobs in tenants:
         progress(f"{jobs:,} jobs")
@@ -180,7 +179,7 @@ def growth(tenants: tuple[int, ...], messages: int, progress: Callable[[str], No
 
 
 def line_through(points: dict[int, float]) -> Line:
-    """How a cost grows with the number of jobs."""
+    """Fits how a cost grows with the number of jobs."""
     jobs, costs = np.array(list(points)), np.array(list(points.values()))
     slope, start = np.polyfit(np.log2(jobs), costs, 1)
     error = float(np.max(np.abs(costs / (start + slope * np.log2(jobs)) - 1)))
@@ -189,7 +188,7 @@ def line_through(points: dict[int, float]) -> Line:
 
 
 def comparisons_per_message(jobs: int, messages: int) -> float:
-    """How often the queue compares two urgencies for a message: the same on any machine."""
+    """Returns how often the queue compares two urgencies per message; it does not depend on the machine."""
     feed = _Feed(lambda member: Worker(member, policy=_CountedLLF()), 1, jobs, executes=False, decides_each=True)
     feed.run(jobs)
     _Counted.comparisons = 0
@@ -198,7 +197,7 @@ def comparisons_per_message(jobs: int, messages: int) -> float:
 
 
 class _Counted(float):
-    """An urgency that counts how often it is compared: entries first ask whether their urgencies are equal."""
+    """An urgency that counts its comparisons: entries first test whether their urgencies are equal."""
 
     __slots__ = ()
     comparisons = 0
@@ -231,7 +230,7 @@ def _in_turns(feeds: list[_Feed], messages: int) -> list[_Feed]:
 
 
 class Swallow(Function):
-    """Takes what it gets."""
+    """Discards its input."""
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         pass
@@ -241,7 +240,7 @@ class Swallow(Function):
 
 
 class BareMailbox(Mailbox):
-    """Messages as they came."""
+    """Messages in order of arrival."""
 
     def append_message(self, message: Message, urgency: float) -> bool:
         self.count += 1
@@ -255,7 +254,7 @@ class BareMailbox(Mailbox):
 
 
 class BareQueue(ReadyQueue):
-    """First in, first out, whatever the message; a quantum as the real one has."""
+    """First in, first out for all messages, with the same quantum as the real queue."""
 
     def __init__(self) -> None:
         super().__init__(Policy())
@@ -290,14 +289,14 @@ class BareQueue(ReadyQueue):
 
 
 class BareStrategy(Strategy):
-    """Everything at home, as it came."""
+    """Runs every message at home, in order of arrival."""
 
     def create_queue(self, policy: Policy) -> ReadyQueue:
         return BareQueue()
 
 
 class BareChannels(Channels):
-    """Sends without priority contexts, gives credits back without reply contexts."""
+    """Sends without priority contexts, returns credits without reply contexts."""
 
     def send(self, channel: OutChannel, payload: Payload, outcome: Outcome) -> None:
         if not isinstance(payload, pa.RecordBatch):
@@ -319,7 +318,7 @@ class BareChannels(Channels):
 
 
 class BareHosting(Hosting):
-    """New instances have mailboxes without an order of urgency."""
+    """Gives new instances mailboxes that are not ordered by urgency."""
 
     def take_in(self, seat: Seat, job: LocalJob) -> None:
         super().take_in(seat, job)
@@ -327,18 +326,18 @@ class BareHosting(Hosting):
 
 
 class BareWorker(Worker):
-    """The worker machine, but for what it does to know what is urgent. (The running mean of costs stays.)"""
+    """The worker machine without the tracking of urgency. (The running mean of costs stays.)"""
 
     def __init__(self, member: str) -> None:
         parts = WorkerParts(channels=BareChannels, hosting=BareHosting)
         super().__init__(member, parts, policy=FIFO(), strategy=BareStrategy())
 
 
-# Messages for them.
+# Feeding the workers.
 
 
 class _Tenant:
-    """A job on the worker: what feeds its aggregation, the aggregation, and how far its stream is."""
+    """A job on the worker: the channel into its aggregation, the aggregation, and the position in its stream."""
 
     __slots__ = ("batches", "out", "sums")
 
@@ -349,10 +348,10 @@ class _Tenant:
 
 
 class _Feed:
-    """A worker with so many jobs, each of which has a message waiting; times what its messages take.
+    """A worker with many jobs, each with a waiting message; times the messages.
 
-    With `decides_each`, so much time passes with each message that nobody keeps the worker by its quantum; else as much
-    as it took."""
+    With `decides_each`, the clock advances past the quantum with each message, so that each needs a decision; otherwise
+    it advances by the measured time."""
 
     def __init__(
         self, kind: Callable[[str], Worker], rows: int, jobs: int, executes: bool = True, decides_each: bool = False
@@ -369,15 +368,15 @@ class _Feed:
         self.tenants = {tenant.sums: tenant for tenant in self._hosted(jobs)}
         for tenant in self.tenants.values():
             self._send(self._worker, tenant.out, *self._next(tenant))
-        # Handling anything at all lets an idle worker begin.
+        # Any event makes an idle worker begin.
         self._run = _only_run(self._worker.handle(Ticked(), self._now_ns))
 
     def forget(self) -> None:
-        """The first messages do not count."""
+        """Drop the figures of the warm-up."""
         self.process_ns, self.close_ns, self.outside_ns = [], [], []
 
     def run(self, messages: int) -> None:
-        """Let so many messages run, and each job that had one have another one. What they took on average is kept."""
+        """Run `messages` messages, each followed by another one for its job. Keeps their mean times."""
         clock, send, worker = time.perf_counter_ns, self._send, self._worker
         process_ns = close_ns = outside_ns = took_ns = 0
         for _ in range(messages):
@@ -402,13 +401,13 @@ class _Feed:
         self.outside_ns.append(outside_ns / messages)
 
     def _next(self, tenant: _Tenant) -> tuple[pa.RecordBatch, Outcome]:
-        """The next batch of a job, and the run of its upstream function that sends it."""
+        """Returns the next batch of a job, and the outcome of the upstream run that sends it."""
         batch = self._stream.batch(tenant.batches if self._executes else 0, 0)
         tenant.batches += 1
         return batch, _sent_at(tenant.batches)
 
     def _close_window(self, tenant: _Tenant) -> int:
-        """Once all batches of a window have run, it is closed, and its state goes. The time that this takes."""
+        """Close a window once all its batches have run, which drops its state; returns the time that this takes."""
         ran = tenant.batches - 1
         if ran % BATCHES_PER_WINDOW:
             return 0
@@ -429,7 +428,7 @@ class _Feed:
             _settle(worker, CodeLoaded(job, replace(pattern, job=job, latency_ns=LATENCY_NS)))
             seats = {address.function: seat for address, seat in worker.jobs[job].seats.items()}
             tenant = _Tenant(seats["events"].outs[0], seats["sums"])
-            # Jobs did not all begin at once: what happens once in some messages happens to each at another time.
+            # Stagger the jobs, so that work that occurs only every few messages occurs at a different time for each.
             tenant.batches = number % (BATCHES_PER_WINDOW * FIT_EVERY // POINTS_PER_WINDOW)
             for sent in range(1, tenant.batches + 1):
                 upstream = _sent_at(sent)
@@ -438,14 +437,14 @@ class _Feed:
 
 
 def _sent_at(batches: int) -> Outcome:
-    """The outcome of the run in which a job's so many-th batch is sent: events arrive as they happen."""
+    """Returns the outcome of the run that sends batch number `batches` of a job: events arrive as they happen."""
     upstream = Outcome(batches * GAP_US * 1_000)
     upstream.progress_us = EPOCH_US + batches * GAP_US
     return upstream
 
 
 def _send_with_progress(worker: Worker, out: OutChannel, batch: pa.RecordBatch, upstream: Outcome) -> None:
-    """As a worker does after the run of a function that feeds windows."""
+    """Send as a worker does after the run of a function that feeds windows."""
     _learn(out, upstream)
     worker.channels.send(out, batch, upstream)
 
@@ -464,7 +463,7 @@ def _stream(rows: int) -> Stream:
 
 
 def _deployment(executes: bool) -> Deployment:
-    """A source, a windowed sum by key, a sink; without execution, the sum is a function that does nothing."""
+    """Returns a source, a windowed sum by key and a sink; without `executes`, a no-op replaces the sum."""
     app = App("pattern", engine="actors", parallelism=1)
     windows = app.source("events", StreamSource(_stream(1)), time="t").key_by("key").window(tumbling(f"{WINDOW_US} us"))
     windows.aggregate(total="sum(value)", rows="count(*)", name="sums").sink(null(), name="answers")
@@ -476,7 +475,7 @@ def _deployment(executes: bool) -> Deployment:
 
 
 def _settle(worker: Worker, event: Any) -> None:
-    """Tell the worker, and run whatever it asks for until it asks for nothing."""
+    """Pass an event to the worker, and carry out its runs until it requests none."""
     pending = [effect for effect in worker.handle(event, 0) if isinstance(effect, Run)]
     while pending:
         run = pending.pop()
@@ -488,13 +487,13 @@ def _only_run(effects: list[Effect]) -> Run:
     return next(effect for effect in effects if isinstance(effect, Run))
 
 
-# The parts by themselves.
+# The parts alone.
 
 
 def parts_us(jobs: int) -> dict[str, float]:
-    """Microseconds that each part of scheduling takes for a message, when so many jobs wait."""
+    """Returns the microseconds per message of each part of scheduling, while `jobs` jobs wait."""
     feed = _Feed(Worker, 1, jobs, executes=False, decides_each=True)
-    feed.run(20 * jobs)  # Each stream has come far enough for its line.
+    feed.run(20 * jobs)  # Each stream has enough points for its regression line.
     tenant = next(iter(feed.tenants.values()))
     out, sums, progress = tenant.out, tenant.sums, tenant.out.seat.progress
     assert progress is not None
@@ -525,7 +524,7 @@ def parts_us(jobs: int) -> dict[str, float]:
 
 
 def queue_us(seats: list[Seat]) -> float:
-    """What the queue takes per message: each seat in turn is the next to run, and then has another message."""
+    """Returns the time of the queue per message: each seat in turn runs next, and then gets another message."""
     queue = ReadyQueue()
     for seat in seats:
         seat.queued = False
@@ -546,7 +545,7 @@ def queue_us(seats: list[Seat]) -> float:
 
 
 def _least_us(call: Callable[[], None]) -> float:
-    """Microseconds of a call: the least of several rounds, for whatever else happens only adds."""
+    """Returns the microseconds of a call: the minimum of several rounds, because disturbances only add."""
     rounds = []
     for _ in range(PART_ROUNDS):
         began_ns = time.perf_counter_ns()

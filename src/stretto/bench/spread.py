@@ -1,7 +1,7 @@
-"""A hot key on one actor, with and without lessees: does it fall behind, and how soon is help there?
+"""Measures a hot key on one actor, with and without lessees: whether it falls behind, and how soon a lessee starts.
 
-The function waits for some milliseconds per message, as one that calls a service does, so that it is not the number of
-cores that limits it. Messages are due at fixed times, and latency counts from then.
+The function waits for some milliseconds per message, like a call to a service, so that the number of cores is not the
+limit. Messages are due at fixed times, and latency counts from then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EPOCH_US = 1_750_000_000_000_000
 WINDOW_US = 100_000
 HOT = "hot"
 HEAD_START_S = 2.0
-"""From the submission to the first message: deploying takes some of it."""
+"""Time from the submission to the first message, for deployment."""
 TIMEOUT_S = 300.0
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -43,7 +43,7 @@ RUNS = pa.schema([("process", pa.int64()), ("began_ns", pa.int64()), ("due_ns", 
 
 @dataclass(frozen=True)
 class Load:
-    """So many messages per second, of one row each, each due at its own time."""
+    """`rate` messages per second, of one row each, each due at its own time."""
 
     rate: float
     messages: int
@@ -66,7 +66,7 @@ class Load:
 
 
 class HotSource(Source):
-    """The load as a source of one partition, a message per row."""
+    """The load as a source with one partition and one message per row."""
 
     schema = SCHEMA
     parallelism = 1
@@ -100,7 +100,7 @@ class HotReader(SourceReader):
 
 
 class SlowMax(Function):
-    """The greatest value per key and window, waiting for each message. Partial states merge by `max`."""
+    """The greatest value per key and window; waits for each message. Partial states merge by `max`."""
 
     def __init__(self, cost_s: float, load: Load) -> None:
         self._cost_s = cost_s
@@ -138,9 +138,9 @@ class SlowMax(Function):
 
 @dataclass(frozen=True)
 class SpreadRun:
-    """One run. `growth_ms_per_s` is how much latency grows with each second of the stream: else it falls behind.
+    """One run. `growth_ms_per_s` is the growth of latency per second of the stream; a run that falls behind grows.
 
-    `first_lessee_ms` is from the moment the message was due that a lessee ran first until it ran."""
+    `first_lessee_ms` is the time from when the first message on a lessee was due until it ran."""
 
     lessees: int
     messages: int
@@ -177,7 +177,7 @@ class SpreadReport:
 def measure(
     cluster: Cluster, rate: float, cost_s: float, lessees: int, seconds: float, say: Callable[[str], None]
 ) -> SpreadReport:
-    """Both runs. That on one instance is shorter: it needs several times as long as its stream."""
+    """Runs both. The run on one instance has a shorter stream, because it takes several times as long as that."""
     if rate * cost_s <= 1:
         raise UserError(
             "one instance keeps up with this load", f"{rate:g} messages/s, {cost_s * 1e3:g} ms each", "Raise the rate."
@@ -190,7 +190,7 @@ def measure(
 
 
 def run(cluster: Cluster, rate: float, cost_s: float, lessees: int, seconds: float) -> SpreadRun:
-    """One run to its end, checked against Spark SQL."""
+    """Run to the end, and check the answer against Spark SQL."""
     load = Load(rate, round(rate * seconds), time.time_ns() + round(HEAD_START_S * 1e9))
     arrivals: list[tuple[int, pa.RecordBatch]] = []
     app = App("spread", engine="actors", parallelism=1)
@@ -222,7 +222,7 @@ def run(cluster: Cluster, rate: float, cost_s: float, lessees: int, seconds: flo
 
 
 def right_answer(spark: SparkSession, load: Load) -> pa.Table:
-    """The windows as Spark SQL has them, over the same rows."""
+    """Returns Spark SQL's windows over the same rows."""
     from pyspark.sql import functions as F
 
     rows = spark.createDataFrame(pa.Table.from_batches([load.rows(0, load.messages)]).to_pandas())
@@ -232,18 +232,18 @@ def right_answer(spark: SparkSession, load: Load) -> pa.Table:
 
 
 def _latencies(load: Load, arrivals: list[tuple[int, pa.RecordBatch]]) -> list[tuple[float, float]]:
-    """For each window: its end in seconds of the stream, and how much later it came, in milliseconds."""
+    """Returns for each window its end in seconds of the stream, and its latency in milliseconds."""
     found = []
     for at_ns, batch in arrivals:
         for start_us in batch.column("window_start").cast(pa.int64()).to_pylist():
             end_ns = (start_us + WINDOW_US - EPOCH_US) * 1_000
             found.append((end_ns / 1e9, (at_ns - load.start_ns - end_ns) / 1e6))
-    # The last window closes with the stream, not by its time.
+    # The last window closes with the end of the stream, not by time.
     return sorted(found)[:-1]
 
 
 def _first_lessee_ms(runs: pa.Table) -> float | None:
-    """How long after its due time the first message ran that ran on a lessee; the lessor's process ran before all."""
+    """Returns how long after its due time the first message on a lessee ran; the first run is the lessor's."""
     began = sorted(zip(*(runs.column(name).to_pylist() for name in ("began_ns", "due_ns")), strict=True))
     return round((began[1][0] - began[1][1]) / 1e6, 3) if len(began) > 1 else None
 

@@ -1,5 +1,5 @@
-"""A standalone Spark cluster on this machine: a master and its workers, each a process of its own, for the time of a
-block. What a machine that fails takes with it, the whole tree of a worker's processes does here."""
+"""Starts a standalone Spark cluster on this machine: a master and workers, each its own process, for the time of a
+`with` block. Killing a worker's process tree simulates the loss of a machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MASTER_CLASS = "org.apache.spark.deploy.master.Master"
 
 @contextmanager
 def standalone_cluster(workers: int, slots: int, memory: str = "1g") -> Iterator[str]:
-    """So many Spark workers of so many slots each; gives the master's URL."""
+    """Starts `workers` Spark workers with `slots` slots each; yields the master's URL."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     started: list[_Process] = []
@@ -36,13 +36,13 @@ def standalone_cluster(workers: int, slots: int, memory: str = "1g") -> Iterator
             place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
             master = _Process(Path(directory) / "master.log", [MASTER_CLASS, *place])
             started.append(master)
-            url = master.told(r"Starting Spark master at (spark://\S+)")
+            url = master.wait_for_line(r"Starting Spark master at (spark://\S+)")
             for number in range(workers):
                 room = ["--cores", str(slots), "--memory", memory, "--work-dir", f"{directory}/work{number}"]
                 log = Path(directory) / f"worker{number}.log"
                 started.append(_Process(log, [WORKER_CLASS, *place, *room, url]))
             for worker in started[1:]:
-                worker.told(r"(Successfully registered with master)")
+                worker.wait_for_line(r"(Successfully registered with master)")
             yield url
         finally:
             for process in reversed(started):
@@ -50,7 +50,7 @@ def standalone_cluster(workers: int, slots: int, memory: str = "1g") -> Iterator
 
 
 class _Process:
-    """A part of the cluster, and what it writes about itself."""
+    """A process of the cluster, with its log."""
 
     def __init__(self, log: Path, command: list[str]) -> None:
         self._log = log
@@ -67,8 +67,8 @@ class _Process:
         kill_tree(self._process.pid)
         self._process.wait()
 
-    def told(self, pattern: str) -> str:
-        """What it has written, once it has."""
+    def wait_for_line(self, pattern: str) -> str:
+        """Wait until the log matches a pattern; returns its first group."""
         deadline = time.monotonic() + STARTED_WITHIN_S
         while time.monotonic() < deadline and self._process.poll() is None:
             found = re.search(pattern, self._log.read_text(errors="replace"))
@@ -80,7 +80,7 @@ class _Process:
 
 
 def kill_tree(pid: int) -> None:
-    """SIGKILL a process and all that it has started, and theirs."""
+    """SIGKILL a process and all its descendants."""
     with suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
         for process in [root, *root.children(recursive=True)]:
@@ -89,7 +89,7 @@ def kill_tree(pid: int) -> None:
 
 
 def spark_worker_of(pid: int) -> int | None:
-    """The standalone Spark worker that a process belongs to."""
+    """Returns the process id of the standalone Spark worker that a process belongs to, if any."""
     for parent in psutil.Process(pid).parents():
         if WORKER_CLASS in parent.cmdline():
             return int(parent.pid)

@@ -1,7 +1,7 @@
-"""The jobs of `stretto bench tenants`: sparse ones whose answers are waited for, and bulk ones (thesis 5.6).
+"""The jobs of `stretto bench tenants`: sparse latency-sensitive jobs and bulk jobs (thesis 5.6).
 
 All have the same shape: a source per worker, a function that computes for a known time, windowed sums by key. Batches
-are due at fixed times. A bulk stream may also have no pace: there is always more to read than gets through.
+are due at fixed times. A bulk stream may also be unpaced: it always has more input than the workers can process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TIME = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema([("t", TIME), ("key", pa.int64()), ("value", pa.int64())])
 WINDOWS = pa.schema([("window_start", TIME), ("key", pa.int64()), ("total", pa.int64()), ("rows", pa.int64())])
 HASHED_BYTES = 16_384
-"""What one round of the computation hashes."""
+"""The bytes that one round of the computation hashes."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Stream:
     """Each of `partitions` sends a batch of `rows` rows every `gap_us`, from `start_ns` until `end_ns`.
 
     Batch n has the events after n * gap up to (n + 1) * gap and is due with the last of them, so that the batch that
-    ends a window is also the one that closes it. Without a pace, a batch is due when it is asked for. While it rests,
-    there is none."""
+    ends a window also closes it. Unpaced, a batch is due when it is requested. While the stream is paused, there is
+    none."""
 
     rows: int
     gap_us: int
@@ -78,7 +78,7 @@ class StreamSource(Source):
         return StreamReader(self.stream, partition)
 
     def describe(self) -> str:
-        pace = f"every {self.stream.gap_us / 1000:g} ms" if self.stream.paced else "as fast as they go"
+        pace = f"every {self.stream.gap_us / 1000:g} ms" if self.stream.paced else "at full speed"
         return f"batches of {self.stream.rows} rows, {pace}"
 
 
@@ -106,7 +106,7 @@ class StreamReader(SourceReader):
 
 @dataclass(frozen=True)
 class Phase:
-    """A time during which rows are counted."""
+    """An interval in which rows are counted."""
 
     name: str
     begin_ns: int
@@ -118,7 +118,7 @@ class Phase:
 
 
 class Work(Function):
-    """Computes for a known time per batch and sends it on. Rows and the time they took are counted by phase."""
+    """Computes for a known time per batch and forwards it. Counts rows and their time by phase."""
 
     def __init__(self, rounds: int, phases: tuple[Phase, ...]) -> None:
         self._rounds = rounds
@@ -135,18 +135,18 @@ class Work(Function):
 
 
 def counted_rows(job: Job, phase: Phase) -> int:
-    """The rows that a job's computation got during a phase."""
+    """Returns the rows that a job processed during a phase."""
     return job.metrics().functions["work"].counts.get(f"{phase.name}: rows", 0)
 
 
 def counted_ns(job: Job, phase: Phase) -> dict[str, int]:
-    """The time that they took, by worker process."""
+    """Returns the time that they took, by worker process."""
     counts, start = job.metrics().functions["work"].counts, f"{phase.name}: ns in "
     return {name.removeprefix(start): ns for name, ns in counts.items() if name.startswith(start)}
 
 
 def compute(rounds: int) -> str:
-    """Real computation, whose length is the number of rounds."""
+    """Computes for a time that is proportional to the number of rounds."""
     digest = hashlib.sha256(bytes(HASHED_BYTES))
     for _ in range(rounds - 1):
         digest.update(bytes(HASHED_BYTES))
@@ -154,7 +154,7 @@ def compute(rounds: int) -> str:
 
 
 def rounds_for(cost_ms: float) -> int:
-    """How many rounds take so long on this machine, by the least of several timings."""
+    """Returns how many rounds take `cost_ms` on this machine, by the minimum of several timings."""
     trial = 50
     timings = []
     for _ in range(20):
@@ -166,7 +166,7 @@ def rounds_for(cost_ms: float) -> int:
 
 @dataclass(frozen=True)
 class Tenant:
-    """A job: its stream, what a batch costs in rounds, its windows, its objective, and when rows count."""
+    """A job: its stream, rounds per batch, windows, objective, and the phases in which rows count."""
 
     name: str
     stream: Stream

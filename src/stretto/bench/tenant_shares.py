@@ -1,7 +1,7 @@
-"""Fair shares of the workers' time on Spark: three jobs with 20, 40 and 40, of which one rests for a while.
+"""Measures fair shares of the workers' time on Spark: three jobs with 20, 40 and 40, one of which pauses for a while.
 
-The same as `stretto.simulator.experiments.shares`, with real computation: all three always have more to read than gets
-through. Counted is the time in their computation, which costs the same per batch in each, by worker.
+The same as `stretto.simulator.experiments.shares`, with real computation: all three always have more input than the
+workers can process. The time of their computation is counted by worker; a batch costs the same in each job.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from stretto.sinks import null
 SHARES = {"small": 20.0, "middle": 40.0, "large": 40.0}
 RESTING = "large"
 SETTLE_NS = 1_000_000_000
-"""What is queued when a job goes, or is not queued yet when it comes, is left out of a phase."""
+"""Time at the start of a phase that is not counted, while queues drain or fill."""
 
 
 @dataclass(frozen=True)
 class PhaseShares:
-    """What each job should have of the workers' time in a phase, and what it had on each worker, in percent."""
+    """The expected share of each job in a phase, and its share on each worker, in percent."""
 
     name: str
     expected: dict[str, float]
@@ -42,8 +42,8 @@ class PhaseShares:
 def measure(
     cluster: Cluster, workers: int, seconds: float, cost_ms: float, say: Callable[[str], None]
 ) -> list[PhaseShares]:
-    """Three phases of so many seconds each, on a cluster with fair shares: all compete, one rests, it is back."""
-    say("shares of 20, 40 and 40: all compete, one rests, it is back ...")
+    """Runs three phases of `seconds` each on a cluster with fair shares: all jobs compete, one pauses, it resumes."""
+    say("shares of 20, 40 and 40: all compete, one pauses, it resumes ...")
     length_ns, begin_ns = round(seconds * 1e9), begin_ns_of(len(SHARES))
     bounds = [begin_ns + number * length_ns for number in range(4)]
     names = ("all compete", f"{RESTING} rests", f"{RESTING} is back")

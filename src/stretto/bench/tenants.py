@@ -1,8 +1,8 @@
-"""Two latency-sensitive jobs beside growing bulk load on the same workers, FIFO against LLF (thesis 5.6.2, figure 5.8).
+"""Two latency-sensitive jobs and growing bulk load on the same workers, FIFO against LLF (thesis 5.6.2, figure 5.8).
 
-Both policies have a cluster of their own on one Spark, and take turns, so that what else happens on the machine happens
-to both. The objective of the sensitive jobs is set as in the thesis: twice the p95 latency that the same job has when
-so many copies of it run by themselves that the workers are busy for about half of the time.
+Each policy has its own cluster on one Spark, and the two alternate, so that other load on the machine affects both. The
+objective of the sensitive jobs is set as in the thesis: twice the p95 latency of the same job when enough copies of it
+run alone to keep the workers about half busy.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ POLICIES = ("fifo", "llf")
 SENSITIVE_JOBS = 2
 SENSITIVE_WINDOW_US = 200_000
 SENSITIVE_ROWS = 1_000
-"""A source sends one batch per window, as in the thesis, which has windows of 1 s; shorter ones give more results."""
+"""A source sends one batch per window, as in the thesis. Its windows are 1 s; shorter ones produce more results."""
 BULK_WINDOW_US = 10_000_000
 BULK_ROWS = 2_000
 WARM_UP_S = 2.0
-"""From the first batch until latencies and rows count: first runs are slower, and queues must fill."""
+"""Warm-up before latencies and rows count: first runs are slower, and queues must fill."""
 HALF_BUSY = 0.5
 COPIES_MAX = 40
 OVERLOAD = 1.0
-"""From this load on, bulk sources have no pace: there is always more to read than gets through."""
+"""From this load on, bulk sources are unpaced: they always have more input than the workers can process."""
 TIMEOUT_S = 300.0
 PERCENTILES = (50, 95, 99)
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What runs. A load is what the bulk jobs are offered, as a share of what they got through by themselves."""
+    """What runs. A load is the input rate of the bulk jobs relative to their capacity alone."""
 
     workers: int = 1
     seconds: float = 20.0
@@ -68,7 +68,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Objective:
-    """How the objective came about: so many copies of the sensitive job, how busy the workers were, their p95."""
+    """How the objective was found: copies of the sensitive job, utilisation of the workers, p95."""
 
     latency_ms: float
     copies: int
@@ -78,22 +78,22 @@ class Objective:
 
 @dataclass
 class TenantsRun:
-    """One load under one policy, all repeats together. Latency is that of each window's result."""
+    """One load under one policy, over all repeats. Latency is per window result."""
 
     load: float
     policy: str
     latencies_ms: list[float] = field(default_factory=list)
     bulk_rows_per_s: list[float] = field(default_factory=list)
     bulk_time_share: list[float] = field(default_factory=list)
-    """How much of the workers' time is spent in the bulk jobs' computation: throughput that a noisy machine, on which
-    the same computation takes longer at times, does not change."""
+    """The share of the workers' time spent in the bulk jobs' computation: a measure of throughput that does not depend
+    on the machine's varying speed."""
     right: bool = True
 
     def percentile(self, percent: float) -> float:
         return round(float(np.percentile(self.latencies_ms, percent)), 3)
 
     def satisfied(self, objective_ms: float) -> float:
-        """The share of results that came within the objective."""
+        """Returns the share of results within the objective."""
         return round(float(np.mean(np.array(self.latencies_ms) <= objective_ms)), 4)
 
     def as_dict(self, objective_ms: float) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Comparison:
     llf: TenantsRun
 
     def ratios(self) -> dict[str, float]:
-        """How many times longer FIFO takes, by percentile; and LLF's bulk throughput by FIFO's."""
+        """Returns FIFO's latency divided by LLF's, by percentile, and LLF's bulk throughput divided by FIFO's."""
         found = {f"p{p}": round(self.fifo.percentile(p) / self.llf.percentile(p), 2) for p in PERCENTILES}
         found["bulk"] = round(float(np.mean(self.llf.bulk_rows_per_s) / np.mean(self.fifo.bulk_rows_per_s)), 4)
         return found
@@ -126,7 +126,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class TenantsReport:
-    """All loads, from light to overload. `capacity_rows_per_s` is what the bulk jobs get through by themselves."""
+    """All loads, from light to overload. `capacity_rows_per_s` is the throughput of the bulk jobs alone."""
 
     setup: Setup
     objective: Objective
@@ -153,7 +153,7 @@ class TenantsReport:
 
 
 def measure(clusters: dict[str, Cluster], setup: Setup, say: Callable[[str], None]) -> TenantsReport:
-    """The objective and the capacity first, then for each load FIFO and LLF in turn, as often as the setup says."""
+    """Measures the objective and the capacity, then for each load FIFO and LLF alternately, `setup.repeats` times."""
     bench = TenantsBench(setup)
     objective = bench.find_objective(clusters["llf"], say)
     capacity = bench.find_capacity(clusters["fifo"], say)
@@ -169,7 +169,7 @@ def measure(clusters: dict[str, Cluster], setup: Setup, say: Callable[[str], Non
 
 
 class TenantsBench:
-    """Makes the jobs of a setup and runs them; computations are calibrated once, so that all runs do the same."""
+    """Makes the jobs of a setup and runs them. Calibrates the computation once, so that all runs do the same work."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -179,19 +179,19 @@ class TenantsBench:
         self._answers: dict[int, pa.Table] = {}
 
     def find_objective(self, cluster: Cluster, say: Callable[[str], None]) -> Objective:
-        """Twice the p95 latency of the sensitive job when copies of it keep the workers busy for half of the time."""
-        say("how busy one sensitive job keeps the workers ...")
+        """Returns twice the p95 latency of the sensitive job when copies of it keep the workers about half busy."""
+        say("measuring the utilisation by one sensitive job ...")
         _, alone = self._sensitive_only(cluster, SENSITIVE_JOBS)
         copies = round(HALF_BUSY / (alone / SENSITIVE_JOBS)) if alone else COPIES_MAX
         copies = min(COPIES_MAX, max(SENSITIVE_JOBS, copies))
-        say(f"{copies} copies of it, for the objective ...")
+        say(f"measuring the objective with {copies} copies of it ...")
         latencies, utilisation = self._sensitive_only(cluster, copies)
         p95 = float(np.percentile(latencies, 95))
         return Objective(round(2 * p95, 3), copies, round(utilisation, 3), round(p95, 3))
 
     def find_capacity(self, cluster: Cluster, say: Callable[[str], None]) -> float:
-        """How many rows per second the bulk jobs get through by themselves."""
-        say("what the bulk jobs get through by themselves ...")
+        """Returns the rows per second of the bulk jobs alone."""
+        say("measuring the capacity of the bulk jobs alone ...")
         outcome = _run(cluster, [], list(self._bulk(OVERLOAD, begin_ns_of(self._setup.bulk_jobs))))
         self._capacity_rows_per_s = self._rows_per_s(outcome)
         return self._capacity_rows_per_s
@@ -206,7 +206,7 @@ class TenantsBench:
         return outcome.latencies_ms, outcome.utilisation(self._setup)
 
     def run(self, cluster: Cluster, into: TenantsRun, objective_ms: float) -> None:
-        """One repeat of a load; what it found is added to the run."""
+        """Run one repeat of a load, and add its results to `into`."""
         setup = self._setup
         begin_ns = begin_ns_of(SENSITIVE_JOBS + setup.bulk_jobs)
         sensitive = list(self._sensitive(SENSITIVE_JOBS, begin_ns, SLO(latency_ms=objective_ms)))
@@ -220,7 +220,7 @@ class TenantsBench:
         into.right = into.right and all(found) and outcome.bulk_complete
 
     def _sensitive(self, count: int, begin_ns: int, slo: SLO | None) -> Iterator[Tenant]:
-        """Their batches are not all due at once: the phases are spread over the gap between two."""
+        """Yields the sensitive jobs. Their batches are due at different times, spread over the gap between two."""
         for number in range(count):
             start_ns = begin_ns + number * SENSITIVE_WINDOW_US * 1_000 // count
             stream = Stream(SENSITIVE_ROWS, SENSITIVE_WINDOW_US, start_ns, self._end_ns(start_ns), self._setup.workers)
@@ -244,7 +244,7 @@ class TenantsBench:
         return start_ns + round(self._setup.seconds * 1e9)
 
     def _right_answer(self, spark: SparkSession, stream: Stream) -> pa.Table:
-        """The windows as Spark SQL has them; all sensitive jobs have the same rows."""
+        """Returns Spark SQL's windows; all sensitive jobs have the same rows."""
         if stream.batches not in self._answers:
             self._answers[stream.batches] = right_answer(spark, stream)
         return self._answers[stream.batches]
@@ -252,7 +252,7 @@ class TenantsBench:
 
 @dataclass
 class _Outcome:
-    """What a run of jobs gave: the sensitive ones' latencies and answers, the bulk ones' rows, everybody's time."""
+    """The results of a run: latencies and answers of the sensitive jobs, rows of the bulk jobs, time of all jobs."""
 
     latencies_ms: list[float]
     answers: list[pa.Table]
@@ -289,29 +289,29 @@ def _run(cluster: Cluster, sensitive: Sequence[Tenant], bulk: Sequence[Tenant]) 
 
 
 def _into(kept: list[tuple[int, pa.RecordBatch]]) -> Sink:
-    """A sink that keeps each batch with the time at which it came."""
+    """Returns a sink that keeps each batch with its arrival time."""
     return callback(lambda batch: kept.append((time.time_ns(), batch)))
 
 
 def begin_ns_of(jobs: int) -> int:
-    """When streams begin: deploying so many jobs takes some time."""
+    """Returns when streams begin: deploying `jobs` jobs takes some time."""
     return time.time_ns() + round((2.0 + 0.15 * jobs) * 1e9)
 
 
 def _counted(job: Job) -> int:
-    """The rows that are in the windows of a job."""
+    """Returns the number of rows counted in the windows of a job."""
     return sum(job.results("answers").column("rows").to_pylist())
 
 
 def busy_s(job: Job) -> float:
-    """What a job has taken of the workers' time; its sink is in the driver."""
+    """Returns the workers' time used by a job, without its sink, which is in the driver."""
     metrics = job.metrics()
     shares = (f.busy_share * f.instances for name, f in metrics.functions.items() if name != "answers")
     return sum(shares) * metrics.elapsed_s
 
 
 def window_latencies_ms(tenant: Tenant, arrivals: list[tuple[int, pa.RecordBatch]]) -> list[float]:
-    """For each window that closed by its time, after the warm-up: how long after its end was due its last row came."""
+    """Returns the latency of each window that closed by time after the warm-up: from its due end to its last row."""
     stream = tenant.stream
     last_ns: dict[int, int] = {}
     for at_ns, batch in arrivals:
@@ -327,7 +327,7 @@ def window_latencies_ms(tenant: Tenant, arrivals: list[tuple[int, pa.RecordBatch
 
 
 def right_answer(spark: SparkSession, stream: Stream) -> pa.Table:
-    """The sums as Spark SQL has them, over the same rows."""
+    """Returns Spark SQL's sums over the same rows."""
     from pyspark.sql import functions as F
 
     batches = [stream.batch(n, partition) for n in range(stream.batches) for partition in range(stream.partitions)]

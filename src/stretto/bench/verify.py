@@ -1,12 +1,12 @@
-"""Is this answer the right one? A comparison of two tables as multisets of rows, with a witness when they differ.
+"""Compares two tables as multisets of rows, with witnesses when they differ.
 
 Rows have no order and columns are matched by name. Integers, text, times and decimals must be equal (whatever their
 width or encoding), floating-point numbers within a relative tolerance; a null equals a null and a NaN a NaN; a row
-that is repeated counts as often as it occurs. A verdict never rests on nothing: an expectation without columns is an
-error, and one without rows says so.
+that is repeated counts as often as it occurs. An expected table without columns is an error, and the
+verdict says when it has no rows.
 
-How: every row of both tables gets a group number, refined column by column, so that two rows share a group exactly
-when they are equal. Then counting the two sides of each group is the whole comparison. Floating-point columns refine
+Method: every row of both tables gets a group number, refined column by column, so that two rows share a group exactly
+when they are equal. The comparison then counts the two sides of each group. Floating-point columns refine
 last, splitting a group at every gap wider than the tolerance. A chain of close values can make a group whose ends are
 not close; the rows of such a group are paired one by one. With several floating-point columns such a pairing may
 miss a better one, and so call a match a mismatch, but never the reverse.
@@ -47,7 +47,7 @@ class Match(Enum):
 
 
 class Side(Enum):
-    """What is wrong with a witness."""
+    """How a witness differs."""
 
     MISSING = "expected, but missing"
     EXTRA = "not expected"
@@ -148,7 +148,7 @@ def _canonical(kind: pa.DataType) -> pa.DataType:
     if types.is_dictionary(kind):
         return _canonical(kind.value_type)
     if types.is_integer(kind):
-        # An unsigned 64-bit value may not fit: the cast then fails, and loudly.
+        # An unsigned 64-bit value may not fit; the cast then raises an error.
         return pa.int64()
     if types.is_floating(kind):
         return pa.float64()
@@ -157,7 +157,7 @@ def _canonical(kind: pa.DataType) -> pa.DataType:
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
         return pa.large_binary()
     if types.is_timestamp(kind):
-        # All zones name the same instants, but a time without a zone names none.
+        # Times with any zone are comparable instants; a time without a zone is not.
         return pa.timestamp(kind.unit, tz="UTC" if kind.tz else None)
     return kind
 
@@ -166,7 +166,7 @@ def _canonical(kind: pa.DataType) -> pa.DataType:
 
 
 class _Stacked:
-    """Both tables, one on top of the other: rows below `split` are the actual ones."""
+    """Both tables concatenated: rows below `split` are the actual ones."""
 
     def __init__(self, actual: pa.Table, expected: pa.Table) -> None:
         self.split = actual.num_rows
@@ -201,7 +201,7 @@ class _Stacked:
         self.group = _codes(pa.chunked_array([pa.array(pairs)]))
 
     def _set_floats_aside(self, column: pa.ChunkedArray) -> None:
-        """Refine by what is special about a value (null, NaN, infinite); keep the finite values for later."""
+        """Refine by special values (null, NaN, infinite); keep the finite values for later."""
         nulls = column.is_null().to_numpy()
         values: Floats = column.fill_null(0.0).to_numpy().copy()
         special = np.select([nulls, np.isnan(values), values == np.inf, values == -np.inf], [1, 2, 3, 4], 0)
@@ -217,7 +217,7 @@ class _Stacked:
         self.group[order] = np.cumsum(boundary) - 1
 
     def _chained(self, groups: int) -> Bools:
-        """Which groups hold some pair of values that are not close, although neighbours are."""
+        """Returns which groups contain a pair of values that are not close, although neighbours are."""
         chained = np.zeros(groups, dtype=bool)
         for values in self.floats:
             low, high = np.full(groups, np.inf), np.full(groups, -np.inf)

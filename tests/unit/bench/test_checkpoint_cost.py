@@ -1,4 +1,4 @@
-"""What `stretto bench checkpoint` feeds: every key once, then a hundredth of them in each second, on time."""
+"""The source of `stretto bench checkpoint`: every key once, then a hundredth of them in each second, on time."""
 
 from __future__ import annotations
 

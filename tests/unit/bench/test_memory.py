@@ -1,4 +1,4 @@
-"""How memory growth is judged, and that a slow sink keeps its pace."""
+"""Memory growth is computed correctly, and a slow sink keeps its rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench of the message path measures what it says: so many messages wait, and every step is there."""
+"""The message path bench measures what it claims: the given number of messages waits, and every step is present."""
 
 from __future__ import annotations
 

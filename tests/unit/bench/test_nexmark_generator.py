@@ -31,7 +31,7 @@ from stretto.errors import UserError
 KINDS = list(Kind)
 WORD = 2**64 - 1
 
-# 0.0953 s is a group of 953 events, which shares its factor with the usual stride; 0.1 s is a group of 1,000.
+# 0.0953 s is a group of 953 events, which has a common factor with the usual stride; 0.1 s is a group of 1,000.
 DISORDERS = [0.0, 0.00005, 0.0007, 0.0953, 0.1, 0.2]
 
 
@@ -103,7 +103,7 @@ def test_mistakes_are_refused() -> None:
         NexmarkConfig(disorder_s=math.nan)
 
 
-# Which event comes when
+# Which event arrives when
 
 
 def test_an_epoch_has_one_person_three_auctions_and_46_bids() -> None:
@@ -187,7 +187,7 @@ def test_ids_count_up_from_the_first_ids() -> None:
 
 
 def scalar_draw(seed: int, field: str, number: int) -> int:
-    """The generator's hash once more, one number at a time and without numpy."""
+    """The generator's hash, implemented again for one number at a time and without numpy."""
 
     def finalise(x: int) -> int:
         x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & WORD
@@ -200,7 +200,7 @@ def scalar_draw(seed: int, field: str, number: int) -> int:
 
 
 def scalar_bid(seed: int, number: int) -> tuple[int, int, int]:
-    """NEXMark's rules for a bid's auction, bidder and price, read off the table of rules."""
+    """NEXMark's rules for a bid's auction, bidder and price, from its table of rules."""
     epoch = number // 50
     draw = scalar_draw(seed, "bid.auction", number)
     last = 3 * epoch + 2
@@ -235,7 +235,7 @@ def test_hot_auctions_bidders_and_sellers() -> None:
     config, stop = NexmarkConfig(seed=9), 2_000_000
     epochs = arriving_numbers(config, Kind.BID, 0, stop) // 50
     far = epochs > 2_000
-    # The uniform choice, too, may hit the hot one: among 100 + 1 + 10 auctions, or 1,000 + 10 people.
+    # The uniform choice may also hit the hot one: among 100 + 1 + 10 auctions, or 1,000 + 10 people.
     auction = column(config, Kind.BID, "auction", stop) - 1000
     hot = auction == (3 * epochs + 2) // 100 * 100
     assert near(hot[far].mean(), 1 / 2 + 1 / 2 / 111, int(far.sum()))
@@ -276,7 +276,7 @@ def test_auctions_last_as_long_as_the_horizon_on_average() -> None:
     [("person", {"dateTime"}, 200), ("auction", {"category"}, 500), ("bid", {"channel", "url"}, 100)],
 )
 def test_average_sizes(kind: str, skipped: set[str], mean: int) -> None:
-    """In bytes, as nexmark/nexmark counts them: what it skips is skipped here."""
+    """Returns sizes in bytes as nexmark/nexmark counts them, without the fields that it skips."""
     rows = generate(NexmarkConfig(seed=4), kind, 0, 1_000_000)
     total = 0
     for field in rows.schema:

@@ -1,4 +1,4 @@
-"""Adding sampled stacks up to shares by function and by room."""
+"""Sampled stacks are summed to shares by function and by room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a comparison: scales and ticks, the charts as XML, what counts and what does not, and the command."""
+"""The page of a comparison: scales and ticks, charts as XML, which figures count, and the command."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def svgs(text: str) -> list[ElementTree.Element]:
 
 
 def having(root: ElementTree.Element, kind: str) -> list[ElementTree.Element]:
-    """The elements that have a class."""
+    """Returns the elements with a class."""
     return [element for element in root.iter() if kind in element.get("class", "").split()]
 
 
 class Outline(HTMLParser):
-    """Which elements and attributes a page has, its text, and whether every element that was opened is closed."""
+    """Collects the elements, attributes and text of a page, and whether every element is closed."""
 
     VOID = ("meta", "br")
 
@@ -119,7 +119,7 @@ def text_of(fragment: str) -> str:
 
 
 def table(text: str, title: str, number: int = 0) -> list[list[str]]:
-    """The rows of the table with a title, as text."""
+    """Returns the rows of the table with a title, as text."""
     found = [part for part in re.findall(r"<table>.*?</table>", text, flags=re.DOTALL) if f"<caption>{title} " in part]
     rows = re.findall(r"<tr>(.*?)</tr>", found[number], flags=re.DOTALL)
     return [[text_of(cell) for cell in re.findall(r"<(?:th|td).*?</(?:th|td)>", row, flags=re.DOTALL)] for row in rows]
@@ -525,7 +525,7 @@ ANY_JSON = st.recursive(
 
 
 def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The way to everything inside a JSON value."""
+    """Yields the path to every element inside a JSON value."""
     inside: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         inside = list(value.items())
@@ -548,7 +548,7 @@ def test_a_comparison_with_holes_makes_a_page(holes: list[tuple[tuple[Any, ...],
                 owner = owner[key]
             owner[path[-1]] = copy.deepcopy(junk)
         except (KeyError, IndexError, TypeError):
-            continue  # An earlier hole has swallowed it.
+            continue  # It is inside an element that was removed before.
     text = page([broken])
     assert len(svgs(text)) == 3
     assert Outline(text).open == []
@@ -568,7 +568,7 @@ def test_no_comparison_makes_a_page() -> None:
 
 
 def hostile(value: Any) -> Any:
-    """The same, with every text and every name of a system turned against the page."""
+    """Returns the same value, with an attack in every text and every system name."""
     if isinstance(value, dict):
         return {f"{key}{HOSTILE}" if key == "flink" else key: hostile(one) for key, one in value.items()}
     if isinstance(value, list):

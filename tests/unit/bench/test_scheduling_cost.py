@@ -1,4 +1,4 @@
-"""The bench of scheduling measures what it says: both workers run the same messages, and one has no priorities."""
+"""The scheduling bench measures what it claims: both workers run the same messages, and one has no priorities."""
 
 from __future__ import annotations
 

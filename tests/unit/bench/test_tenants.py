@@ -64,7 +64,7 @@ def test_latency_counts_from_the_end_of_a_window_after_the_warm_up() -> None:
         columns = [pa.array([EPOCH_US + window * 2_000], TIME), *(pa.array([1], pa.int64()) for _ in range(3))]
         return pa.RecordBatch.from_arrays(columns, schema=WINDOWS)
 
-    # The windows end at 52 and 54 ms; the third one is closed by the end of the stream, not by its time.
+    # The windows end at 52 and 54 ms; the end of the stream closes the third one, not its time.
     arrivals = [(53 * MS, row(0)), (55 * MS, row(0)), (61 * MS, row(1)), (61 * MS, row(2))]
     assert window_latencies_ms(tenant, arrivals) == [3.0, 7.0]
     warm = Tenant("one", stream(), rounds=1, window_us=2_000, phases=(Phase("measured", 53 * MS, 60 * MS),))

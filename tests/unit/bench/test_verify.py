@@ -1,4 +1,4 @@
-"""Verification: every way of being wrong is a mismatch with a witness, and being right in another order is not."""
+"""Verification: every kind of wrong answer is a mismatch with a witness, and another order of rows is not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Bars and lines as SVG text: the scales, the ticks and the marks, and nothing about what is drawn.
+"""Draws bars and lines as SVG text: scales, ticks and marks, independent of the data.
 
-There is no plotting library behind it, because the report must be one file that works offline and needs two kinds of
-chart. Colours are left to the page: a mark has the class `tone0`, `tone1` and so on, and `STYLE` says what the classes
+It uses no plotting library, because the report must be one file that works offline and needs two kinds of chart. The
+page sets the colours: a mark has the class `tone0`, `tone1` and so on, and `STYLE` says what the classes
 look like in terms of the variables `--tone`, `--ink`, `--muted`, `--grid` and `--paper`.
 """
 
@@ -17,7 +17,7 @@ from enum import Enum
 WIDTH, HEIGHT = 390.0, 280.0
 TONES = 8
 LOG_SPAN_MIN = 20.0
-"""Values that are further apart than this have a logarithmic axis: on a linear one the least of them would vanish."""
+"""Values that differ by a greater factor get a logarithmic axis: on a linear one the least would be invisible."""
 
 TICKS_MAX = 6
 LABEL_GAP = 15.0
@@ -55,7 +55,7 @@ class Mark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar with its range. Without a value there is a dash in its place; a void one is drawn as not counting."""
+    """One bar with its range. Without a value, a dash is shown; a void bar is drawn as not counting."""
 
     label: str
     value: float | None
@@ -87,7 +87,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis is called and how its values are written. Ticks that are given span it and stand for themselves."""
+    """The title of an axis and the format of its values. Given ticks also set its range."""
 
     title: str
     shown: Callable[[float], str]
@@ -97,7 +97,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values from `low` to `high` become positions from `start` to `end`; what is outside is put at an end."""
+    """Maps values from `low` to `high` to positions from `start` to `end`; values outside are clamped."""
 
     low: float
     high: float
@@ -121,7 +121,7 @@ def spans_widely(values: Iterable[float]) -> bool:
 
 
 def linear_ticks(high: float, most: int = TICKS_MAX) -> list[float]:
-    """Round numbers from zero to the first that is not below `high`, at most `most` of them."""
+    """Returns round numbers from zero to the first that is not below `high`, at most `most`."""
     if high <= 0:
         return [0.0, 1.0]
     rough = high / (most - 1)
@@ -131,12 +131,12 @@ def linear_ticks(high: float, most: int = TICKS_MAX) -> list[float]:
 
 
 def log_floor(value: float) -> float:
-    """The greatest of 1, 2, 5, 10, 20, 50 and so on, and of their fractions, that is not above the value."""
+    """Returns the greatest of ..., 0.5, 1, 2, 5, 10, 20, 50, ... that is not above the value."""
     return max(candidate for candidate in _round_numbers(value) if candidate <= value)
 
 
 def log_ceiling(value: float) -> float:
-    """The least of the same numbers that is not below the value."""
+    """Returns the least of the same numbers that is not below the value."""
     return min(candidate for candidate in _round_numbers(value) if candidate >= value)
 
 
@@ -146,7 +146,7 @@ def _round_numbers(value: float) -> list[float]:
 
 
 def log_ticks(low: float, high: float, most: int = TICKS_MAX) -> list[float]:
-    """Round numbers within [low, high], at most `most`: as many of each decade as fit, else every few decades."""
+    """Returns at most `most` round numbers in [low, high]: several per decade if they fit, else every few decades."""
     decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
     ticks: list[float] = []
     for digits in ((1, 2, 5), (1, 3), (1,)):
@@ -158,7 +158,7 @@ def log_ticks(low: float, high: float, most: int = TICKS_MAX) -> list[float]:
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions near the wanted ones, in the same order, `gap` apart, and within [low, high] if there is room."""
+    """Returns positions near the wanted ones, in the same order, `gap` apart, within [low, high] if they fit."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     placed = [0.0] * len(wanted)
     floor = low
@@ -173,8 +173,8 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def escaped(value: object) -> str:
-    """Any text as it may stand in HTML and XML, in an element or in a quoted attribute."""
-    # Half a surrogate pair cannot be written as UTF-8, and most control characters may not stand in XML at all.
+    """Returns the text escaped for HTML and XML, in an element or in a quoted attribute."""
+    # Half a surrogate pair cannot be written as UTF-8, and XML forbids most control characters.
     whole = str(value).encode("utf-8", "replace").decode("utf-8")
     return html.escape(re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]", "\ufffd", whole))
 
@@ -184,7 +184,7 @@ def clipped(text: str, most: int = LABEL_CHARACTERS_MAX) -> str:
 
 
 def bars(title: str, rows: Sequence[Bar], axis: Axis) -> str:
-    """Horizontal bars under each other, each with its range as a whisker; the axis is logarithmic where needed."""
+    """Draws horizontal bars, each with its range as a whisker; the axis is logarithmic where needed."""
     values = [row.value for row in rows if row.value is not None]
     ends = [end for row in rows for end in (row.value, row.low, row.high) if end is not None and end > 0]
     if not ends:
@@ -192,7 +192,7 @@ def bars(title: str, rows: Sequence[Bar], axis: Axis) -> str:
     left, right, top = 92.0, WIDTH - 62.0, 8.0
     bottom = max(HEIGHT - 44.0, top + 30.0 * len(rows))
     if spans_widely(values):
-        # Half of the least value, so that the shortest bar still has a length.
+        # Half of the least value, so that the shortest bar is visible.
         scale = Scale(log_floor(min(ends) / 2), log_ceiling(max(ends)), left, right, log=True)
         ticks = log_ticks(scale.low, scale.high)
     else:
@@ -202,8 +202,8 @@ def bars(title: str, rows: Sequence[Bar], axis: Axis) -> str:
     pitch = (bottom - top) / len(rows)
     parts += [_bar(row, scale, axis, top + pitch * (index + 0.5), pitch) for index, row in enumerate(rows)]
     parts.append(_axis_title(axis.title + (", log scale" if scale.log else ""), (left + right) / 2, bottom + 36))
-    said = (f"{row.label} {'none' if row.value is None else axis.shown(row.value)}" for row in rows)
-    return _svg(title, f"{title}: {', '.join(said)}", bottom + 44, parts)
+    text = (f"{row.label} {'none' if row.value is None else axis.shown(row.value)}" for row in rows)
+    return _svg(title, f"{title}: {', '.join(text)}", bottom + 44, parts)
 
 
 def _bar(row: Bar, scale: Scale, axis: Axis, middle: float, pitch: float) -> str:
@@ -221,22 +221,22 @@ def _bar(row: Bar, scale: Scale, axis: Axis, middle: float, pitch: float) -> str
         f'<rect class="bar" x="{_n(scale.start)}" y="{_n(middle - thick / 2)}" '
         f'width="{_n(end - scale.start)}" height="{_n(thick)}" rx="2"/>'
     )
-    said = f"{row.label}: {axis.shown(row.value)}"
+    text = f"{row.label}: {axis.shown(row.value)}"
     if row.low is not None and row.high is not None:
         low, high = scale.at(row.low), scale.at(row.high)
         cap = thick / 4
         ends = "".join(f"M{_n(end)} {_n(middle - cap)}v{_n(2 * cap)}" for end in (low, high))
         path = f'd="M{_n(low)} {_n(middle)}H{_n(high)}{ends}"/>'
-        # A halo, since half of a whisker lies on its own bar.
+        # A halo, because half of a whisker lies on its own bar.
         parts.append(f'<path class="halo" {path}<path class="whisker" {path}')
         end = max(end, high)
-        said += f" (from {axis.shown(row.low)} to {axis.shown(row.high)})"
+        text += f" (from {axis.shown(row.low)} to {axis.shown(row.high)})"
     parts.append(_text(axis.shown(row.value), end + 7, middle + 4, "value"))
-    return _group("row", row.tone, row.void, parts, said + (f", {row.note}" if row.note else ""))
+    return _group("row", row.tone, row.void, parts, text + (f", {row.note}" if row.note else ""))
 
 
 def lines(title: str, series: Sequence[Line], x: Axis, y: Axis) -> str:
-    """Lines with their names at their right ends."""
+    """Draws lines with their names at the right ends."""
     drawn = [(line, _drawable(line.points, x, y), _drawable(line.path or line.points, x, y)) for line in series]
     drawn = [(line, points, path) for line, points, path in drawn if points and path]
     if not drawn:
@@ -255,8 +255,8 @@ def lines(title: str, series: Sequence[Line], x: Axis, y: Axis) -> str:
     ends = [y_scale.at(path[-1].y) for _, _, path in drawn]
     for (line, points, path), label_y in zip(drawn, spread(ends, LABEL_GAP, top + 4, bottom), strict=True):
         parts.append(_line(line, points, path, (x_scale, y_scale), label_y))
-    said = ", ".join(f"{line.label} ends at {y.shown(path[-1].y)}" for line, _, path in drawn)
-    return _svg(title, f"{title}, {y.title} against {x.title}: {said}", HEIGHT, parts)
+    text = ", ".join(f"{line.label} ends at {y.shown(path[-1].y)}" for line, _, path in drawn)
+    return _svg(title, f"{title}, {y.title} against {x.title}: {text}", HEIGHT, parts)
 
 
 def _line(
@@ -280,7 +280,7 @@ def _line(
 
 
 def _drawable(points: Sequence[Point], x: Axis, y: Axis) -> list[Point]:
-    """A logarithmic axis has no place for zero."""
+    """Returns the points without zeros on logarithmic axes, which cannot show them."""
     return [point for point in points if (point.x > 0 or not x.log) and (point.y > 0 or not y.log)]
 
 
@@ -318,9 +318,9 @@ def _empty(title: str) -> str:
     return _svg(title, f"{title}: no figures", HEIGHT, [note])
 
 
-def _svg(title: str, said: str, height: float, parts: Sequence[str]) -> str:
+def _svg(title: str, text: str, height: float, parts: Sequence[str]) -> str:
     return (
-        f'<svg class="chart" role="img" aria-label="{escaped(said)}" viewBox="0 0 {_n(WIDTH)} {_n(height)}">'
+        f'<svg class="chart" role="img" aria-label="{escaped(text)}" viewBox="0 0 {_n(WIDTH)} {_n(height)}">'
         f"<title>{escaped(title)}</title>{''.join(parts)}</svg>"
     )
 

@@ -1,4 +1,4 @@
-"""`stretto bench compare`: check every system, find what each sustains, then measure all in turn, round by round."""
+"""`stretto bench compare`: check every system, find the rate it sustains, then measure all in turn, round by round."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ CHECK_FILES, CHECK_PER_FILE = 10, 20_000
 EVENT_RATE = 10_000
 """Events per second of event time when throughput is measured."""
 SPEED_UP = 10
-"""How much faster than event time the clock runs when latency is measured, so that windows close often."""
+"""How much faster event time runs than the clock when latency is measured, so that windows close often."""
 DRAIN_S = 5.0
 DRAIN_GROWTH_MAX = 5
-"""The second run of each system is to take so long, and has at most so many times the events of the first."""
+"""Target length of each system's second run, and the maximum factor of its events over the first."""
 COMMON_RATE_MAX = 10_000
 COMMON_SHARE = 0.5
-"""The rate at which all are timed is at most so much of what the slowest sustains."""
+"""Latency is measured at no more than this share of the rate that the slowest system sustains."""
 
 LATENCY_NAMES = ("p50", "p95", "p99", "max")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to compare, and how thoroughly."""
+    """The query, the peers, and the size of a comparison."""
 
     query: str
     peers: tuple[str, ...] = PEERS
@@ -70,7 +70,7 @@ class Plan:
 
 @dataclass
 class Record:
-    """What is known of one system."""
+    """The results of one system."""
 
     system: System | None = None
     version: str | None = None
@@ -90,7 +90,7 @@ class Record:
 
 
 class Comparison:
-    """One comparison on its way."""
+    """Runs one comparison."""
 
     def __init__(self, plan: Plan, say: Callable[[str], None], step: Callable[[], None]) -> None:
         self.plan = plan
@@ -105,11 +105,11 @@ class Comparison:
 
     @property
     def steps(self) -> int:
-        """How many runs there will be, at most."""
+        """The maximum number of runs."""
         return len(self.records) * (2 + self.plan.steps + 2 * self.plan.rounds)
 
     def run(self) -> dict[str, Any]:
-        """Everything; returns the object that `--json` prints."""
+        """Run the comparison; returns the object that `--json` prints."""
         with ExitStack() as stack:
             scratch = scratch_directory("compare")
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
@@ -133,12 +133,12 @@ class Comparison:
     # The parts
 
     def _judge(self, library: Library) -> Judge:
-        self._say("Spark SQL works out the right answer ...")
+        self._say("Spark SQL computes the right answer ...")
         rendered = library.rendered(CHECK_CONFIG, CHECK_PER_FILE, CHECK_FILES)
         with spark_session("stretto bench oracle", local_master(0)) as spark:
             judge = Judge(spark, self.plan.query, self.query, rendered)
         if not judge.rows:
-            raise UserError("the answer over the events of the check is empty", self.plan.query)
+            raise UserError("the reference answer is empty, so nothing can be checked", self.plan.query)
         return judge
 
     def _start(self, name: str, record: Record, scratch: Path, stack: ExitStack) -> None:
@@ -157,7 +157,7 @@ class Comparison:
             complaint = judge.complaint(trials.check(system, rendered))
             record.match = complaint is None
             if complaint is not None:
-                self._say(f"{system.name}: its answer is wrong, so its time does not count: {complaint}")
+                self._say(f"{system.name}: its answer is wrong, so it gets no figures: {complaint}")
         self._step()
 
     def _find_rate(self, record: Record, trials: Trials) -> None:
@@ -165,10 +165,10 @@ class Comparison:
         with self._guarded(system.name, record):
             events = self.plan.events
             guess = trials.drain(system, config, events)
-            # Once more: a JVM compiles what it has seen for a while, and what starts slowly needs a longer run.
+            # Once more: a JVM compiles code after a while, and a system that starts slowly needs a longer run.
             guess = trials.drain(system, config, min(DRAIN_GROWTH_MAX * events, max(events, int(guess * DRAIN_S))))
             self._step()
-            self._say(f"{system.name}: gets through {guess:,.0f} events/s when all are there")
+            self._say(f"{system.name}: drains a backlog at {guess:,.0f} events/s")
             search = Search(max(guess, 1_000.0))
             for _ in range(self.plan.steps):
                 if search.is_close:
@@ -183,7 +183,7 @@ class Comparison:
         sustained = [record.staircase.rate for record in self._running() if record.staircase]
         if self.rate is None and sustained:
             self.rate = float(_rounded_down(min(COMMON_RATE_MAX, COMMON_SHARE * min(sustained))))
-            self._say(f"all are timed at {self.rate:,.0f} events/s")
+            self._say(f"latency is measured at {self.rate:,.0f} events/s")
 
     def _measure_throughput(self, record: Record, trials: Trials) -> None:
         system, staircase = _system(record), record.staircase
@@ -210,7 +210,7 @@ class Comparison:
         return NexmarkConfig(seed=self.plan.seed, event_rate=event_rate)
 
     def _running(self) -> list[Record]:
-        """The systems that can still be measured: started, able to express the query, and right as far as is known."""
+        """The systems that can still be measured: started, able to express the query, and not known to be wrong."""
         return [
             record
             for record in self.records.values()
@@ -234,7 +234,7 @@ class Comparison:
 
     @contextmanager
     def _guarded(self, name: str, record: Record) -> Iterator[None]:
-        """A system that breaks is out of the comparison, and the others go on; stretto itself must not break."""
+        """Drop a failing system and continue with the others; a failure of stretto is raised."""
         try:
             yield
         except CannotExpress as error:
@@ -246,7 +246,7 @@ class Comparison:
             record.error = str(error)
             self._say(f"{name}: {error}")
 
-    # What is told
+    # The result
 
     def as_dict(self) -> dict[str, Any]:
         counted = {name: record for name, record in self.records.items() if record.counts}
@@ -270,7 +270,7 @@ class Comparison:
             },
             "machine": machine(),
             "taken": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "systems": {name: _told(record) for name, record in self.records.items()},
+            "systems": {name: _as_dict(record) for name, record in self.records.items()},
             "ratios": {"throughput_per_core": _digits(throughput.median), "p99": _digits(latency.median)},
             "ranges": {
                 "throughput_per_core": {name: [_digit(v) for v in both] for name, both in throughput.range.items()},
@@ -279,8 +279,8 @@ class Comparison:
         }
 
 
-def _told(record: Record) -> dict[str, Any]:
-    """One system as `--json` has it. A system whose answer is wrong has no figures."""
+def _as_dict(record: Record) -> dict[str, Any]:
+    """Returns one system's part of the JSON. A system with a wrong answer has no figures."""
     told: dict[str, Any] = {
         "version": record.version,
         "persists": record.persists,
@@ -333,7 +333,7 @@ def _rounds(record: Record) -> list[dict[str, Any]]:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were taken on."""
+    """Describes the machine."""
     return {
         "processor": _processor(),
         "cores": psutil.cpu_count(),
@@ -365,7 +365,7 @@ def _system(record: Record) -> System:
 
 
 def _rounded_down(rate: float) -> int:
-    """The next lower round number: 1, 2 or 5 times a power of ten."""
+    """Returns the next lower round number: 1, 2 or 5 times a power of ten."""
     steps = [digit * 10**power for power in range(8) for digit in (1, 2, 5)]
     return max((step for step in steps if step <= rate), default=1)
 
@@ -379,5 +379,5 @@ def _digits(values: dict[str, float]) -> dict[str, float | None]:
 
 
 def peers_from(text: str) -> tuple[str, ...]:
-    """The peers of a comma-separated list, each once."""
+    """Returns the peers of a comma-separated list, each once."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

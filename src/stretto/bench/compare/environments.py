@@ -1,7 +1,7 @@
-"""Where a peer runs: a virtual environment of its own, made on first use and kept for the next.
+"""Virtual environments for the peers, made on first use and kept.
 
-The peers conflict with each other and with stretto, so none of them is a dependency. An environment is named after what
-is in it, so a new version gets a new one; one that was not finished has no mark and is made again.
+The peers conflict with each other and with stretto, so none of them is a dependency. An environment is named by a
+hash of its recipe, so a new version gets a new one; an unfinished one has no mark file and is made again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _DONE = ".complete"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to install. `jars` are Maven coordinates, group:artifact:version; `spark_jars` are patterns of jars that
-    PySpark brings. `first` has to be there before the rest can be built."""
+    """What to install. `jars` are Maven coordinates, group:artifact:version; `spark_jars` are patterns of jars in
+    PySpark. `first` is installed before the rest, which needs it to build."""
 
     requirements: tuple[str, ...]
     first: tuple[str, ...] = ()
@@ -52,21 +52,21 @@ RECIPES: dict[str, Recipe] = {
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The interpreter of a peer, and the jars that it is told of."""
+    """The interpreter of a peer, and the jars passed to it."""
 
     python: Path
     jars: tuple[Path, ...] = ()
 
 
 def environments_directory() -> Path:
-    """Where environments are kept: `$STRETTO_PEERS`, or the user's cache."""
+    """Returns the directory of the environments: `$STRETTO_PEERS`, or the user's cache."""
     named = os.environ.get("STRETTO_PEERS")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(named) if named else cache / "stretto" / "peers"
 
 
 def environment(name: str, say: Callable[[str], None]) -> Environment:
-    """The environment of a peer, made if it is not there. Systems without a recipe run in stretto's own."""
+    """Returns the environment of a peer, and makes it if missing. Systems without a recipe run in stretto's own."""
     recipe = RECIPES.get(name)
     if recipe is None:
         return Environment(Path(sys.executable))
@@ -94,7 +94,7 @@ def _make(recipe: Recipe, place: Path) -> None:
 
 
 def _fetch_jar(coordinates: str, place: Path) -> None:
-    """Apache Ivy, which Spark brings for `--packages`, fetches from Maven Central."""
+    """Fetches a jar from Maven Central with Apache Ivy, which is part of Spark."""
     group, artifact, version = coordinates.split(":")
     (ivy,) = _found_in_spark(("ivy-*.jar",))
     retrieved = f"{place}/jars/[artifact]-[revision].[ext]"
@@ -114,7 +114,7 @@ def _run(command: list[str], fault: str) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise UserError(
-            fault, (done.stderr or done.stdout).strip()[-500:], "Is the network there, and the disk not full?"
+            fault, (done.stderr or done.stdout).strip()[-500:], "Check the network and the free disk space."
         )
 
 

@@ -1,8 +1,8 @@
-"""Events for everybody: written once as Parquet files, then linked into a directory at the moment they are due.
+"""Feeds the same events to every system: Parquet files, written once, then linked into a directory when they are due.
 
-Each system watches the directory with a reader of its own. Making a file appear costs a link, whatever is in it, so the
-feed costs all systems the same, and next to nothing. Events are due together with the last event of their file; a
-system that falls behind finds more files waiting and changes nothing about when the next ones appear.
+Each system watches the directory with its own reader. Making a file appear costs one link, whatever its size, so the
+feed costs all systems the same, and almost nothing. Events are due together with the last event of their file; a system
+that falls behind finds more files waiting, and does not affect when the next ones appear.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from stretto.runtime.connectors.watched import LAST_FILE
 Int64s = npt.NDArray[np.int64]
 
 BYTES_MAX = 3 << 30
-"""The size of the files of one run: a fast system gets through this in a few seconds."""
+"""Maximum size of the files of one run: a fast system reads this in a few seconds."""
 
 INTERVAL_S = 0.05
-"""How often a new file appears, about."""
+"""Approximate interval between two files."""
 
 _FILE_SIZES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
 """Events in a file: whole milliseconds of event time at the rates used here, so a file begins with a new time."""
 
 
 def events_per_file(rate: float) -> int:
-    """How many events a file has, so that one appears about every interval."""
+    """Returns the number of events per file, so that one appears about every interval."""
     return max((size for size in _FILE_SIZES if size <= rate * INTERVAL_S * 1.01), default=_FILE_SIZES[0])
 
 
@@ -57,11 +57,11 @@ class Rendered:
 
     @property
     def end_us(self) -> int:
-        """The event time that the first event after these would have."""
+        """The event time of the first event after these."""
         return event_time_us(self.config, self.events)
 
     def file_with(self, trigger_us: Int64s) -> Int64s:
-        """The number of the file that holds the first event at or after each of these event times."""
+        """Returns the number of the file with the first event at or after each of these event times."""
         since = np.maximum(trigger_us - self.config.base_time_us, 0)
         numbers = -(-since * self.config.event_rate // 1_000_000)
         found: Int64s = numbers // self.per_file
@@ -78,7 +78,7 @@ class Library:
         self._sets: dict[tuple[NexmarkConfig, int], int] = {}
 
     def rendered(self, config: NexmarkConfig, per_file: int, files: int) -> Rendered:
-        """At least so many files are on disk afterwards; as many are told."""
+        """Write files until at least `files` are on disk; returns a set of exactly that many."""
         have = self._sets.get((config, per_file), 0)
         directory = self._directory / f"{config.event_rate}-{per_file}"
         if files > have:
@@ -92,7 +92,7 @@ class Library:
         return Rendered(directory, config, tuple(self._columns), per_file, files)
 
     def events_max(self, config: NexmarkConfig, per_file: int) -> int:
-        """How many events a run may have at most, so that its files stay in the page cache."""
+        """Returns the maximum number of events of a run, so that its files stay in the page cache."""
         first = self.rendered(config, per_file, 1)
         size = sum((first.directory / kind / file_name(0)).stat().st_size for kind in first.kinds)
         return max(1, BYTES_MAX // max(1, size)) * per_file
@@ -120,7 +120,7 @@ def file_name(number: int) -> str:
 class Feed:
     """One run's directory, and the thread that makes files appear in it.
 
-    With `laps` the files are linked again and again under new names, for queries that do not look at event time."""
+    With `laps` the files are linked repeatedly under new names, for queries that ignore event time."""
 
     def __init__(self, rendered: Rendered, directory: Path, rate: float | None, laps: int = 1) -> None:
         self.rendered = rendered
@@ -146,12 +146,12 @@ class Feed:
         return due
 
     def start(self) -> None:
-        """Begin now."""
+        """Start the thread."""
         self.start_ns = time.time_ns()
         self._thread.start()
 
     def put_all(self) -> None:
-        """Everything at once, and the mark that nothing follows."""
+        """Link all files at once, and write the mark that nothing follows."""
         self.start_ns = time.time_ns()
         for number in range(self.files):
             self._link(number)
@@ -159,7 +159,7 @@ class Feed:
             (self.directory / kind / LAST_FILE).touch()
 
     def remove(self) -> None:
-        """End the thread and take the directory away."""
+        """Stop the thread and remove the directory."""
         self._cancelled.set()
         if self._thread.is_alive():
             self._thread.join()

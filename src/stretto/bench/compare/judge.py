@@ -1,7 +1,7 @@
-"""Whether a system's answer is right: Spark SQL over the same files says.
+"""Compares a system's answer with that of Spark SQL over the same files.
 
 Some systems cannot close their last windows when the input ends, so only windows that ended well before the last event
-are compared, on both sides. Windows of processing time are nobody else's: there, the events of each key must add up.
+are compared, on both sides. Windows of processing time differ by run: there, the events of each key must add up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOTALS = "SELECT bidder, count(*) AS bids FROM bid GROUP BY bidder"
 
 
 class Judge:
-    """Knows the right answer to one query."""
+    """Has the right answer to one query."""
 
     def __init__(self, spark: SparkSession, name: str, query: Compared, rendered: Rendered) -> None:
         self._query = query
@@ -44,11 +44,11 @@ class Judge:
         return rows
 
     def complaint(self, answer: pa.Table) -> str | None:
-        """What is wrong with an answer, or None."""
+        """Returns what is wrong with an answer, or None."""
         try:
             actual = self._comparable(answer)
         except (pa.ArrowException, KeyError) as error:
-            return f"its rows are of another form: {error}"
+            return f"its rows have a different schema: {error}"
         verdict = compare(actual, self._expected)
         return None if verdict.match is Match.MATCH else verdict.describe()
 

@@ -1,10 +1,10 @@
-"""From what came out, and when, to figures: latencies, whether a rate was sustained, and the throughput reached.
+"""Turns timed outputs into figures: latencies, whether a rate was sustained, and the throughput reached.
 
 Everything here is a pure function of three series: when each output's trigger was due, when the output was received,
 and (for windows of processing time) how many events it stands for.
 
 An output that falls behind by s seconds for each second of input was received at a pace of 1 / (1 + s) of the rate, so
-one slope tells both whether the backlog grows and what throughput was reached.
+one slope shows both whether the backlog grows and which throughput was reached.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 WARM_UP_SHARE = 0.25
-"""The first part of a run does not count."""
+"""This first part of a run does not count."""
 
 SLOPE_MAX = 0.03
-"""A backlog that grows by more than so many seconds in a second, beyond doubt, is growing."""
+"""A backlog grows if latency grows by more than this many seconds per second, less the standard error."""
 
 P99_GROWTH_MAX = 2.0
 P99_GROWTH_SLACK_MS = 100.0
-"""The p99 of the second half may be so much above that of the first half."""
+"""Limits for the p99 of the second half of a run, relative to the first half."""
 
 COVERAGE_MIN = 0.8
-"""Outputs must reach so far into the run: a system that stops putting out sustains nothing."""
+"""Outputs must reach this far into the run: a system that stops emitting does not sustain the rate."""
 
 TOGETHER_S = 0.01
-"""Outputs received within the same stretch of so long came together."""
+"""Outputs received within this time are one group."""
 
 _SLOPE_POINTS_MAX = 400
 
@@ -40,7 +40,7 @@ QUANTILES = (0.5, 0.95, 0.99, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The outputs of one run, in seconds since it began; `due_s` is when the event that one waited for was due."""
+    """The outputs of one run, in seconds since it began; `due_s` is when the event that it waited for was due."""
 
     due_s: Floats
     received_s: Floats
@@ -51,7 +51,7 @@ class Outputs:
         return latency
 
     def after(self, due_s: float) -> Outputs:
-        """Those whose trigger was due later."""
+        """Returns the outputs whose trigger was due at or after `due_s`."""
         kept = self.due_s >= due_s
         return Outputs(self.due_s[kept], self.received_s[kept])
 
@@ -62,7 +62,7 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one paced run shows. `events_per_s` is the rate where it was sustained, and else what was reached."""
+    """The figures of one paced run. `events_per_s` is the rate if it was sustained, and otherwise what was reached."""
 
     rate: float
     sustained: bool
@@ -74,7 +74,7 @@ class Figures:
 
 
 def paced(outputs: Outputs, rate: float, seconds: float) -> Figures:
-    """Judge a run of so many seconds at a rate."""
+    """Returns the figures of a run of `seconds` at a rate."""
     steady = outputs.after(seconds * WARM_UP_SHARE)
     if len(steady.due_s) < 2:
         return Figures(rate, False, _pace(outputs, rate), steady.latency_ms)
@@ -86,9 +86,9 @@ def paced(outputs: Outputs, rate: float, seconds: float) -> Figures:
 
 
 def by_arrival(window_end_s: Int64s, events: Int64s, rate: float, window_s: int, run: tuple[float, float]) -> Figures:
-    """Judge windows of processing time: `events` counted in rows of windows that ended at `window_end_s`.
+    """Returns the figures for windows of processing time: `events` counted in windows that ended at `window_end_s`.
 
-    Only windows wholly inside the steady part of the run count: what they hold is what went through in that time."""
+    Only windows wholly inside the steady part of the run count: they hold the events processed in that time."""
     begin, end = run
     begin += (end - begin) * WARM_UP_SHARE / 2
     full = [w for w in np.unique(window_end_s).tolist() if w - window_s >= begin and w <= end]
@@ -99,7 +99,7 @@ def by_arrival(window_end_s: Int64s, events: Int64s, rate: float, window_s: int,
 
 
 def drained(numbers: Int64s, received_s: Floats) -> float:
-    """Events per second of a run whose input was all there: `numbers` had been read when an output was received."""
+    """Returns the events per second of a run whose whole input was present: `numbers` had been read at each output."""
     if not len(numbers):
         return 0.0
     order = np.argsort(received_s, kind="stable")
@@ -114,7 +114,7 @@ def drained(numbers: Int64s, received_s: Floats) -> float:
 
 
 def _pace(outputs: Outputs, rate: float) -> float:
-    """What was reached of a rate that was not sustained: by the slope, and no more than came out in that time."""
+    """Returns the throughput reached at an unsustained rate: by the slope, and at most what was emitted in the time."""
     if not len(outputs.due_s):
         return 0.0
     share = min(1.0, float(outputs.due_s.max() / max(outputs.received_s.max(), 1e-9)))
@@ -122,7 +122,7 @@ def _pace(outputs: Outputs, rate: float) -> float:
 
 
 def _slope(outputs: Outputs) -> float:
-    """By how much latency grows with each second of input: the median of all pairwise slopes (Theil-Sen)."""
+    """Returns the growth of latency per second of input: the median of all pairwise slopes (Theil-Sen)."""
     order = np.argsort(outputs.due_s, kind="stable")
     chosen = order[np.linspace(0, len(order) - 1, min(len(order), _SLOPE_POINTS_MAX)).astype(int)]
     due_s, late_s = outputs.due_s[chosen], outputs.latency_ms[chosen] / 1000
@@ -133,8 +133,8 @@ def _slope(outputs: Outputs) -> float:
 
 
 def _doubt(outputs: Outputs, slope: float) -> float:
-    """The standard error of the slope. Outputs that were received together are one observation: the latency of
-    micro-batches swings by as much as a batch takes, and a run has only so many of them."""
+    """Returns the standard error of the slope. Outputs received together are one observation: the latency of
+    micro-batches varies by the length of a batch, and a run has few batches."""
     late_s = outputs.latency_ms / 1000
     swing_s = float(np.std(late_s - slope * outputs.due_s))
     together = len(np.unique((outputs.received_s / TOGETHER_S).astype(np.int64)))

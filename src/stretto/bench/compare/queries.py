@@ -1,4 +1,4 @@
-"""The queries of a comparison: which columns their events have, what an output waits for, and how stretto runs them."""
+"""The queries of a comparison: the columns they read, what an output waits for, and how stretto runs them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PROCESSING_TIME_WINDOW_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One query. `columns` are those of each kind of event that it reads. `trigger` is the column of its timed output
-    whose event time had to come before the output could; `timed` gives a stream that has it.
+    """One query. `columns` are those that it reads of each kind of event. `trigger` is the column of its timed output
+    with the event time that the output waited for; `timed` returns a stream with that column.
 
-    `by_row` is for queries that put out a row for each event, of which only a sample is timed; `by_arrival` is for
-    windows of processing time, whose outputs wait for the clock."""
+    `by_row` marks queries that emit a row for each event, of which only a sample is timed; `by_arrival` marks windows
+    of processing time, whose outputs wait for the clock."""
 
     columns: dict[str, tuple[str, ...]]
     answer: Callable[[Streams], Stream]
@@ -79,14 +79,14 @@ QUERIES: dict[str, Compared] = {
 
 
 def compared(name: str) -> Compared:
-    """The query of a name."""
+    """Returns the query with this name."""
     if name not in QUERIES:
         raise UserError(f"there is no comparison of '{name}'", None, f"Choose one of {', '.join(QUERIES)}.")
     return QUERIES[name]
 
 
 class FedStreams(Streams):
-    """Streams whose events come as files that appear in a directory."""
+    """Streams that read files as they appear in a directory."""
 
     def __init__(
         self, name: str, workload: Workload, directory: Path, columns: dict[str, tuple[str, ...]], poll: str

@@ -1,7 +1,7 @@
-"""The page of a comparison: what `stretto bench compare` measured, as one HTML file with tables and charts.
+"""Renders the results of `stretto bench compare` as one HTML page with tables and charts.
 
-Pure: JSON objects in, text out. The page asks for nothing from anywhere, which its content security policy also says.
-Any field may be missing or of the wrong type: then a dash stands in its place. All text from the JSON is escaped.
+Pure: JSON objects in, text out. The page loads nothing from the network, and its content security policy forbids it.
+Any field may be missing or of the wrong type: the page then shows a dash. All text from the JSON is escaped.
 `runs` reads the objects, the rest writes; `charts` draws.
 """
 
@@ -21,17 +21,17 @@ from stretto.bench.compare.charts import Axis, Bar, Line, Mark, Point, escaped
 
 OURS = "stretto"
 KNOWN_SYSTEMS = (OURS, "spark", "flink", "bytewax", "pathway")
-"""Each has the same place and colour in every table and chart; systems of other names follow."""
+"""Each system has the same position and colour in every table and chart; other systems follow."""
 
 LATENCY_PEERS = ("spark", "flink")
 DASH = "–"
 DIGITS = 3
 MARKED_QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999, 1.0)
 SAME_RATE_MAX = 1.25
-"""Runs whose rates are within this factor are at about the same rate."""
+"""Runs whose rates are within this factor count as the same rate."""
 
 IDLE_LOAD_MAX = 1.0
-"""A machine with more to do than this before a run was busy with something else."""
+"""A higher load than this before a run means that the machine was busy."""
 
 Range = tuple[float, float]
 
@@ -48,7 +48,7 @@ class Standing(Enum):
 
 
 class Verdict(Enum):
-    """What a ratio means for stretto."""
+    """How stretto compares by a ratio."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -56,7 +56,7 @@ class Verdict(Enum):
 
 
 class Better(Enum):
-    """Which way a figure is better."""
+    """The direction in which a figure is better."""
 
     MORE = "events per second and core; more is better"
     LESS = "less is better"
@@ -81,7 +81,7 @@ class System:
 
     @property
     def counts(self) -> bool:
-        # An answer that nobody checked still counts: to leave a fast peer out for it would flatter us.
+        # An unchecked answer still counts: excluding a fast peer for it would favour stretto.
         return self.standing in (Standing.RIGHT, Standing.UNCHECKED)
 
 
@@ -101,7 +101,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One comparison as read. The label is the query, with the file where a query was run more than once."""
+    """One comparison as read. The label is the query, with the file if a query was run more than once."""
 
     label: str
     anchor: str
@@ -117,7 +117,7 @@ class Run:
 
 
 def runs(comparisons: Sequence[Mapping[str, Any]]) -> list[Run]:
-    """The comparisons as the page has them: in the order of their queries, each with a label of its own."""
+    """Returns the comparisons ordered by query, each with a unique label."""
     ordered = sorted(comparisons, key=lambda comparison: _natural(_query(comparison)))
     return [
         _run(comparison, label, f"run-{number}", comparisons)
@@ -130,7 +130,7 @@ def _query(comparison: Mapping[str, Any]) -> str:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """A key by which q2 comes before q11."""
+    """Returns a sort key by which q2 comes before q11."""
     parts = re.split(r"([0-9]{1,9})", name)
     return [(0, int(part), "") if index % 2 else (1, 0, part) for index, part in enumerate(parts)]
 
@@ -170,7 +170,7 @@ def _run(facts: Mapping[str, Any], label: str, anchor: str, all_of_them: Sequenc
 
 
 def _system_names(comparisons: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The names of all systems that occur, in the order in which the page has them."""
+    """Returns the names of all systems in page order."""
     found = {str(name) for comparison in comparisons for name in _object(comparison.get("systems"))}
     return [name for name in KNOWN_SYSTEMS if name in found] + sorted(found - set(KNOWN_SYSTEMS))
 
@@ -219,7 +219,7 @@ def _quantiles(value: object) -> list[tuple[float, float]]:
 
 
 def _by_rate(name: str, value: object) -> list[Point]:
-    """A point for each run, from the rate to the p99 latency."""
+    """Returns a point for each run: its rate and its p99 latency."""
     points = []
     for entry in map(_object, _array(value)):
         rate, p99_ms, sustained = _number(entry.get("rate")), _number(entry.get("p99_ms")), entry.get("sustained")
@@ -230,7 +230,7 @@ def _by_rate(name: str, value: object) -> list[Point]:
 
 
 def _number(value: object) -> float | None:
-    """A number that was measured; infinities and the like are none, and no figure of a benchmark is below zero."""
+    """Returns a measured number, or None; infinities, NaN and negative numbers are not measurements."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if value == 0 or 1e-9 <= value <= 1e18 else None
@@ -263,12 +263,12 @@ def _string(value: object) -> str:
 
 
 def _rounded(value: float) -> float:
-    """To the digits that are shown, before a unit is chosen: 999,999 is 1M and not 1000k."""
+    """Rounds to the shown digits before a unit is chosen: 999,999 is 1M and not 1000k."""
     return value if value == 0 else round(value, DIGITS - 1 - math.floor(math.log10(abs(value))))
 
 
 def plain(value: float) -> str:
-    """The digits that mean something, without an exponent and without zeros at the end."""
+    """Formats the significant digits, without an exponent and trailing zeros."""
     value = _rounded(value)
     places = 0 if value == 0 else max(0, DIGITS - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:.{places}f}"
@@ -276,7 +276,7 @@ def plain(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """4,550,000 as 4.55M."""
+    """Formats 4,550,000 as 4.55M."""
     value = _rounded(value)
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
@@ -285,7 +285,7 @@ def count(value: float) -> str:
 
 
 def duration(ms: float) -> str:
-    """12.34 as 12.3 ms, 1,500 as 1.5 s."""
+    """Formats 12.34 as 12.3 ms, 1,500 as 1.5 s."""
     ms = _rounded(ms)
     if ms >= 1000:
         return f"{plain(ms / 1000)} s"
@@ -293,7 +293,7 @@ def duration(ms: float) -> str:
 
 
 def moment(text: str) -> str:
-    """A time of day in UTC to the minute; what is no time stays as it is."""
+    """Formats a time in UTC to the minute; other text is returned unchanged."""
     try:
         taken = datetime.fromisoformat(text)
         return f"{taken.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if taken.tzinfo else f"{taken:%Y-%m-%d %H:%M}"
@@ -306,7 +306,7 @@ def _shown(value: float | None, format: Callable[[float], str]) -> str:
 
 
 def _shown_range(found: Range | None, format: Callable[[float], str], between: str = DASH) -> str:
-    """Both ends with one unit if they have the same: 4.2–5.5 ms."""
+    """Formats a range, with one unit if both ends have the same: 4.2–5.5 ms."""
     if found is None:
         return ""
     low, high = format(found[0]), format(found[1])
@@ -320,12 +320,12 @@ def times(ratio: float) -> str:
 
 
 def lower(ratio: float) -> str:
-    """A ratio of latencies in words: 0.007 is 143 times lower."""
+    """Formats a ratio of latencies in words: 0.007 is 143 times lower."""
     return f"{plain(1 / ratio)}× lower" if ratio < 1 else f"{plain(ratio)}× higher"
 
 
 def page(comparisons: Sequence[Mapping[str, Any]]) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     found = runs(comparisons)
     tones = "".join(f".tone{tone} {{ --tone: var(--t{tone}); }}\n" for tone in range(charts.TONES))
     body = [_header(found), _headline(found), METHOD, *(_section(run) for run in found)]
@@ -334,9 +334,8 @@ def page(comparisons: Sequence[Mapping[str, Any]]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{OURS} beside other engines</title>\n<style>{STYLE}{tones}{charts.STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body>\n</html>\n"
+        f"<title>{OURS} compared with other engines</title>\n"
+        f"<style>{STYLE}{tones}{charts.STYLE}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
     )
 
 
@@ -349,7 +348,7 @@ def _header(found: Sequence[Run]) -> str:
     facts += [machines[0] if len(machines) == 1 else f"{len(machines)} machines"] if machines else []
     links = "".join(f'<a href="#{run.anchor}">{escaped(run.label)}</a>' for run in found)
     return (
-        f"<header><h1>{OURS} beside other engines</h1>"
+        f"<header><h1>{OURS} compared with other engines</h1>"
         f'<p class="facts">{escaped(" · ".join(facts))}</p>'
         f'<p class="lead">{escaped(_summary(found))}</p>'
         f'<nav aria-label="Queries">{links}</nav></header>'
@@ -357,18 +356,18 @@ def _header(found: Sequence[Run]) -> str:
 
 
 def _summary(found: Sequence[Run]) -> str:
-    """The page in a sentence or two: the ranges of the ratios over all queries."""
-    said = []
+    """Returns one or two sentences with the ranges of the ratios over all queries."""
+    sentences = []
     best = [run.throughput[peer.name].value for run in found if (peer := run.best_peer) and peer.name in run.throughput]
     if best:
         ends = _shown_range((min(best), max(best)), plain, " to ")
-        said.append(f"{OURS}'s throughput per core is {ends} times the best peer's.")
+        sentences.append(f"{OURS}'s throughput per core is {ends} times the best peer's.")
     for name in LATENCY_PEERS:
         ratios = [run.p99[name].value for run in found if name in run.p99]
         if ratios:
             ends = _shown_range((max(ratios), min(ratios)), lower, " to ")
-            said.append(f"Its p99 latency is {ends} than {name}'s.")
-    return " ".join(said) or "There are no figures to compare."
+            sentences.append(f"Its p99 latency is {ends} than {name}'s.")
+    return " ".join(sentences) or "There are no figures to compare."
 
 
 def _headline(found: Sequence[Run]) -> str:
@@ -394,8 +393,8 @@ def _headline(found: Sequence[Run]) -> str:
         '<section id="headline"><h2>All queries</h2><div class="pair">'
         + _table("Throughput per core", Better.MORE.value, [*heads, last], throughput)
         + _table("p99 latency", Better.LESS.value, [*heads, *ends], latency)
-        + '</div><p class="note"><b>Bold</b>: the best of its row. <s>Struck through</s>: it does not count, for the '
-        f"reason below it. {DASH}: no figure, the reason is with the query. ?: the answer was not checked.</p>"
+        + '</div><p class="note"><b>Bold</b>: the best of its row. <s>Struck through</s>: does not count, for the '
+        f"reason below it. {DASH}: no figure; the query's section has the reason. ?: the answer was not checked.</p>"
         "</section>"
     )
 
@@ -412,7 +411,7 @@ def _figures(
     best: Callable[[list[float]], float],
     note: Callable[[System], str] = lambda system: "",
 ) -> list[str]:
-    """The cells of one figure, a system each, with a note below it; the best that counts is in bold."""
+    """Returns the cells of one figure, one per system, each with a note; the best that counts is bold."""
     counted = [value for system in run.systems if system.counts and (value := figure(system)) is not None]
     top = best(counted) if counted else None
     systems = {system.name: system for system in run.systems}
@@ -430,7 +429,7 @@ def _figures(
 
 
 def _cell(ratio: Ratio | None, better: Better, format: Callable[[float], str], note: str = "") -> str:
-    """A ratio, coloured by what it means."""
+    """Returns a cell with a ratio, coloured by its verdict."""
     if ratio is None:
         return f"<td>{DASH}</td>"
     return f'<td class="ratio {ratio.verdict(better).name.lower()}">{escaped(format(ratio.value))}{_sub(note)}</td>'
@@ -441,7 +440,7 @@ def _sub(text: str) -> str:
 
 
 def _table(title: str, about: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    # A table that is too wide for a phone scrolls by itself; a keyboard must be able to do that too.
+    # A table that is too wide for a phone scrolls; tabindex allows that by keyboard too.
     return (
         f'<div class="wide" role="region" aria-label="{escaped(title)}" tabindex="0"><table>'
         f"<caption>{escaped(title)} {_sub(about)}</caption><thead><tr>{''.join(heads)}</tr></thead><tbody>"
@@ -454,17 +453,17 @@ METHOD = """<section id="method"><h2>How to read this</h2><ul>
 <li><b>The same events for all.</b> The events are generated beforehand, as Parquet files. Each file appears in the
 input directory at the time it is due at the given rate, in the same way for every system.</li>
 <li><b>Latency</b> counts from when the file with the event that a result waits for was due, not from when a system
-picked it up: waiting in a backlog is part of it. p99 is what 99 of 100 results do not exceed.</li>
+picked it up: waiting in a backlog is part of it. 99 of 100 results do not exceed the p99.</li>
 <li><b>Throughput</b> is the rate that a system sustains: neither its backlog nor its p99 grows while the run lasts. It
 is divided by the cores that the system may use. A system may be set up in one way for throughput and in another for
-latency; runs at the rate at which latency is measured are of the latter kind.</li>
-<li><b>Rounds are interleaved</b>: the systems take turns on one machine, so that a slow minute meets all of them.
-Throughput and ratios are medians over the rounds, latencies those of the results of all rounds together; whiskers and
-ranges are the least and the most of the rounds.</li>
-<li><b>A ratio</b> is stretto's figure divided by the peer's. Where its range includes 1, the rounds do not tell which
+latency; runs at the rate at which latency is measured use the latter setup.</li>
+<li><b>Rounds are interleaved</b>: the systems take turns on one machine, so that a slow minute affects all of them.
+Throughput and ratios are medians over the rounds; latencies are over the results of all rounds together; whiskers and
+ranges are the minimum and maximum of the rounds.</li>
+<li><b>A ratio</b> is stretto's figure divided by the peer's. Where its range includes 1, the rounds do not show which
 of the two is better, and the page says so.</li>
-<li><b>Answers are checked</b> before anything is timed. A system with a wrong one does not count. What the systems keep
-through a crash differs, and keeping it takes time: see what each persists.</li>
+<li><b>Answers are checked</b> before anything is timed. A system with a wrong answer does not count. The systems
+persist different things for recovery, which takes time: see what each persists.</li>
 <li>It is one workload on one machine, set up by the authors of one of the systems, and files of columns suit some
 systems better than others. Run it on yours; <code>src/stretto/bench/README.md</code> has the method in full.</li>
 </ul></section>"""
@@ -503,7 +502,7 @@ def _throughput_chart(run: Run) -> str:
 
 
 def _latency_chart(run: Run) -> str:
-    """Latency by quantile. The axis is stretched towards the tail: each nine has as much room as the one before."""
+    """Draws latency by quantile. The axis is stretched towards the tail: each nine has the same width."""
     inner = [q for system in run.systems for q, _ in system.quantiles if q < 1.0]
     end = max([_nines(q) for q in inner] + [2.0]) + 0.4
     names = {0.0: "0", _nines(0.5): "50"} | {float(n): f"{100 - 10.0 ** (2 - n):.10g}" for n in range(1, int(end) + 1)}
@@ -527,7 +526,7 @@ def _latency_chart(run: Run) -> str:
 
 
 def _nines(quantile: float) -> float:
-    """How many nines a quantile below 1 has: 0.9 is 1, 0.99 is 2. More than nine of them cannot be told apart."""
+    """Returns how many nines a quantile below 1 has: 0.9 is 1, 0.99 is 2; at most nine."""
     return round(min(-math.log10(max(1.0 - quantile, 1e-9)), 9.0), 9)
 
 
@@ -540,7 +539,7 @@ def _rate_chart(run: Run) -> str:
 
 
 def _medians(points: Sequence[Point]) -> list[Point]:
-    """One point for the runs at about the same rate: a line through all of them would zigzag at the limit."""
+    """Returns one point for all runs at about the same rate: a line through all runs would zigzag at the limit."""
     groups: list[list[Point]] = []
     for point in points:
         if groups and point.x <= groups[-1][0].x * SAME_RATE_MAX:
@@ -590,12 +589,12 @@ def _ratios_table(run: Run) -> str:
 
 
 def _ratio_note(ratio: Ratio | None, better: Better) -> str:
-    said = [_shown_range(ratio.range, plain), ratio.verdict(better).value] if ratio else []
-    return ", ".join(part for part in said if part)
+    parts = [_shown_range(ratio.range, plain), ratio.verdict(better).value] if ratio else []
+    return ", ".join(part for part in parts if part)
 
 
 def _notes(run: Run) -> str:
-    """What each system keeps, and why one has no figures or does not count."""
+    """Returns what each system persists, and why a system has no figures or does not count."""
     keeps = [_entry(system.name, system.persists or DASH) for system in run.systems]
     doubts = [
         _entry(system.name, f"{system.standing.value}: {system.reason}" if system.reason else system.standing.value)
@@ -637,7 +636,7 @@ def _machine(run: Run) -> str:
     return ", ".join(part for part in parts if part)
 
 
-# The first five colours were chosen, from those of Okabe and Ito on, to be furthest apart to the colour-blind.
+# The first five colours, based on those of Okabe and Ito, are the most distinguishable for colour-blind readers.
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2128; --muted: #59636e; --grid: #e3e7ec; --paper: #fff; --back: #f5f7f9;
   --good: #00694d; --bad: #a33c00;

@@ -1,4 +1,4 @@
-"""Which rate does a system sustain? First a search that closes in on it, then a step up or down in every round."""
+"""Finds the rate that a system sustains: first a search by bisection, then a step up or down in every round."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 RISE = 2.0
-"""A search without an upper bound yet tries so much more."""
+"""Factor by which a search without an upper bound raises the rate."""
 CLOSE = 1.12
-"""A search ends when what is not sustained is so little above what is."""
+"""A search ends when the lowest unsustained rate is within this factor of the highest sustained one."""
 STEP_UP = 1.04
 STEP_DOWN = 0.92
 
 
 @dataclass
 class Search:
-    """Closes in on the highest rate that is sustained, by bisection on a logarithmic scale."""
+    """Searches for the highest sustained rate, by bisection on a logarithmic scale."""
 
     rate: float
     low: float | None = None
     high: float | None = None
 
     def learn(self, sustained: bool, reached: float) -> None:
-        """Take in what a run at `rate` showed, and choose the next rate."""
+        """Record the result of a run at `rate`, and choose the next rate."""
         if sustained:
             if self.low is None:
-                self.high = None  # What failed before was perhaps not warm yet.
+                self.high = None  # The run that failed before was perhaps not warm yet.
             self.low = max(self.low or 0.0, self.rate)
         else:
             self.high = min(self.high or math.inf, self.rate)
         if self.low is None:
-            # What was reached under overload is close to what can be sustained.
+            # The throughput reached under overload is close to the sustainable rate.
             self.rate = max(min(reached * 0.95, self.rate * 0.9), self.rate * 0.2)
         elif self.high is None:
             self.rate = self.low * RISE
         else:
             if self.high <= self.low:
-                self.high = self.low * 1.1  # The machine was slower for a while: a sustained rate is a fact.
+                self.high = self.low * 1.1  # The machine was slower for a while: a sustained rate stays a lower bound.
             self.rate = math.sqrt(self.low * self.high)
 
     @property
     def is_close(self) -> bool:
-        """Whether going on would tell little more."""
+        """Whether more runs would change the result little."""
         return self.low is not None and self.high is not None and self.high <= self.low * CLOSE
 
     @property
@@ -65,14 +65,14 @@ class Staircase:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Ours divided by a peer's in each round: the median and the range."""
+    """stretto's figure divided by a peer's in each round: the median and the range."""
 
     median: dict[str, float]
     range: dict[str, tuple[float, float]]
 
 
 def ratios(rounds: Mapping[str, Sequence[float | None]], ours: str) -> Ratios:
-    """Round by round, since what slows the machine down slows down all that run in that round."""
+    """Returns the ratios by round, because a slow machine affects all systems of a round."""
     median: dict[str, float] = {}
     spread: dict[str, tuple[float, float]] = {}
     for name, theirs in rounds.items():

@@ -1,6 +1,6 @@
-"""A system under test as the bench sees it: a process in its own environment that answers questions.
+"""A system under test: a process in its own environment that answers requests.
 
-The process and all it starts are pinned to the same cores, and ended together. What it prints is kept in a log.
+The process and its children are pinned to the same cores, and ended together. Its output is kept in a log.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _SCRIPTS = Path(__file__).with_name("peers")
 
 
 class SystemFailed(StrettoError):
-    """A system under test broke, or did not answer in time."""
+    """A system under test failed, or did not answer in time."""
 
 
 class CannotExpress(Exception):
-    """A system cannot express the query, and says why."""
+    """A system cannot express the query; the message says why."""
 
 
 class System:
-    """One running system. `cores` is how many of the cores it can use."""
+    """One running system. `cores` is the number of cores it can use."""
 
     def __init__(
         self, name: str, environment: Environment, cores: Sequence[int], scratch: Path, script: Path | None = None
@@ -80,23 +80,23 @@ class System:
 
     @property
     def log(self) -> Path:
-        """Where what it prints is kept."""
+        """The file with its output."""
         return self._log
 
     def prepare(self, task: Task) -> None:
-        """Start a query; it waits for files when this returns. Raises CannotExpress when there is no such query."""
+        """Start a query; it waits for files when this returns. Raises CannotExpress if the system cannot express it."""
         self._ask({"do": "prepare", **asdict(task)}, CHECK_TIMEOUT_S if task.mode == "check" else PREPARE_TIMEOUT_S)
 
     def progress(self) -> dict[str, Any]:
         return self._ask({"do": "progress"}, ANSWER_TIMEOUT_S)
 
     def finish(self) -> int:
-        """Stop the query and have its output written; returns the number of rows."""
+        """Stop the query and let it write its output; returns the number of rows."""
         rows: int = self._ask({"do": "finish"}, CHECK_TIMEOUT_S)["rows"]
         return rows
 
     def close(self) -> None:
-        """End it, and everything that it started."""
+        """End the process and all its children."""
         assert self._process.stdin is not None
         with suppress(subprocess.TimeoutExpired, OSError):
             self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""One run of one system: feed it, watch it, stop it, and read what came out."""
+"""One run of one system: feed it, watch it, stop it, and read its output."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ BID_SHARE = PER_EPOCH[Kind.BID] / EVENTS_PER_EPOCH
 
 POLL_S = 0.2
 IDLE_S = 1.5
-"""After the last event, a run ends when nothing has come out for so long ..."""
+"""After the last event, a run ends when there was no output for this long ..."""
 GRACE_S = 5.0
-"""... and at the latest after so long. What has not come out by then only shows that the system was behind."""
+"""... and at the latest after this long. Output that is missing by then only shows that the system was behind."""
 DRAIN_TIMEOUT_S = 180.0
 BY_ARRIVAL_GUESS = 2_000_000.0
-"""Where windows of arrival are concerned, nothing comes out before the clock lets it, so a drain tells no rate: the
-search begins so high that a slow system is overloaded, since what it reaches then is close to what it sustains."""
+"""Windows of arrival time emit nothing before the clock passes them, so draining a backlog measures no rate. The search
+begins so high that a slow system is overloaded: the throughput it then reaches is close to what it sustains."""
 SAMPLE_MS = 200
-"""Of queries that put out every event, the rows of one millisecond in so many are timed."""
+"""For queries that emit every event, the rows of one millisecond in this many are timed."""
 
 EVENTS_MIN = 600_000
-"""The shortest: a minute of event time at 10,000 events per second, so that windows close."""
+"""Minimum number of events: a minute of event time at 10,000 events per second, so that windows close."""
 SECONDS_MAX = 40.0
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long paced runs are: longer where windows have to close first."""
+    """The length of paced runs: longer if windows have to close first."""
 
     seconds: float
     seconds_by_arrival: float = 26.0
@@ -66,7 +66,7 @@ class Trials:
         self._count = 0
 
     def check(self, system: System, rendered: Rendered) -> pa.Table:
-        """The whole answer over events that are all there."""
+        """Returns the whole answer over events that are all present."""
         with self._fed(rendered, None) as feed:
             feed.put_all()
             task = self._task(feed, "check", sample_ms=1)
@@ -75,7 +75,7 @@ class Trials:
             return _output(system, task)
 
     def drain(self, system: System, config: NexmarkConfig, events: int) -> float:
-        """Roughly how many events per second it gets through when all are there: where the search begins."""
+        """Returns roughly how many events per second it processes from a backlog: the start of the search."""
         per_file = events_per_file(events / 10)
         rendered = self._library.rendered(config, per_file, max(1, events // per_file))
         with self._fed(rendered, None) as feed:
@@ -91,16 +91,16 @@ class Trials:
         return drained(np.minimum(numbers, rendered.events), received_s)
 
     def paced(self, system: System, config: NexmarkConfig, rate: float, length: Length, low_latency: bool) -> Figures:
-        """Run at a rate and judge whether it was sustained."""
+        """Run at a rate, and return figures that include whether it was sustained."""
         per_file = events_per_file(rate)
         events = length.events(rate, config.event_rate, self.query)
         most = self._library.events_max(config, per_file)
-        # Windows of arrival need their time; as nobody looks at event time, the same files can come again.
+        # Windows of arrival time need long runs; event time is ignored, so the same files can be used again.
         laps = math.ceil(events / most) if self.query.by_arrival else 1
         files = max(1, round(min(events / laps, most) / per_file))
         rendered = self._library.rendered(config, per_file, files)
         with self._fed(rendered, rate, laps) as feed:
-            # At a low rate there are few enough rows to look at all of them.
+            # At a low rate there are few enough rows to time all of them.
             task = self._task(feed, "paced", 1 if low_latency else SAMPLE_MS, low_latency)
             system.prepare(task)
             feed.start()
@@ -113,7 +113,7 @@ class Trials:
         trigger_us, received_ns = (table.column(name).to_numpy() for name in ("trigger_us", "received_ns"))
         if self.query.by_arrival:
             return self._judged_by_arrival(feed, table, rate)
-        # Outputs for what is after the last event come at the end of the input only.
+        # Outputs that wait for events after the last one are emitted only at the end of the input.
         within = trigger_us <= feed.rendered.end_us - 1
         due_ns = feed.due_ns(feed.rendered.file_with(trigger_us[within]))
         outputs = Outputs((due_ns - feed.start_ns) / 1e9, (received_ns[within] - feed.start_ns) / 1e9)
@@ -147,7 +147,7 @@ class Trials:
 def _output(system: System, task: Task) -> pa.Table:
     rows = system.finish()
     if not Path(task.output).exists():
-        raise SystemFailed(f"{system.name} wrote no output", f"it told of {rows} rows")
+        raise SystemFailed(f"{system.name} wrote no output", f"it reported {rows} rows")
     return pq.read_table(task.output)
 
 
@@ -155,12 +155,12 @@ def _wait_until_ended(system: System) -> None:
     deadline = time.monotonic() + DRAIN_TIMEOUT_S
     while not system.progress()["ended"]:
         if time.monotonic() > deadline:
-            raise SystemFailed(f"{system.name} did not come to an end", f"within {DRAIN_TIMEOUT_S:g} s")
+            raise SystemFailed(f"{system.name} did not end", f"within {DRAIN_TIMEOUT_S:g} s")
         time.sleep(POLL_S)
 
 
 def _wait_while_moving(system: System, timeout_s: float) -> None:
-    """Until everything has been read and nothing has come out for a while."""
+    """Wait until everything has been read and there was no output for a while."""
     deadline = time.monotonic() + timeout_s
     rows, moved = 0, time.monotonic()
     while time.monotonic() < deadline:

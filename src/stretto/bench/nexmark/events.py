@@ -1,10 +1,10 @@
-"""Which NEXMark event comes when: kinds, schemas, configuration, event time, arrival order and watermarks.
+"""Defines which NEXMark event arrives when: kinds, schemas, configuration, event time, arrival order and watermarks.
 
 Event number n has position r = n mod 50 in its epoch n div 50: r = 0 is a person, 1 to 3 are auctions, 4 to 49 are
 bids. An event's number fixes its kind, its time and all its values. The arrival order is the order of numbers, or,
 with `disorder_s`, a fixed permutation inside groups of events; *position* always means a place in arrival order.
 
-This module never draws a random value: `generator` does that.
+This module has no random values: `generator` adds them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ BID = pa.schema(
 
 
 class Kind(StrEnum):
-    """The three kinds of events; the values are also the names of the oracle's views."""
+    """The kinds of events; the values are also the names of the oracle's views."""
 
     PERSON = "person"
     AUCTION = "auction"
@@ -92,7 +92,7 @@ class NexmarkConfig:
     """One NEXMark stream. Equal configurations give equal events, on any machine and in any slicing.
 
     `events` is the length of the stream, or None for one without end. `event_rate` is events per second of *event*
-    time; how fast they are sent is the sender's business. A hot ratio of r makes the hot choice with probability
+    time; the sender decides how fast they are sent. A hot ratio of r makes the hot choice with probability
     1 - 1/r. The sizes are averages in bytes for a whole event, as NEXMark counts them (see `generator`).
     """
 
@@ -123,7 +123,7 @@ class NexmarkConfig:
 
     @property
     def disorder_events(self) -> int:
-        """How many events one group of the arrival permutation has; 1 means in order."""
+        """The number of events in one group of the arrival permutation; 1 means in order."""
         return max(1, round(self.disorder_s * self.event_rate))
 
 
@@ -143,7 +143,7 @@ def event_times_us(config: NexmarkConfig, numbers: Int64s) -> Int64s:
 
 
 def count_before(kind: Kind | str, number: int) -> int:
-    """How many events of this kind have an event number below `number`."""
+    """Returns how many events of this kind have a number below `number`."""
     kind = Kind(kind)
     epoch, offset = divmod(number, EVENTS_PER_EPOCH)
     per_epoch = PER_EPOCH[kind]
@@ -151,12 +151,12 @@ def count_before(kind: Kind | str, number: int) -> int:
 
 
 def count_events(config: NexmarkConfig, kind: Kind | str) -> int:
-    """How many events of this kind the whole stream has; the stream must have an end."""
+    """Returns how many events of this kind the whole stream has; the stream must have an end."""
     return count_before(kind, stream_length(config))
 
 
 def stream_length(config: NexmarkConfig) -> int:
-    """The number of events of all kinds; a stream without end has none to tell, and that is an error."""
+    """Returns the number of events of all kinds; raises UserError for a stream without end."""
     if config.events is None:
         raise UserError("this NEXMark stream has no end", "events=None", "Set NexmarkConfig(events=...).")
     return config.events
@@ -200,7 +200,7 @@ def _numbers_in_order(kind: Kind, start: int, stop: int) -> Int64s:
 
 
 def _permuted(config: NexmarkConfig, start: int, stop: int) -> Int64s:
-    """The event numbers at positions [start, stop): whole groups, then what falls in a shorter last group."""
+    """Returns the event numbers at positions [start, stop): whole groups, then a shorter last group."""
     size = config.disorder_events
     positions = np.arange(start, stop, dtype=np.int64)
     if config.events is None:

@@ -4,7 +4,7 @@ Every value is a function of (seed, event number, field): a counter-based hash (
 of event numbers. So any partition can produce any slice, a replay is exact, and nothing is carried from one event to
 the next. Strings are taken from constant pools that do not depend on the seed.
 
-We follow nexmark/nexmark, with two deviations. A bidder's first id is added once, not twice. `extra` is drawn around
+We follow nexmark/nexmark, with two deviations. A bidder's first id is added once, not twice. `extra` is random around
 the size that an *average* event still lacks rather than this event's own, which keeps the averages and makes `extra`
 a single gather. Sizes are counted as there: a bid's is four numbers and `extra`, without `channel` and `url`; a
 person's leaves out its time, and an auction's one of its seven numbers.
@@ -61,7 +61,7 @@ __all__ = [
 UInt64s = npt.NDArray[np.uint64]
 Column = Callable[[NexmarkConfig, Int64s], pa.Array]
 
-# Of each batch of this many consecutive persons or auctions, one is the hot one.
+# One of this many consecutive persons or auctions is the hot one.
 HOT_BATCH = 100
 # Events may refer to this many persons or auctions that do not exist yet.
 ID_LEAD = 10
@@ -137,7 +137,7 @@ def _finalise(x: UInt64s) -> UInt64s:
 
 @cache
 def _stream(seed: int, field: str) -> np.uint64:
-    """Where a field's counter starts: far apart for different fields and seeds."""
+    """Returns where a field's counter starts: far apart for different fields and seeds."""
     start = np.array([seed % 2**64], dtype=np.uint64)
     start = _finalise(start + np.uint64(0x9E3779B97F4A7C15))
     return np.uint64(_finalise(start ^ np.uint64(zlib.crc32(field.encode())))[0])
@@ -171,7 +171,7 @@ def _hot(draw: UInt64s, ratio: int) -> npt.NDArray[np.bool_]:
 
 
 def _last_person(numbers: Int64s) -> Int64s:
-    """The index of the newest person at an auction or a bid: its epoch's."""
+    """Returns the index of the newest person at an auction or a bid, which is that of its epoch."""
     return numbers // EVENTS_PER_EPOCH
 
 
@@ -287,7 +287,7 @@ def _auction_expires(config: NexmarkConfig, numbers: Int64s) -> pa.Array:
 
 
 def _horizon_ms(config: NexmarkConfig) -> int:
-    """How long it takes until as many new auctions as may be in flight have opened: the mean length of an auction."""
+    """Returns the time in which as many auctions open as may be in flight: the mean length of an auction."""
     events = config.in_flight_auctions * EVENTS_PER_EPOCH // PER_EPOCH[Kind.AUCTION]
     return events * 1000 // config.event_rate
 
@@ -300,7 +300,7 @@ def _pick(pool: pa.Array, config: NexmarkConfig, field: str, numbers: Int64s) ->
 
 
 def _pooled(field: str, pool: Callable[[], pa.Array]) -> Column:
-    """A column whose values are drawn uniformly from a pool."""
+    """Returns a column whose values are uniformly random from a pool."""
 
     def column(config: NexmarkConfig, numbers: Int64s) -> pa.Array:
         return _pick(pool(), config, field, numbers)
@@ -355,7 +355,7 @@ def _description_pool() -> pa.Array:
 
 @cache
 def _channel_pool() -> pa.Array:
-    """The hot channels, then the cold ones; `_url_pool` has each channel's address in the same place."""
+    """Returns the hot channels, then the cold ones; `_url_pool` has their addresses at the same indexes."""
     return pa.array([*_HOT_CHANNELS, *(f"channel-{number}" for number in range(COLD_CHANNELS))])
 
 
@@ -377,7 +377,7 @@ def _reversed_bits(number: int) -> int:
 
 
 def _channels(config: NexmarkConfig, numbers: Int64s) -> pa.Array:
-    """For each bid, where in the channel pool its channel is."""
+    """Returns for each bid the index of its channel in the pool."""
     draw = _draw(config, "bid.channel", numbers)
     cold = _below(draw, COLD_CHANNELS) + len(_HOT_CHANNELS)
     return pa.array(np.where(_hot(draw, HOT_CHANNEL_RATIO), _below(draw, len(_HOT_CHANNELS)), cold))

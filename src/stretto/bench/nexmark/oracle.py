@@ -1,6 +1,6 @@
 """Each NEXMark query's final answer, computed by Spark SQL over the whole input.
 
-The oracle shares only the events with what it judges. A query is plain SQL over the views `bid`, `auction` and
+The oracle shares only the events with the system under test. A query is plain SQL over the views `bid`, `auction` and
 `person`; query 12 reads `bid_ingested`, which is `bid` with the `ingestTime` that the source stamped and recorded.
 The input has ended, so every window and every auction counts as closed. Timestamps come out in UTC.
 
@@ -52,7 +52,7 @@ SELECT auction, bidder, 0.908 * price AS price, dateTime, extra FROM bid
     "q2": """
 SELECT auction, price FROM bid WHERE auction % 123 = 0
 """,
-    # Who is selling in some states.
+    # Sellers in some states.
     "q3": """
 SELECT p.name, p.city, p.state, a.id
 FROM auction a JOIN person p ON a.seller = p.id

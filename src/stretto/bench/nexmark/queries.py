@@ -1,6 +1,6 @@
-"""The NEXMark queries, each written once with the public API (NEXMARK.md says which variant each one follows).
+"""The NEXMark queries, each written once with the public API (`oracle` has the same queries in SQL).
 
-A query takes `Streams` and returns the stream of its answer. `build(query, workload)` gives an app whose sink is called
+A query takes `Streams` and returns the stream of its answer. `build(query, workload)` returns an app with the sink
 "out". Query 12 has a second sink, "ingested", that records the ingestion time of every bid, so that the oracle can
 compute the same windows.
 """
@@ -27,12 +27,12 @@ from stretto.operators.windows import hopping, session, span, tumbling
 from stretto.scheduling.spreading import ForwardAll
 
 LAST_AUCTIONS = 10
-"""Query 6 averages over so many closed auctions of each seller."""
+"""Query 6 averages over this many closed auctions of each seller."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What a query runs on: the events, the pace, and how it is spread."""
+    """The events of a query, their rate, and how the query is spread."""
 
     config: NexmarkConfig = field(default_factory=lambda: NexmarkConfig(events=200_000))
     rate: float | None = None
@@ -42,9 +42,9 @@ class Workload:
     slo: SLO | None = None
     engine: str = "actors"
     lessees: int = 0
-    """With some, every function that can is spread over so many lessees, and they get all of its messages ..."""
+    """If not 0, every function that allows it has this many lessees, which get all of its messages ..."""
     strategy: str | None = None
-    """... or those that a strategy gives them."""
+    """... or those that this strategy assigns to them."""
 
 
 class Streams:
@@ -61,16 +61,16 @@ class Streams:
         )
 
     def of(self, kind: str, columns: Sequence[str], **options: Any) -> Stream:
-        # The source promises its watermark itself; the delay is for micro-batches, which only know the greatest time.
+        # The source emits its own watermark; the delay is for micro-batches, which only know the greatest time.
         delay = self.workload.config.disorder_s
         return self.app.source(kind, self.source(kind, columns), **{"time": "dateTime", "delay": delay, **options})
 
     def source(self, kind: str, columns: Sequence[str]) -> Source:
-        """Where the events of one kind come from."""
+        """Returns the source of the events of one kind."""
         return NexmarkSource(kind, self.workload.config, self.workload.rate, columns)
 
     def record(self, bids: Stream) -> None:
-        """Keep bids as they were ingested."""
+        """Record bids with their ingestion time."""
         self.end(bids, "ingested")
 
     def end(self, stream: Stream, name: str = "out") -> None:
@@ -141,7 +141,7 @@ def q6(streams: Streams) -> Stream:
 
 
 def mean_of_last(count: int) -> UserAggregate:
-    """The mean of `final` over the latest rows by closing time, then id: an aggregate that SQL has no name for."""
+    """Returns an aggregate that SQL does not have: the mean of `final` over the last rows by closing time, then id."""
 
     def add(latest: list[tuple[Any, ...]], rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
         arrived = zip(*(rows.column(name).to_pylist() for name in ("closed", "id", "final")), strict=True)
@@ -195,7 +195,7 @@ QUERIES: dict[str, Callable[[Streams], Stream]] = {
 
 
 def build(query: str, workload: Workload) -> App:
-    """The app of a query."""
+    """Returns the app of a query."""
     make = QUERIES.get(query)
     if make is None:
         raise UserError(f"there is no NEXMark query '{query}'", None, f"Choose one of {', '.join(QUERIES)}.")

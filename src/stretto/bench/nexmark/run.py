@@ -1,7 +1,7 @@
-"""Runs NEXMark queries on a cluster and judges their answers, row by row, against Spark SQL over the same events.
+"""Runs NEXMark queries on a cluster and compares their answers, row by row, with Spark SQL over the same events.
 
-A `Bench` starts queries, one by one or several at once; whoever started them waits as it likes, and then has the bench
-`finish` each one. The verdict is a pure function of two tables (`verify`), so that it can be tested without Spark.
+A `Bench` starts queries, one by one or several at once; the caller waits for them, and then calls `finish` for each.
+The verdict is a pure function of two tables (`verify`), so that it can be tested without Spark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LATENCIES = ("p50", "p95", "p99", "max")
 
 
 def chosen(names: Iterable[str]) -> list[str]:
-    """The queries asked for, each once; `all` stands for every one."""
+    """Returns the requested queries, each once; `all` means every query."""
     found: dict[str, None] = {}
     for name in names:
         if name == "all":
@@ -56,7 +56,7 @@ def chosen(names: Iterable[str]) -> list[str]:
 
 
 class Status(Enum):
-    """What became of a query."""
+    """How a query ended."""
 
     FINISHED = "finished"
     UNSUPPORTED = "unsupported"
@@ -88,7 +88,7 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing is wrong: a query that the engine cannot express is no mismatch."""
+        """Whether nothing is wrong; a query that the engine cannot express is not a mismatch."""
         return self.status is not Status.FAILED and self.match is not False
 
     @property
@@ -96,7 +96,7 @@ class Outcome:
         return stream_length(self.workload.config) / self.elapsed_s if self.elapsed_s else None
 
     def as_json(self) -> dict[str, Any]:
-        """The line that `--json` prints."""
+        """Returns the object that `--json` prints."""
         config = self.workload.config
         line: dict[str, Any] = {
             "query": self.query,
@@ -121,12 +121,12 @@ class Outcome:
         return line
 
     def complaints(self) -> list[str]:
-        """What a person should read beside the figures: failures, mismatches with witnesses, empty comparisons."""
-        said = [f"{self.query}: {self.error}"] if self.error else []
+        """Returns the problems: failures, mismatches with witnesses, empty comparisons."""
+        problems = [f"{self.query}: {self.error}"] if self.error else []
         for sink, verdict in (self.verdicts or {}).items():
             if verdict.match is Match.MISMATCH or not verdict.rows_expected:
-                said.append(f"{self.query}: sink '{sink}': {verdict.describe()}")
-        return said
+                problems.append(f"{self.query}: sink '{sink}': {verdict.describe()}")
+        return problems
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
@@ -138,24 +138,24 @@ def _rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
-# Judging
+# Checking
 
 
 class Answers(Protocol):
-    """Whoever knows the right answers."""
+    """Provides the right answers."""
 
     def answer(self, query: str, ingested: pa.Table | None = None) -> pa.Table:
-        """A query's answer; query 12 needs the bids as they were ingested."""
+        """Returns a query's answer; query 12 needs the recorded bids."""
 
     def bids(self, columns: Sequence[str]) -> pa.Table:
-        """The generated bids."""
+        """Returns the generated bids."""
 
 
 def verify(query: str, results: Mapping[str, pa.Table], answers: Answers) -> dict[str, Verdict]:
     """Compare a query's results, by sink, with the right ones.
 
-    Query 12 depends on when bids came in, so it is judged over the bids as it recorded them, and the record must hold
-    exactly the generated bids."""
+    Query 12 depends on when bids arrived, so its reference is computed over the bids that it recorded, and the record
+    must hold exactly the generated bids."""
     verdicts: dict[str, Verdict] = {}
     ingested = results.get(INGESTED)
     if ingested is not None:
@@ -204,7 +204,7 @@ class SparkAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A query on its way; without a job when the engine refused it, and why."""
+    """A started query; if the engine refused it, it has a reason instead of a job."""
 
     query: str
     job: Job | None
@@ -216,7 +216,7 @@ class Running:
 
 
 class Bench:
-    """One cluster, one workload, and whoever judges the answers (or None)."""
+    """Runs queries of one workload on one cluster, and checks them if `answers` is given."""
 
     def __init__(self, cluster: Cluster, workload: Workload, answers: Answers | None = None) -> None:
         self.cluster = cluster
@@ -224,14 +224,14 @@ class Bench:
         self.answers = answers
 
     def start(self, query: str) -> Running:
-        """Submit a query. What its engine cannot express is kept as a refusal."""
+        """Submit a query. If its engine cannot express it, the refusal is kept."""
         try:
             return Running(query, self.cluster.submit(build(query, self.workload)))
         except EngineError as error:
             return Running(query, None, str(error))
 
     def finish(self, running: Running) -> Outcome:
-        """The outcome of a query that has ended, judged. One that has not ended is stopped, and has failed."""
+        """Returns the checked outcome of a query. A query that has not ended is stopped and counts as failed."""
         job = running.job
         if job is None:
             return self._outcome(running, Status.UNSUPPORTED, error=running.refusal)
@@ -251,7 +251,7 @@ class Bench:
         )
 
     def run(self, query: str, on_tick: Callable[[Running], None], timeout_s: float | None = None) -> Outcome:
-        """Start a query, wait for it and judge it."""
+        """Start a query, wait for it and check it."""
         running = self.start(query)
         wait_for([running], lambda: on_tick(running), timeout_s)
         return self.finish(running)
@@ -264,7 +264,7 @@ class Bench:
 
 
 def wait_for(running: Sequence[Running], on_tick: Callable[[], None], timeout_s: float | None = None) -> None:
-    """Return when all have ended, or when the time is up; `on_tick` is called some fifty times a second."""
+    """Return when all have ended, or at the timeout; `on_tick` is called about fifty times a second."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while not all(one.has_ended for one in running):
         if deadline is not None and time.monotonic() >= deadline:
@@ -274,7 +274,7 @@ def wait_for(running: Sequence[Running], on_tick: Callable[[], None], timeout_s:
 
 
 def rows_expected(running: Running) -> int | None:
-    """How many rows the sources of a query will read, to tell how far it is."""
+    """Returns how many rows the sources of a query will read, for the progress display."""
     if running.job is None:
         return None
     sources = [node.source for node in running.job.plan.sources]
@@ -282,8 +282,8 @@ def rows_expected(running: Running) -> int | None:
 
 
 def _stop(job: Job) -> str:
-    """Stop a job that took too long; says what to report."""
-    message = f"it was still {job.status.value} when its time was up"
+    """Stop a job that took too long; returns the error message."""
+    message = f"it was still {job.status.value} at the timeout"
     try:
         job.stop(timeout=10.0)
     except StrettoError as error:

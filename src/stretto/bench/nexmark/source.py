@@ -1,7 +1,7 @@
-"""The NEXMark generator as a source: any partition produces any slice, at a given rate or as fast as it can go.
+"""The NEXMark generator as a source: any partition produces any slice, at a given rate or at full speed.
 
-A read covers a range of event numbers and gives the rows of one kind in it, so the sources of persons, auctions and
-bids advance through the same event time side by side. Blocks of `block` events are dealt to the partitions in turn.
+A read covers a range of event numbers and returns the rows of one kind in it, so the sources of persons, auctions and
+bids advance through event time together. Blocks of `block` events are assigned to the partitions round robin.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class NexmarkSource(Source):
 
     def describe(self) -> str:
         events = "endless" if self.config.events is None else f"{self.config.events} events"
-        pace = "as fast as it can" if self.rate is None else f"{self.rate:g} events/s"
+        pace = "full speed" if self.rate is None else f"{self.rate:g} events/s"
         return f"nexmark {self.kind} ({events}, seed {self.config.seed}, {pace})"
 
 
 class NexmarkReader(SourceReader):
-    """`position` counts event numbers of this partition, of all kinds."""
+    """Reads one partition; `position` counts its event numbers, of all kinds."""
 
     def __init__(self, source: NexmarkSource, partition: int, partitions: int) -> None:
         self.position = 0
@@ -103,7 +103,7 @@ class NexmarkReader(SourceReader):
         return Reading(batch, arrived_ns, watermark_us(config, upcoming), next_ns, done)
 
     def _global(self, position: int) -> int:
-        """The event number at a position of this partition."""
+        """Returns the event number at a position of this partition."""
         block, offset = divmod(position, self._source.block)
         return (block * self._partitions + self._partition) * self._source.block + offset
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stretto.bench import chaos as chaotic
-from stretto.bench.chaos import Blow, Chaos
+from stretto.bench.chaos import Chaos, Fault
 from stretto.bench.nexmark.run import chosen
 from stretto.bench.standalone import standalone_cluster
 from stretto.cli.reporting import WRONG_ANSWER, note, print_figures, print_json, reported
@@ -47,14 +47,14 @@ def chaos(
     with reported():
         (name,) = chosen([query])
         with ExitStack() as stack:
-            once: tuple[Blow, ...] = ()
+            once: tuple[Fault, ...] = ()
             where = master or local_master(workers + parked)
             if standalone:
                 # Each Spark worker has enough slots for all workers, in case the other one is killed.
                 where = stack.enter_context(standalone_cluster(2, workers + parked + SPARE_SLOTS))
-                once = (Blow.JVM, Blow.NODE)
+                once = (Fault.JVM, Fault.NODE)
             elif where.startswith("local-cluster"):
-                once = (Blow.JVM,)
+                once = (Fault.JVM,)
             asked = Chaos(name, kills, rate, every, once=once, seed=seed)
             spark = stack.enter_context(spark_session("stretto bench chaos", where))
             cluster = stack.enter_context(

@@ -1,4 +1,4 @@
-"""The feed: the same events whatever the size of the files, at their due times, and no later because of the reader."""
+"""The feed: the same events for any file size, at their due times, and no later because of the reader."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_files_appear_at_their_due_times(tmp_path: Path) -> None:
         assert now_ns < feed.end_ns + 30e9, "a file never appeared"
     due_ns = feed.due_ns(np.arange(6))
     assert due_ns.tolist() == [feed.start_ns + (i + 1) * 50_000_000 for i in range(6)]
-    # Never early; how late depends on the machine, and is told.
+    # Never early; how late depends on the machine, so it is only reported.
     assert all(seen >= due for seen, due in zip(sorted(seen_ns.values()), due_ns, strict=True))
     assert feed.end_ns == due_ns[-1]
     feed.remove()

@@ -1,4 +1,4 @@
-"""Figures from series of outputs whose truth is known: a queue simulated by hand, with and without overload."""
+"""Figures from outputs with known truth: a queue simulated by hand, with and without overload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS = 10.0
 
 
 def queue(rate: float, capacity: float, latency_s: float = 0.01, every: int = 100) -> Outputs:
-    """Events due at `rate`, worked off one after the other at `capacity`, and put out `latency_s` later."""
+    """Events due at `rate`, processed one after the other at `capacity`, and emitted `latency_s` later."""
     due_s = np.arange(1, int(rate * SECONDS) + 1) / rate
     done_s = np.empty_like(due_s)
     free_s = 0.0

@@ -1,4 +1,4 @@
-"""The systems under test: a script for each, run by the interpreter of its own environment, and what they share.
+"""The systems under test: one script per system, run by the interpreter of its own environment, and shared modules.
 
-The scripts are the one place in the project that does not import stretto: their environments do not have it.
+The scripts do not import stretto, because their environments do not have it (except `stretto_peer`).
 """

@@ -1,6 +1,6 @@
 """NEXMark on Bytewax 0.21: Python operators on a Rust (Timely) runtime.
 
-What a fair reader should know:
+Notes for a fair comparison:
 
 - Rows are Python tuples, and times in them integers: Bytewax moves Python objects. (An Arrow batch as one item would be
   faster, but then pyarrow would be the engine.) Bytewax writes nothing to disk without a recovery configuration.
@@ -10,7 +10,7 @@ What a fair reader should know:
 - A window belongs to a key, and so does the watermark of `EventClock`, which also moves on with the system's clock:
   rows that come slower than real time are late and dropped, and with faster ones the last window of a key stays open.
   `StreamClock` uses the extension point that the library has for it: one event time for all keys of a step. Late rows,
-  which there should never be, end the run.
+  which should never occur, end the run.
 - Event time needs rows in order, and workers do not wait for each other, so one worker reads everything, and puts rows
   of two kinds in order. More workers would have to be processes (threads share Python's lock), get each row through
   `pickle`, and would help the queries without event time only, at best twofold on twice the cores. We run one, and
@@ -41,7 +41,7 @@ from talk import serve
 
 Row = tuple[Any, ...]
 
-# Rows that the source hands over at once.
+# Rows per batch of the source.
 BATCH_ROWS = 8192
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,7 +58,7 @@ def when(time_us: int) -> datetime:
 
 
 class Source(DynamicSource[Row]):
-    """All rows. In a query that reads two kinds they are in order of time, and start with their time and kind."""
+    """Reads all rows. If a query reads two kinds, they are ordered by time, and start with their time and kind."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -104,7 +104,7 @@ class _Reader(StatelessSourcePartition[Row]):
 
 
 class Sink(DynamicSink[Row]):
-    """Tells what came out, and lets it go."""
+    """Reports the rows, and discards them."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -122,10 +122,10 @@ class _Writer(StatelessSinkPartition[Row]):
 
 
 class StreamClock(win.Clock[Any, None]):
-    """Event time of a step: the latest time of any row that it saw, whatever its key. Rows come in order of time.
+    """Event time of a step: the latest time of any row that it saw, for all keys. Rows arrive in order of time.
 
-    All rows of a batch reach their keys before any key is woken. So what a key learns when it is woken is a watermark:
-    no row before it will come.
+    All rows of a batch reach their keys before any key is woken. So the time that a woken key sees is a watermark: no
+    earlier row will arrive.
     """
 
     def __init__(self, time_of: Callable[[Any], datetime]) -> None:
@@ -139,7 +139,7 @@ class StreamClock(win.Clock[Any, None]):
         return _StreamClockLogic(self)
 
     def system_time(self, time: datetime) -> datetime:
-        """When, by the pace so far, the stream will get to `time`. Asked after each batch, and by woken keys."""
+        """Returns when the stream will reach `time` at its rate so far. Called after each batch, and by woken keys."""
         now = datetime.now(UTC)
         if self._moved[1] != self.now:
             self._moved = (now, self.now)
@@ -190,7 +190,7 @@ def q2(bids: Stream[Row]) -> Stream[Row]:
 
 
 class Winning(StatefulBatchLogic[Row, Row, None]):
-    """The winning price of one auction. Bids may come before their auction; afterwards only the best is kept."""
+    """The winning price of one auction. Bids may arrive before their auction; afterwards only the best is kept."""
 
     __slots__ = ("_auction", "_early", "_price")
 
@@ -247,7 +247,7 @@ def q4(rows: Stream[Row]) -> Stream[Row]:
 
 
 def closed(windows: win.WindowOut[Any, Any]) -> Stream[Any]:
-    """The results of windows; a late row would make the answer wrong, so it is an error."""
+    """Returns the results of windows; a late row would make the answer wrong, so it is an error."""
     op.raises("late", windows.late)
     return windows.down
 
@@ -272,7 +272,7 @@ def q5(bids: Stream[Row]) -> Stream[Row]:
 
 
 def highest(best: list[Row], bid: Row) -> list[Row]:
-    """The bids of highest price, with one more bid."""
+    """Returns the bids of highest price, after one more bid."""
     if best and bid[2] < best[0][2]:
         return best
     return [*best, bid] if best and bid[2] == best[0][2] else [bid]
@@ -338,7 +338,7 @@ QUERIES = {"q1": q1, "q2": q2, "q4": q4, "q5": q5, "q7": q7, "q8": q8, "q11": q1
 
 
 def run_child() -> None:
-    gc.disable()  # rows make no cycles, and looking for them among so many costs a quarter of the time
+    gc.disable()  # rows form no cycles, and searching for cycles costs a quarter of the time
     report = Report()
     flow = Dataflow(report.task.query)
     op.output("out", QUERIES[report.task.query](op.input("in", flow, Source(report))), Sink(report))

@@ -1,8 +1,8 @@
-"""A query in a process of its own, for systems that run as a library in the calling process until their input ends.
+"""Runs a query in a child process, for systems that run as a library in the calling process until their input ends.
 
-The parent (the script that talks to the bench) starts a fresh process for each `prepare`, looks at a few numbers in a
-shared file for `progress`, and kills it for `finish`. The child writes what came out to files as it goes, so that
-nothing is lost by killing it. Both environments that use this module have pyarrow.
+The parent (the script that talks to the bench) starts a new process for each `prepare`, reads a few numbers in a shared
+file for `progress`, and kills the process for `finish`. The child writes its output to files continuously, so that
+killing it loses nothing. Both environments that use this module have pyarrow.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ OUTPUT: dict[str, tuple[str, ...]] = {
 """The fields of an output row. Times are microseconds since 1970."""
 
 TRIGGER = {"q1": "dateTime", "q2": "dateTime", "q4": "trigger"}
-"""The field that says which event time an output row waited for, where it is not `window_end`."""
+"""The field with the event time that an output row waited for, if not `window_end`."""
 
 NOT_IN_ANSWER = {"q2": "dateTime", "q4": "trigger"}
 TIMES = ("dateTime", "window_start", "window_end")
 
 OUT, ANSWER = "out", "answer.parquet"
-# Places in the shared file.
+# Indexes in the shared file.
 _STATE, _ROWS, _TRIGGER = 0, 1, 2
 _STARTING, _READY, _ENDED = 0, 1, 2
 
 
 def columns_of(batch: pa.RecordBatch | pa.Table, names: Sequence[str]) -> list[list[Any]]:
-    """Columns as lists of Python values, with times as integers. (Fast from pyarrow 25 on.)"""
+    """Returns columns as lists of Python values, with times as integers. (Fast from pyarrow 25 on.)"""
     columns = (batch.column(name) for name in names)
     return [(c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c).to_pylist() for c in columns]
 
@@ -80,7 +80,7 @@ class Files:
         self._next: int | None = None
 
     def next(self) -> list[str] | None:
-        """The next file of each kind, None when they have not come yet; StopIteration after the last."""
+        """Returns the next file of each kind, or None if there is none yet; raises StopIteration after the last."""
         if self._next is None:
             numbers = [int(path.stem) for path in self._directories[0].glob("[0-9]*.parquet")]
             self._next = min(numbers, default=None)
@@ -95,7 +95,7 @@ class Files:
 
 
 class Report:
-    """The child's side: what came out, and when."""
+    """The child's side: records the output and its times."""
 
     def __init__(self) -> None:
         order = json.loads(sys.argv[2])
@@ -112,11 +112,11 @@ class Report:
         threading.Thread(target=_die_with_parent, daemon=True).start()
 
     def ready(self) -> None:
-        """The query runs and waits for files."""
+        """Report that the query runs and waits for files."""
         self._shared[_STATE] = _READY
 
     def out(self, rows: Sequence[tuple[Any, ...]], received_ns: Iterable[int] | None = None) -> None:
-        """These rows have come out of the query: just now, or at these times."""
+        """Report rows that the query emitted, now or at the given times."""
         if not rows:
             return
         times = received_ns or repeat(time.time_ns())
@@ -133,7 +133,7 @@ class Report:
         self._shared[_TRIGGER] = max(self._shared[_TRIGGER], latest)
 
     def end(self) -> None:
-        """The input has ended and everything came out."""
+        """Report that the input has ended and everything was emitted."""
         if self._check:
             pq.write_table(self._answer(), self._scratch / ANSWER)
         self._shared[_STATE] = _ENDED
@@ -190,7 +190,7 @@ class Child:
         }
 
     def finish(self) -> dict[str, Any]:
-        """Stop, and write what came out."""
+        """Stop, and write the output."""
         try:
             if self._task.mode != "check":
                 self._stop()
@@ -198,7 +198,7 @@ class Child:
             elif self.progress()["ended"]:
                 table = pq.read_table(self._scratch / ANSWER)
             else:
-                raise RuntimeError("asked to finish before the query ended")
+                raise RuntimeError("finish was requested before the query ended")
             pq.write_table(table, self._task.output)
             return {"rows": table.num_rows}
         finally:
@@ -208,7 +208,7 @@ class Child:
         names = ["trigger_us", "received_ns", *(["bids"] if self._task.query == "q12" else [])]
         data = (self._scratch / OUT).read_bytes()
         width = len(names)
-        values = array("q", data[: len(data) // (8 * width) * (8 * width)])  # the last write may have been cut short
+        values = array("q", data[: len(data) // (8 * width) * (8 * width)])  # the last write may be incomplete
         return pa.table({name: pa.array(values[index::width], pa.int64()) for index, name in enumerate(names)})
 
     def _stop(self) -> None:
@@ -224,7 +224,7 @@ class Child:
 
 
 class ChildPeer(Peer):
-    """A system whose script, given `--child`, runs one query in that process."""
+    """A system whose script runs one query in its process if called with `--child`."""
 
     script = ""
     queries: Collection[str] = ()
@@ -233,13 +233,13 @@ class ChildPeer(Peer):
         self._child: Child | None = None
 
     def environment(self, task: Task) -> dict[str, str]:
-        """Variables that the child's process has besides our own."""
+        """Returns additional environment variables for the child's process."""
         return {}
 
     def prepare(self, task: Task) -> None:
         self.close()
         if task.query not in self.queries:
-            raise Unsupported(f"nobody has written {task.query} for this system")
+            raise Unsupported(f"{task.query} is not written for this system")
         self._child = Child(self.script, task, self.environment(task))
 
     def progress(self) -> dict[str, Any]:
@@ -261,7 +261,7 @@ class ChildPeer(Peer):
 
 
 def _shared(scratch: Path) -> memoryview:
-    """Three numbers that parent and child both see."""
+    """Returns three numbers in memory that parent and child share."""
     path = scratch / "shared"
     if not path.exists():
         path.write_bytes(bytes(24))
@@ -270,6 +270,6 @@ def _shared(scratch: Path) -> memoryview:
 
 
 def _die_with_parent() -> None:
-    """The parent holds the other end of stdin and never writes: its end means that the parent is gone."""
+    """Exit when stdin ends: the parent holds the other end and never writes, so it ends when the parent is gone."""
     os.read(0, 1)
     os._exit(1)

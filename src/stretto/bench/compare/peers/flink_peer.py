@@ -1,20 +1,20 @@
-"""Apache Flink SQL under the bench's questions.
+"""NEXMark on Apache Flink SQL.
 
 The queries are streaming SQL in the style of nexmark-flink (window table-valued functions), run by a mini-cluster in
-the JVM that PyFlink starts; no row passes through Python. Set up as its manual advises: object reuse, the heap state
-backend, no checkpoints; for throughput the query without windows (q4) takes mini-batches, and for latency buffers and
-watermarks are sent on within milliseconds.
+the JVM that PyFlink starts; no row passes through Python. The setup follows its manual: object reuse, the heap state
+backend, no checkpoints; for throughput the query without windows (q4) uses mini-batches, and for latency buffers and
+watermarks are flushed within milliseconds.
 
-Three things a reader should know:
+Notes for a fair comparison:
 
-- Flink's file source hands out the newest file it knows of first. With no disorder to wait for, what is in the older
-  files would then be late and be dropped, and listing a directory takes its file enumerator longer and longer. Both are
-  public extension points, so the source gets a few lines of Java that look at new files only and hand out the oldest
-  first. They are compiled by the compiler that Flink itself carries.
-- The watermark is the least of all readers', and files go round the readers, so it trails by a file for each reader but
-  one. For latency a single reader reads; all else keeps the full parallelism.
+- Flink's file source assigns the newest known file first. Without allowed disorder, rows of older files would then be
+  late and be dropped; and listing a directory takes its file enumerator longer and longer. Both are public extension
+  points, so the source gets a few lines of Java that look at new files only and assign the oldest first. They are
+  compiled by the compiler that is part of Flink.
+- The watermark is the minimum over all readers, and files are assigned round robin, so it lags by one file for each
+  reader but one. For latency there is a single reader; all other operators keep the full parallelism.
 - Rows leave through the `print` connector into a file of this process. Each has `CURRENT_ROW_TIMESTAMP()`, which the
-  last operator before the sink evaluates for each row; it has milliseconds, of which we take the middle.
+  last operator before the sink evaluates for each row; it has millisecond resolution, and we add half a millisecond.
 
 Sessions that touch are merged, as in Spark: a bid exactly ten seconds after the last one continues its session.
 """
@@ -49,7 +49,7 @@ from pyflink.util.java_utils import to_jarray
 from pyflink.version import __version__
 from talk import Peer, Task, serve
 
-# What each query reads.
+# The columns that each query reads.
 INPUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "q1": {"bid": ("auction", "bidder", "price", "dateTime", "extra")},
     "q2": {"bid": ("auction", "price", "dateTime")},
@@ -112,13 +112,13 @@ EVENT_TIME = ("q5", "q7", "q8", "q11")
 HEAP = "6g"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MARK = b"> +"  # in a printed row, before its kind; rows that take an update back have a minus
+_MARK = b"> +"  # precedes the kind in a printed row; retractions have a minus
 _MILLISECONDS = (
     "CAST(TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', `trigger`) AS BIGINT) * 1000"
     " + EXTRACT(MILLISECOND FROM `trigger`)"
 )
 
-# What Flink's own source would do, but looking only at files that it has not seen, and giving out the oldest first.
+# Like Flink's own source, but it looks only at new files and assigns the oldest first.
 NUMBERED_FILES = """
 package peer;
 import java.util.*;
@@ -196,7 +196,7 @@ class FlinkPeer(Peer):
             self._ended.result()  # raises if the job failed
         self._look()
         if self._task.query == "q12" and self._task.mode == "check":
-            # Windows of processing time never close when the input ends, so it is left open until all have.
+            # Windows of processing time do not close when the input ends, so it stays open until all have closed.
             bids = sum(int(row[-1]) for row in self._lines())
             ended = bids == _rows_in(Path(self._task.directory) / "bid")
         return {"rows": self._rows, "trigger_us": self._latest, "ended": ended}
@@ -208,7 +208,7 @@ class FlinkPeer(Peer):
         return {"rows": table.num_rows}
 
     def close(self) -> None:
-        logging.disable()  # py4j would mourn the JVM at length
+        logging.disable()  # py4j would log many errors about the lost JVM
         os.kill(self._pid, signal.SIGKILL)
         shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -222,7 +222,7 @@ class FlinkPeer(Peer):
             "rest.bind-port": str(rest_port),
             "parallelism.default": str(task.parallelism),
             "pipeline.object-reuse": "true",
-            # A reader that is cancelled in the middle of a file waits this long for its fetcher, in vain.
+            # A reader that is cancelled in the middle of a file waits this long for its fetcher, which never ends.
             "source.reader.close.timeout": "50",
             "table.local-time-zone": "UTC",
             "execution.buffer-timeout.interval": "1 ms" if paced_slowly else "100 ms",
@@ -237,7 +237,7 @@ class FlinkPeer(Peer):
         return StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(settings))
 
     def _read(self, tables: Any, kind: str, columns: tuple[str, ...]) -> None:
-        """A view of that name on the files of that kind."""
+        """Creates a view on the files of a kind, with the name of the kind."""
         task, jvm = self._task, self._jvm
         fields = [DataTypes.FIELD(name, _column_type(name)) for name in columns]
         parquet = ParquetColumnarRowInputFormat(DataTypes.ROW(fields), is_utc_timestamp=True)
@@ -258,7 +258,7 @@ class FlinkPeer(Peer):
         if task.query == "q12":
             schema.column_by_expression("now", "PROCTIME()")
         if task.query in EVENT_TIME:
-            # Several events share a millisecond: until a later one has come, there may be more of it.
+            # Several events share a millisecond: until a later one has arrived, there may be more of them.
             schema.watermark("dateTime", "`dateTime` - INTERVAL '0.001' SECOND")
         tables.create_temporary_view(kind, DataStream(stream), schema.build())
 
@@ -278,7 +278,7 @@ class FlinkPeer(Peer):
         return statements
 
     def _wait_until_running(self, rest_port: int) -> None:
-        """Until every task has started: from then on the query waits for files, or reads those there are."""
+        """Wait until every task has started: from then on the query waits for files, or reads those present."""
         url = f"http://localhost:{rest_port}/jobs/{self._job.get_job_id()}"
         while not self._ended.done():
             with contextlib.suppress(OSError), urllib.request.urlopen(url) as answer:
@@ -290,17 +290,17 @@ class FlinkPeer(Peer):
     def _stop(self) -> None:
         if not self._ended.done():
             self._job.cancel().result()
-        # The mini-cluster ends with the job; a cancelled one says so by an exception.
+        # The mini-cluster ends with the job; a cancelled job raises an exception.
         with contextlib.suppress(Exception):
             self._ended.result()
         for thread in self._jvm.java.lang.Thread.getAllStackTraces().keySet():
-            if thread.getName().startswith("Source Data Fetcher"):  # see the timeout above: it waits for ever
+            if thread.getName().startswith("Source Data Fetcher"):  # see the timeout above: it waits forever
                 thread.interrupt()
 
     # Its rows
 
     def _look(self) -> None:
-        """Count what was printed since the last look. The last line stands for all: the rest is read at the end."""
+        """Count the rows printed since the last call. Only the last line is parsed; the rest is read at the end."""
         with self._printed.open("rb") as printed:
             printed.seek(self._offset)
             new = printed.read()
@@ -313,7 +313,7 @@ class FlinkPeer(Peer):
             self._latest = max(self._latest or 0, _microseconds(trigger))
 
     def _lines(self) -> Iterator[list[str]]:
-        """The rows printed so far. A text may hold anything but a line's end, and is the last of its row."""
+        """Yields the rows printed so far. A text field is the last of its row and may hold anything but a line end."""
         with self._printed.open(encoding="utf-8") as printed:
             for line in printed:
                 head, mark, row = line.partition("> +")
@@ -324,7 +324,7 @@ class FlinkPeer(Peer):
         task, columns = self._task, self._columns
         lines = list(self._lines())
         if task.mode == "check":
-            if task.query == "q4":  # updates: the last of each category stands
+            if task.query == "q4":  # updates: the last of each category is the answer
                 lines = list({row[2]: row for row in lines}.values())
             return pa.table({name: _array(name, [row[2 + i] for row in lines]) for i, name in enumerate(columns)})
         table = pa.table(
@@ -359,7 +359,7 @@ def _array(name: str, values: list[str]) -> pa.Array:
 
 @lru_cache(100_000)
 def _microseconds(printed: str) -> int:
-    """Of a time in UTC as Java prints it."""
+    """Parses a UTC time as printed by Java."""
     moment = datetime.fromisoformat(printed.rstrip("Z")).replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
@@ -368,10 +368,10 @@ def _microseconds(printed: str) -> int:
 
 
 def _start_jvm(scratch: Path, printed: Path) -> Any:
-    """The JVM writes what it prints to a file. It takes the jars and the compiled assigner from its class path."""
+    """Starts the JVM with its output in a file, and with the jars and the compiled assigner on its class path."""
     classes = scratch / "classes"
     (classes / "peer").mkdir(parents=True)
-    # Flink's reader makes Hadoop read its defaults for every file, 5 ms each time, and needs none of them.
+    # Flink's reader makes Hadoop load its defaults for every file, 5 ms each time, and needs none of them.
     for defaults in ("core", "hdfs", "mapred", "yarn"):
         (classes / f"{defaults}-default.xml").write_text("<configuration/>")
     jars = os.environ.get("STRETTO_PEER_JARS", "")

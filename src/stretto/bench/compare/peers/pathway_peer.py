@@ -1,17 +1,16 @@
 """NEXMark on Pathway 0.33: tables described in Python, computed incrementally by a Rust engine.
 
-What a fair reader should know:
+Notes for a fair comparison:
 
 - Pathway has no connector that reads Parquet files as they appear, so a Python connector does, which is how its users
-  bring in what it does not know. Rows go in by the thousands as one message and are taken apart by `flatten` inside the
-  engine: that takes about two thirds of the time that a message for each row does. Times are integers, as its windows
-  accept them.
-- Windows are grouped as rows come, and `buffer` keeps a window's result back until a row of a later window has come, so
-  that each comes out once. The documented `exactly_once_behavior` keeps back every row of a window instead; queries 5
+  read other formats. Thousands of rows are one message, and `flatten` splits them inside the engine: that takes about
+  two thirds of the time of one message per row. Times are integers, which its windows accept.
+- Windows are grouped as rows arrive, and `buffer` holds back a window's result until a row of a later one arrives, so
+  that each is emitted once. The documented `exactly_once_behavior` holds back every row of a window instead; queries 5
   and 7 took three to ten times as long with it.
 - Query 5 counts in panes of two seconds, of which five make a window.
-- Query 7 joins a window's highest price with its bids, which it forgets afterwards. (Twice as fast if it never forgot.)
-- Query 11 is a stateful reducer. Pathway's own session windows take as long as fifty times, and more with each commit.
+- Query 7 joins a window's highest price with its bids, which it then drops. (It is twice as fast without dropping.)
+- Query 11 is a stateful reducer. Pathway's own session windows take fifty times as long, and longer with each commit.
 - Query 12 takes the wall clock when rows enter the connector; a window closes when a row of a later one comes.
 - There are as many threads as cores; the connector, and the reducer of query 11, hold Python's lock.
 """
@@ -30,11 +29,11 @@ import pyarrow.parquet as pq
 from child import INPUT, OUTPUT, ChildPeer, Files, Report, columns_of
 from talk import Task, serve
 
-# Rows in one message to the engine, at most.
+# Maximum number of rows in one message to the engine.
 BATCH_ROWS = 10_000
-# Messages that wait for the engine, at most.
+# Maximum number of messages that wait for the engine.
 BACKLOG = 20
-# How often the engine is given what was read.
+# Interval between commits to the engine.
 COMMIT_MS = 100
 COMMIT_MS_LOW_LATENCY = 10
 POLL_S = 0.001
@@ -71,7 +70,7 @@ class Reader(pw.io.python.ConnectorSubject):
 
 
 def events(report: Report, kind: str) -> pw.Table:
-    """The rows of one kind. (`id` is taken: a column of that name is called after its kind.)"""
+    """Returns the rows of one kind. (`id` is reserved: a column of that name gets the name of its kind.)"""
     names = INPUT[report.task.query][kind]
     types = tuple(str if name in ("name", "extra") else int for name in names)
     low_latency = report.task.low_latency
@@ -124,7 +123,7 @@ def q5(report: Report) -> pw.Table:
         .reduce(bids.pane, bids.auction, num=pw.reducers.count())
         .buffer(pw.this.pane, 2 * SECOND)
     )
-    # The last pane of a window begins 8 s after it, and all its rows come at once.
+    # The last pane of a window begins 8 s after the window, and all its rows arrive at once.
     counts = (
         panes.windowby(panes.pane, window=pw.temporal.sliding(2 * SECOND, TEN_SECONDS), instance=panes.auction)
         .reduce(
@@ -140,7 +139,7 @@ def q5(report: Report) -> pw.Table:
 
 
 def tumbling(table: pw.Table, time_of: pw.ColumnExpression) -> pw.Table:
-    """With the tumbling window that each row is in."""
+    """Returns the rows with their tumbling window."""
     start = time_of // TEN_SECONDS * TEN_SECONDS
     return table.with_columns(window_start=start, window_end=start + TEN_SECONDS)
 
@@ -152,7 +151,7 @@ def q7(report: Report) -> pw.Table:
         .reduce(bids.window_start, price=pw.reducers.max(bids.price))
         .buffer(pw.this.window_start, TEN_SECONDS)
     )
-    # When the first bid of the next window comes, those of this one are still needed.
+    # When the first bid of the next window arrives, those of this one are still needed.
     recent = bids.forget(pw.this.window_start, 2 * TEN_SECONDS, mark_forgetting_records=True)
     joined = highest.join(recent, highest.window_start == recent.window_start, highest.price == recent.price)
     return joined.select(*pw.right).filter_out_results_of_forgetting()
@@ -177,7 +176,7 @@ def q8(report: Report) -> pw.Table:
 
 
 def sessions(state: tuple[tuple[int, int, int], ...] | None, rows: list[tuple[list[int], int]]) -> tuple[Any, ...]:
-    """The sessions of one bidder (first bid, last bid, number of bids), with the bids of one commit added."""
+    """Returns the sessions of one bidder (first bid, last bid, number of bids), after the bids of one commit."""
     *closed, (first, last, num) = state or ((0, -TEN_SECONDS, 0),)
     for (bid,), count in sorted(rows):
         if bid - last > TEN_SECONDS:
@@ -200,7 +199,7 @@ def q11(report: Report) -> pw.Table:
         window_end=pw.this.session[1] + TEN_SECONDS,
         bids=pw.this.session[2],
     )
-    # The latest end of all is ten seconds after the latest bid. A bid at the very end of a session still continues it.
+    # The latest end is ten seconds after the latest bid. A bid at the exact end of a session still continues it.
     return rows.buffer(pw.this.window_end, TEN_SECONDS + 1)
 
 
@@ -217,7 +216,7 @@ QUERIES = {"q1": q1, "q2": q2, "q4": q4, "q5": q5, "q7": q7, "q8": q8, "q11": q1
 
 
 class Results:
-    """Takes rows from the engine, each of whose threads calls it."""
+    """Receives rows from the engine; each of its threads calls it."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -230,7 +229,7 @@ class Results:
         if is_addition:
             self._rows.append((tuple([row[name] for name in self._names]), now_ns()))
         elif not self._updates:
-            raise RuntimeError(f"a result was taken back: {row}")
+            raise RuntimeError(f"a result was retracted: {row}")
 
     def on_time_end(self, time: int) -> None:
         self.flush()
@@ -247,7 +246,7 @@ now_ns = time.time_ns
 
 
 def run_child() -> None:
-    logging.disable(logging.WARNING)  # it tells of every message
+    logging.disable(logging.WARNING)  # it logs every message
     report = Report()
     task = report.task
     table = QUERIES[task.query](report)

@@ -1,14 +1,14 @@
-"""Spark Structured Streaming under the bench's questions: micro-batches as fast as they can follow each other.
+"""NEXMark on Spark Structured Streaming: micro-batches without a trigger interval.
 
-State is in the RocksDB store with changelog checkpointing, offsets and commits go to a checkpoint directory on local
-disk, as every streaming query of Spark has them. There are as many shuffle partitions as cores, and batches take all
-files that are there. Windows are put out in append mode, once each, when the watermark has passed them.
+State is in the RocksDB store with changelog checkpointing; offsets and commits go to a checkpoint directory on local
+disk, as in every streaming query of Spark. There are as many shuffle partitions as cores, and a batch takes all present
+files. Windows are emitted in append mode, once each, when the watermark has passed them.
 
-Two things a reader should know:
+Notes for a fair comparison:
 
-- A batch's rows count as handed over when its rows are in the driver (windows, by Arrow), or when the batch has ended
-  (queries that put out every event, into the `noop` sink; the batch's own metrics tell which event times it had).
-- Query 7 keeps the sixteen highest bids of each window (`max_by` with a number) and gives those that equal the highest,
+- A batch's rows count as received when they are in the driver (windows, by Arrow), or when the batch has ended (queries
+  that emit every event, into the `noop` sink; the batch's own metrics contain its event times).
+- Query 7 keeps the sixteen highest bids of each window (`max_by` with a number) and emits those that equal the highest,
   which is several times faster than joining bids with the maximum; more than sixteen equal highest bids would be cut.
 """
 
@@ -36,7 +36,7 @@ CORES = int(os.environ.get("STRETTO_PEER_CORES", "2"))
 NO_DELAY = "0 seconds"
 TIES_MAX = 16
 POINTS_PER_BATCH = 20
-"""A batch that puts out all its events is told of by so many of their times."""
+"""A batch that emits all its events is represented by this many of their times."""
 
 INPUTS = {
     "q1": {"bid": "auction long, bidder long, price long, dateTime timestamp, extra string"},
@@ -51,7 +51,7 @@ BY_ROW = ("q1", "q2")
 
 
 def answer(query: str, inputs: dict[str, DataFrame]) -> DataFrame:
-    """The query over its inputs, which have watermarks."""
+    """Returns the query over its inputs, which have watermarks."""
     bids = inputs.get("bid")
     if query == "q8":
         return _newcomers_who_sell(inputs["person"], inputs["auction"])
@@ -79,7 +79,7 @@ def _hot_items(bids: DataFrame) -> DataFrame:
     counts = bids.groupBy(F.window("dateTime", "10 seconds", "2 seconds").alias("w"), "auction").agg(
         F.count("*").alias("num")
     )
-    # Windows of the second step are those of the first: each ends with the slide that it is taken at.
+    # The windows of the second step correspond to those of the first: each ends with the slide that it is assigned to.
     by_window = counts.groupBy(F.window(F.window_time("w"), "2 seconds").alias("last")).agg(
         F.max("num").alias("most"), F.collect_list(F.struct("num", "auction")).alias("counted")
     )
@@ -106,7 +106,7 @@ def _newcomers_who_sell(people: DataFrame, auctions: DataFrame) -> DataFrame:
 
 
 class SparkPeer(Peer):
-    """One session for all tasks; a streaming query, with a checkpoint directory of its own, for each."""
+    """One session for all tasks; each task has a streaming query with its own checkpoint directory."""
 
     version = pyspark.__version__
     persists = "offsets, commits and RocksDB state of every micro-batch, on local disk"
@@ -140,7 +140,7 @@ class SparkPeer(Peer):
             writer = result.writeStream.format("noop")
         else:
             writer = result.writeStream.foreachBatch(self._take)
-        # The end of the input closes no window of arrival time, so a check looks at what each has so far.
+        # The end of the input closes no window of arrival time, so a check uses their counts so far.
         mode = "update" if task.query == "q12" and task.mode == "check" else "append"
         writer = writer.outputMode(mode).option("checkpointLocation", self._checkpoint)
         if task.mode == "check":
@@ -190,12 +190,12 @@ class SparkPeer(Peer):
         return stream if self._task.query == "q12" else stream.withWatermark("dateTime", NO_DELAY)
 
     def _wait_for_first_trigger(self, query: StreamingQuery) -> None:
-        """Return when it has looked at the directory once."""
+        """Return when the query has listed the directory once."""
         while query.isActive and query.lastProgress is None and not query.status["message"].startswith("Waiting"):
             time.sleep(0.02)
 
     def _take(self, batch: DataFrame, number: int) -> None:
-        """A batch of windows that have closed."""
+        """Receive a batch of closed windows."""
         assert self._task is not None
         table = batch.toArrow()
         received_ns = time.time_ns()
@@ -212,7 +212,7 @@ class SparkPeer(Peer):
             self._add(table, None)
 
     def _note_progress(self, query: StreamingQuery) -> None:
-        """Batches of queries that put out every event, by their own metrics."""
+        """Record the batches of queries that emit every event, from their metrics."""
         if self._task is None or self._task.query not in BY_ROW or self._task.mode != "paced":
             return
         for told in query.recentProgress:
@@ -237,7 +237,7 @@ class SparkPeer(Peer):
 
 
 def _last_updates(table: pa.Table) -> pa.Table:
-    """The last count of each window, which is the greatest."""
+    """Returns the last count of each window, which is the greatest."""
     keys = ["bidder", "window_start", "window_end"]
     return table.group_by(keys).aggregate([("bids", "max")]).rename_columns({"bids_max": "bids"})
 

@@ -1,6 +1,6 @@
-"""stretto itself as a system under test: an app on workers inside the tasks of a local Spark, as its users run it.
+"""NEXMark on stretto: an app on workers inside the tasks of a local Spark, as its users run it.
 
-Rows that nobody looks at are let go on the workers (`sinks.null`); what is timed comes to a callback in the driver.
+Rows that are not timed are discarded on the workers (`sinks.null`); timed rows reach a callback in the driver.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from stretto.runtime.job import Job
 from stretto.runtime.session import local_master, spark_session
 
 BATCH_ROWS = 65_536
-"""Rows of a file that are read at once, at most: files that appear at a high rate are larger than this."""
+"""Maximum number of rows read at once: files at a high rate are larger than this."""
 POLL_S = 0.01
 
 
 class Receipts:
-    """What came to the callback, and when. The driver calls it from one thread."""
+    """Records the rows at the callback with their times. The driver calls it from one thread."""
 
     def __init__(self) -> None:
         self.batches: list[pa.RecordBatch] = []
@@ -44,7 +44,7 @@ class Receipts:
         self.rows += batch.num_rows
 
     def table(self, query: Compared) -> pa.Table:
-        """The times that the bench looks at."""
+        """Returns the times for the bench."""
         table = pa.Table.from_batches(self.batches) if self.batches else pa.table({query.trigger: [], "bids": []})
         counts = np.array([batch.num_rows for batch in self.batches], np.int64)
         columns = {
@@ -96,7 +96,7 @@ class StrettoPeer(Peer):
         return {"rows": table.num_rows}
 
     def _app(self, task: Task, query: Compared) -> App:
-        # At a low rate one reader is enough, and a window need not wait for a second one to see its end.
+        # At a low rate one reader is enough, and a window need not wait for the watermark of a second one.
         parallelism, poll = (1, "1 ms") if task.low_latency else (task.parallelism, "2 ms")
         workload = Workload(parallelism=parallelism, batch=BATCH_ROWS)
         streams = FedStreams(task.query, workload, Path(task.directory), query.columns, poll)

@@ -1,14 +1,14 @@
-"""How the bench talks to a system under test: one JSON object on each line, questions on stdin, answers on stdout.
+"""The protocol between bench and system under test: one JSON object per line, requests on stdin, answers on stdout.
 
 A script makes a `Peer` and calls `serve`. The bench puts Parquet files `NNNNNN.parquet` into `directory/<kind>/` (by an
-atomic link, in order of their numbers, all kinds of one number together), and asks:
+atomic link, in order of their numbers, all kinds of one number together), and sends:
 
-- `prepare` (a `Task`): start the query on that directory. The answer comes when the query runs and waits for files.
-- `progress`: how many rows have come out so far, and the latest trigger time among them.
-- `finish`: stop the query and write what came out, and when, to `task.output`.
+- `prepare` (a `Task`): start the query on that directory. Answered when the query runs and waits for files.
+- `progress`: return the number of rows emitted so far, and the latest trigger time among them.
+- `finish`: stop the query and write its output with times to `task.output`.
 
-In `check` mode every file is there before `prepare`, and a file `_SUCCESS` says so; the query reads them all, and then
-ends by itself. The written table has the columns of the query's answer; in `paced` mode only two are needed:
+In `check` mode every file exists before `prepare`, marked by a file `_SUCCESS`; the query reads them all, and then ends
+by itself. The written table has the columns of the query's answer; in `paced` mode only two are needed:
 `trigger_us`, the event time (microseconds) that an output waited for, and `received_ns`, the wall clock when the system
 handed it over. This module is imported by interpreters without stretto and must stay within the standard library.
 """
@@ -25,8 +25,8 @@ from typing import Any, TextIO
 
 @dataclass(frozen=True)
 class Task:
-    """What to run. `sample_ms` is for queries that put out a row for every event: all rows go to a sink that lets
-    them go, and those whose `dateTime` in milliseconds is a multiple of it are reported; 1 reports every row."""
+    """What to run. `sample_ms` is for queries that emit a row for every event: all rows go to a sink that discards
+    them, and those whose `dateTime` in milliseconds is a multiple of it are reported; 1 reports every row."""
 
     query: str
     directory: str
@@ -49,13 +49,13 @@ class Peer:
     """What the system writes to disk for recovery while the query runs."""
 
     cores: int | None = None
-    """How many cores it can use, when it is fewer than it is given."""
+    """The number of cores it can use, if fewer than it is given."""
 
     def prepare(self, task: Task) -> None:
         raise NotImplementedError
 
     def progress(self) -> dict[str, Any]:
-        """{"rows": int, "trigger_us": int or None, "ended": bool}; quick, asked several times a second."""
+        """Return {"rows": int, "trigger_us": int or None, "ended": bool}; called several times a second."""
         raise NotImplementedError
 
     def finish(self) -> dict[str, Any]:
@@ -63,11 +63,11 @@ class Peer:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 def serve(peer: Peer) -> None:
-    """Answer until stdin ends. Whatever a library prints goes to stderr; stdout is for answers alone."""
+    """Answer requests until stdin ends. Output of libraries goes to stderr; stdout is for answers only."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
@@ -90,7 +90,7 @@ def _answered(peer: Peer, question: dict[str, Any]) -> dict[str, Any]:
             case "finish":
                 return {"ok": True, **peer.finish()}
             case unknown:
-                return {"ok": False, "error": f"no such question: {unknown}"}
+                return {"ok": False, "error": f"unknown request: {unknown}"}
     except Unsupported as error:
         return {"ok": False, "unsupported": str(error)}
     except Exception as error:
