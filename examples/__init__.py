@@ -1,1 +1,1 @@
-"""Small apps to run, read and change: `stretto run examples.highest_bid:app`."""
+"""Small example apps. Run one with `stretto run examples.highest_bid:app`."""

@@ -1,4 +1,4 @@
-"""Bids that are ten times the last one on the same auction: a function with state of its own, below the stream verbs.
+"""Finds bids that are at least ten times the last bid on the same auction, with a stateful function.
 
 stretto run examples.price_jumps:make_app
 """
@@ -14,7 +14,7 @@ JUMP = pa.schema([("auction", pa.int64()), ("before", pa.int64()), ("price", pa.
 
 
 class Jumps(Function):
-    """Remembers the last price of each auction. Rows of one auction always come to the same instance."""
+    """Keeps the last price of each auction. All rows of an auction reach the same instance."""
 
     last: MapState[int, int] = MapState()
 
@@ -29,7 +29,7 @@ class Jumps(Function):
 
 
 def make_app(events: int = 20_000) -> App:
-    """A function may make the app, too."""
+    """Returns the app; `stretto run` also accepts a function that makes one."""
     app = App("price-jumps", engine="actors")
     bids = app.source("bids", NexmarkSource("bid", NexmarkConfig(seed=7, events=events), columns=["auction", "price"]))
     bids.key_by("auction").apply(Jumps(), JUMP, name="jumps").sink(sinks.collect(), name="found")

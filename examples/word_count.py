@@ -1,4 +1,4 @@
-"""How often each word occurs: a Python function on record batches, then a running count.
+"""Counts how often each word occurs: a Python function on record batches, then a running count.
 
 stretto run examples.word_count:app
 """
@@ -12,7 +12,7 @@ LINES = ["to be or not to be", "that is the question", "whether it is nobler in 
 
 
 def words(lines: pa.RecordBatch) -> pa.RecordBatch:
-    """Each line becomes as many rows as it has words."""
+    """Splits each line into one row per word."""
     split = pc.split_pattern(lines.column("line"), " ")
     return pa.RecordBatch.from_arrays([pc.list_flatten(split)], names=["word"])
 
