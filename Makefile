@@ -1,8 +1,8 @@
-# Everything a newcomer or the continuous integration runs. `make` alone lists the targets.
+# The targets for developers and for continuous integration. `make` alone lists them.
 #
-# Each target that needs the environment makes it first: `.venv` is filled from the lock files when they change, and
-# otherwise left alone. Nothing is installed outside this directory, except Java where it is missing (scripts/ensure_java),
-# and Chromium for the tests (scripts/ensure_chromium).
+# A target that needs the environment makes it first: `.venv` is installed from the lock files, again only when they
+# change. Nothing is installed outside this directory, except Java if it is missing (scripts/ensure_java), and Chromium
+# for the tests (scripts/ensure_chromium).
 
 PYTHON ?= python3
 VENV   := .venv
@@ -13,7 +13,7 @@ LOCKS  := requirements-build.lock requirements.lock
 # Extra arguments for the command behind a target: make test ARGS="tests/unit -x"
 ARGS   ?=
 
-# A stamp holds the time of a step that succeeded; a step cut short leaves none and runs again.
+# A stamp marks a step that succeeded; an interrupted step leaves none and runs again.
 VENV_STAMP    := $(VENV)/.made
 LOCK_STAMP    := $(VENV)/.locked
 PACKAGE_STAMP := $(VENV)/.installed
@@ -25,7 +25,7 @@ PACKAGE_STAMP := $(VENV)/.installed
 help: ## List the targets
 	@echo "make TARGET, where TARGET is one of:"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@echo "Python is chosen with PYTHON=..., extra arguments of a command are passed with ARGS=\"...\"."
+	@echo "PYTHON=... selects the Python interpreter; ARGS=\"...\" passes extra arguments to the command."
 
 .PHONY: demo
 demo: install ## Run several NEXMark queries on one local cluster and check them against Spark SQL
@@ -36,13 +36,13 @@ test: install chromium ## Run all tests
 	$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: install
-install: java $(PACKAGE_STAMP) ## Make .venv with the stretto command in it, and see that Java is there
+install: java $(PACKAGE_STAMP) ## Make .venv with the stretto command, and install Java if it is missing
 
 .PHONY: check
 check: lint types rooms ## Run lint, types and rooms
 
 .PHONY: lint
-lint: $(PACKAGE_STAMP) ## Look for mistakes and for unformatted code (ruff)
+lint: $(PACKAGE_STAMP) ## Check for errors and unformatted code (ruff)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -51,20 +51,20 @@ types: $(PACKAGE_STAMP) ## Check the types of the package (mypy --strict)
 	$(BIN)/mypy --strict src/stretto
 
 .PHONY: rooms
-rooms: $(PACKAGE_STAMP) ## Check which room may import which (import-linter, the contracts in .importlinter)
+rooms: $(PACKAGE_STAMP) ## Check the imports between rooms (import-linter, contracts in .importlinter)
 	$(BIN)/lint-imports
 
 .PHONY: format
-format: $(PACKAGE_STAMP) ## Format the code and mend what can be mended
+format: $(PACKAGE_STAMP) ## Format the code and apply automatic fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 .PHONY: lock
-lock: $(VENV_STAMP) ## Renew the lock files from pyproject.toml; ARGS=--upgrade takes the newest versions
+lock: $(VENV_STAMP) ## Update the lock files from pyproject.toml; ARGS=--upgrade takes the newest versions
 	scripts/lock $(BIN)/python $(ARGS)
 
 .PHONY: clean
-clean: ## Remove .venv, caches and what Spark leaves behind
+clean: ## Remove .venv, caches and files left by Spark
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf spark-warehouse metastore_db derby.log dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -81,9 +81,9 @@ $(VENV_STAMP):
 	@scripts/make_venv $(PYTHON) $(VENV)
 	@touch $@
 
-# The build tools come first, so that what is published as source only (pyspark) is built with pinned tools too.
+# The build tools come first, so that packages published only as source (pyspark) are built with pinned tools too.
 $(LOCK_STAMP): $(VENV_STAMP) $(LOCKS)
-	@echo "Installing the locked dependencies into $(VENV) (PySpark alone is 450 MB: this takes some minutes)"
+	@echo "Installing the locked dependencies into $(VENV) (PySpark alone is 450 MB; this takes some minutes)"
 	$(PIP) install --quiet --require-hashes -r requirements-build.lock
 	$(PIP) install --quiet --require-hashes --no-build-isolation --use-pep517 -r requirements.lock
 	@touch $@

@@ -1,4 +1,4 @@
-"""The documents agree with the project: links lead somewhere, commands parse, no command is left out."""
+"""The documents agree with the project: links resolve, commands parse, every command is documented."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stretto.cli.program import program
 LINKED = [*DOCUMENTS, ROOT / "ARCHITECTURE.md", ROOT / "src" / "stretto" / "bench" / "README.md"]
 COMMAND = typer.main.get_command(program)
 USAGE_ERROR = typer.BadParameter.__base__
-"""What a command line that cannot be parsed raises; typer does not export it."""
+"""The exception for a command line that cannot be parsed; typer does not export it."""
 _REDIRECTION = re.compile(r"\s>>?\s.*")
 
 
@@ -26,7 +26,7 @@ def relative(path: Path) -> str:
 
 
 def shown_commands(document: Path) -> list[str]:
-    """The `stretto` command lines of a document's blocks."""
+    """Returns the `stretto` command lines of a document's blocks."""
     lines = [
         line.strip().removeprefix("$ ")
         for block in blocks_of(document)
@@ -37,7 +37,7 @@ def shown_commands(document: Path) -> list[str]:
 
 
 def leaf(arguments: list[str]) -> tuple[TyperCommand | TyperGroup, str, list[str]]:
-    """The command that a line names, its full name, and the arguments that are left for it."""
+    """Returns the command that a line names, its full name, and its arguments."""
     command, names, left = COMMAND, [], list(arguments)
     while isinstance(command, TyperGroup) and left and not left[0].startswith("-"):
         found = command.commands.get(left[0])
@@ -47,7 +47,7 @@ def leaf(arguments: list[str]) -> tuple[TyperCommand | TyperGroup, str, list[str
 
 
 def parse(line: str) -> None:
-    """Parse a command line without running it; raises a usage error where it is wrong."""
+    """Parse a command line without running it; raises a usage error if it is wrong."""
     command, name, arguments = leaf(shlex.split(line)[1:])
     if not isinstance(command, TyperGroup):
         command.make_context(name, arguments)
@@ -67,7 +67,7 @@ def test_commands_in_blocks_parse(document: Path, tmp_path: Path, monkeypatch: p
     for line in shown_commands(document):
         for name in shlex.split(line):
             if name.endswith(".json"):
-                Path(name).touch()  # `bench report` wants files that are there.
+                Path(name).touch()  # `bench report` needs existing files.
         try:
             parse(line)
         except USAGE_ERROR as error:

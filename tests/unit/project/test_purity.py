@@ -1,4 +1,4 @@
-"""The fixture that keeps unit tests pure does refuse."""
+"""The fixture that keeps unit tests pure refuses Spark and sockets."""
 
 from __future__ import annotations
 

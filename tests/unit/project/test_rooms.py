@@ -1,6 +1,6 @@
-"""The rooms keep their promises where imports cannot show it (`.importlinter` guards the imports).
+"""Checks the rules of the rooms that imports cannot show (`.importlinter` checks the imports).
 
-A pure room has no clock, no files, no output and no randomness of its own: what it needs is handed to it.
+A pure room has no clock, no files, no output and no randomness of its own: everything it needs is passed in.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ BANNED_CALLS = {
     "uuid.uuid4",
 }
 
-# Modules whose functions draw from a hidden global source, and the names in them that do not.
+# Modules whose functions use a hidden global random generator, and the names in them that do not.
 SEEDED_NAMES = {
     "random": {"Random"},
     "numpy.random": {"BitGenerator", "Generator", "PCG64", "Philox", "SeedSequence", "default_rng"},
 }
 
-# Generators that are random when they are made without a seed.
+# Generators that are random when created without a seed.
 NEED_A_SEED = {"random.Random", "numpy.random.default_rng", "numpy.random.PCG64", "numpy.random.SeedSequence"}
 
-# Methods that touch files, whatever they are called on.
+# Methods that access files, on any object.
 BANNED_METHODS = {"read_bytes", "read_text", "write_bytes", "write_text"}
 
 
@@ -77,7 +77,7 @@ def impurities(source: str, allowed: frozenset[str] = frozenset()) -> list[str]:
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:
-    """The full name behind each imported one: np -> numpy, datetime -> datetime.datetime."""
+    """Returns the full name of each imported name: np -> numpy, datetime -> datetime.datetime."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
@@ -112,12 +112,12 @@ def _is_impure_call(name: str | None, func: ast.expr, *, seeded: bool) -> bool:
     return module in SEEDED_NAMES and function not in SEEDED_NAMES[module]
 
 
-# Fields of the JVM's side, which PySpark offers by no public name.
+# JVM fields for which PySpark has no public name.
 JVM_FIELDS = {"_jsc", "_jvm"}
 
 
 def foreign_privates(source: str) -> list[str]:
-    """Reads of private fields (`x._field`) that the module does not define itself, one line for each."""
+    """Returns the reads of private fields (`x._field`) that the module does not define itself, one line for each."""
     tree = ast.parse(source)
     own: set[str] = set()
     for node in ast.walk(tree):
@@ -139,7 +139,7 @@ def foreign_privates(source: str) -> list[str]:
     ]
 
 
-# What is called from outside: users' API, the hooks of PySpark's data sources, the diagram for ARCHITECTURE.md.
+# Names called from outside: the users' API, the hooks of PySpark's data sources, the diagram for ARCHITECTURE.md.
 CALLED_FROM_OUTSIDE = {
     *("allowed_lateness", "cancel_timer", "set_timer", "to_spark"),
     *("getDefaultReadLimit", "initialOffset", "latestOffset", "streamReader"),
@@ -148,7 +148,7 @@ CALLED_FROM_OUTSIDE = {
 
 
 def definitions(source: str) -> set[str]:
-    """Functions, methods and classes, but for commands, which a decorator registers."""
+    """Returns functions, methods and classes, except commands, which a decorator registers."""
     return {
         node.name
         for node in ast.walk(ast.parse(source))
@@ -159,7 +159,7 @@ def definitions(source: str) -> set[str]:
 
 
 def uses(source: str) -> set[str]:
-    """All names that the code mentions where it does not define them."""
+    """Returns all names that the code uses, outside their definitions."""
     named: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -189,8 +189,8 @@ def _name(path: Path) -> str:
 
 
 def _is_special(path: Path) -> bool:
-    """Mutations break the code under test on purpose and are found as subclasses; the peers' scripts call, and are
-    called by, other engines."""
+    """Skips mutations, which are found as subclasses, and the peers' scripts, which call and are called by other
+    engines."""
     return path.name.endswith("mutations.py") or path.parent.name == "peers"
 
 

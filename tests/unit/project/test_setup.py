@@ -1,4 +1,4 @@
-"""A newcomer's first minutes: the Makefile explains itself, the lock files pin everything, the scripts can run."""
+"""The setup: the Makefile lists its targets, the lock files pin everything, the scripts run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _pyproject() -> dict:
 
 
 def _pins(path: Path) -> dict[str, tuple[Version, int]]:
-    """The version of each package in a lock file, and how many hashes it has."""
+    """Returns the version of each package in a lock file, and its number of hashes."""
     pins = {}
     for entry in re.split(r"^(?=[a-zA-Z0-9])", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
         name, _, version = entry.split(maxsplit=1)[0].partition("==")
@@ -63,7 +63,7 @@ def test_the_lock_pins_what_the_project_asks_for() -> None:
 
 
 def _imported() -> set[str]:
-    """The packages that our sources import, at the top of a module or in a function."""
+    """Returns the packages that our sources import, at the top of a module or in a function."""
     found: set[str] = set()
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -85,7 +85,7 @@ def test_what_is_declared_is_imported_or_brought_by_an_extra() -> None:
         if needed.marker and any(needed.marker.evaluate({"extra": extra}) for extra in wanted.extras)
     }
     distributions = metadata.packages_distributions()
-    # What is not installed is taken to be called what it is imported as.
+    # A package that is not installed is assumed to have the name of its import.
     providers = {canonicalize_name(name) for module in _imported() for name in distributions.get(module, [module])}
     names = {canonicalize_name(wanted.name) for wanted in declared}
     assert sorted(names - providers - extras) == []
@@ -138,7 +138,7 @@ def test_scripts_can_be_run(path: Path) -> None:
 
 
 def _ensure_java(path: Path, java_home: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs scripts/ensure_java where `path` comes first on the PATH, as somebody who may not install anything."""
+    """Runs scripts/ensure_java where `path` comes first on the PATH, as a user without permission to install."""
     (path / "id").write_text("#!/bin/sh\necho 1000\n")
     (path / "id").chmod(0o755)
     environment = {"PATH": f"{path}:{os.environ['PATH']}"} | ({"JAVA_HOME": str(java_home)} if java_home else {})
