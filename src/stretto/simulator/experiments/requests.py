@@ -181,8 +181,8 @@ def _one_key_each(actors: int) -> list[int]:
     if actors == 1:
         return [0]
     keys = pa.array(range(64 * actors), pa.int64())
-    dealt = HashPartitioner(("object",), ShardMap.even(actors)).split(pa.RecordBatch.from_arrays([keys], schema=SCHEMA))
-    first = {partition: rows.column(0)[0].as_py() for partition, rows in dealt}
+    split = HashPartitioner(("object",), ShardMap.even(actors)).split(pa.RecordBatch.from_arrays([keys], schema=SCHEMA))
+    first = {partition: rows.column(0)[0].as_py() for partition, rows in split}
     found = [first[partition] for partition in range(actors)]
     random.Random(0).shuffle(found)
     return found

@@ -212,8 +212,8 @@ def latencies(
 def _keys(actors: int) -> list[int]:
     """Returns a key for each source, so that all actors have the same number of sources."""
     keys = list(range(64 * WORKERS))
-    dealt = HashPartitioner(("source",), ShardMap.even(actors)).split(_batch_of_keys(keys)) if actors > 1 else []
-    queues = {partition: deque(rows.column("source").to_pylist()) for partition, rows in dealt}
+    split = HashPartitioner(("source",), ShardMap.even(actors)).split(_batch_of_keys(keys)) if actors > 1 else []
+    queues = {partition: deque(rows.column("source").to_pylist()) for partition, rows in split}
     return [queues[source % actors].popleft() if queues else source for source in range(WORKERS)]
 
 

@@ -255,9 +255,9 @@ def figure_5_9(scale: Scale, done: Done) -> Figure:
     points = []
     for alpha in ALPHAS:
         bulk = bulk_jobs(scale, LOAD_WITH_BURSTS, alpha=alpha)
-        drawn = Timetable([], scale.seconds, [count for tenant in bulk for count in tenant.table.interval_counts])
+        volumes = Timetable([], scale.seconds, [count for tenant in bulk for count in tenant.table.interval_counts])
         found = _beside(scale, bulk, slo_ms, scale.workers, done, alpha)
-        points.append({"alpha": alpha, "volume_cv": round(drawn.variation, 3), **found})
+        points.append({"alpha": alpha, "volume_cv": round(volumes.variation, 3), **found})
     ours = {f"{point['alpha']:g}": point["fifo_by_llf"] for point in points}
     paper = {"p50": 1.3, "p99": 21.1, "sd": 12.7}
     return Figure("Bursts", _settings(scale, slo_ms=round(slo_ms, 1)), points, ours, paper)
