@@ -124,8 +124,8 @@ def _command(tool: str, pid: int, seconds: float, output: Path) -> list[str]:
 
 
 def _tool() -> str:
-    beside = Path(sys.executable).with_name("py-spy")
-    found = str(beside) if beside.exists() else shutil.which("py-spy")
+    local = Path(sys.executable).with_name("py-spy")
+    found = str(local) if local.exists() else shutil.which("py-spy")
     if found is None:
         raise UserError("py-spy is not installed", None, "Install it with: pip install py-spy")
     return found

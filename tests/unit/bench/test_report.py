@@ -613,18 +613,18 @@ def test_files_hold_one_comparison_or_several(tmp_path: Path) -> None:
     (tmp_path / "lines.json").write_text("\n\n".join(json.dumps(comparison(query)) for query in ("q5", "q7")) + "\n")
     files = [tmp_path / name for name in ("one.json", "array.json", "lines.json")]
     result = invoke(*files, "--output", tmp_path / "out.html", "--json")
-    told = json.loads(result.stdout)
-    assert told["queries"] == ["q1", "q2", "q5", "q7", "q11"]
-    assert told["page"] == str(tmp_path / "out.html")
-    assert told["bytes"] == (tmp_path / "out.html").stat().st_size
+    printed = json.loads(result.stdout)
+    assert printed["queries"] == ["q1", "q2", "q5", "q7", "q11"]
+    assert printed["page"] == str(tmp_path / "out.html")
+    assert printed["bytes"] == (tmp_path / "out.html").stat().st_size
 
 
 def test_two_runs_of_a_query_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("monday.json", "friday.json"):
         (tmp_path / name).write_text(json.dumps(comparison("q7")))
-    told = json.loads(invoke("monday.json", "friday.json", "--json").stdout)
-    assert told["queries"] == ["q7 (monday.json)", "q7 (friday.json)"]
+    printed = json.loads(invoke("monday.json", "friday.json", "--json").stdout)
+    assert printed["queries"] == ["q7 (monday.json)", "q7 (friday.json)"]
 
 
 @pytest.mark.parametrize(

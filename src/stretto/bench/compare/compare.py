@@ -281,7 +281,7 @@ class Comparison:
 
 def _as_dict(record: Record) -> dict[str, Any]:
     """Returns one system's part of the JSON. A system with a wrong answer has no figures."""
-    told: dict[str, Any] = {
+    found: dict[str, Any] = {
         "version": record.version,
         "persists": record.persists,
         "cores": record.cores,
@@ -291,28 +291,28 @@ def _as_dict(record: Record) -> dict[str, Any]:
         "latency_ms": dict.fromkeys(LATENCY_NAMES),
     }
     if record.unsupported is not None:
-        told["unsupported"] = record.unsupported
+        found["unsupported"] = record.unsupported
     if record.error is not None:
-        told["error"] = record.error
+        found["error"] = record.error
     if not record.counts:
-        return told
+        return found
     if record.staircase and record.staircase.reached:
         events_per_s = statistics.median(record.staircase.reached)
-        told["events_per_s"] = round(events_per_s, 1)
-        told["events_per_s_per_core"] = round(events_per_s / record.cores, 1)
+        found["events_per_s"] = round(events_per_s, 1)
+        found["events_per_s_per_core"] = round(events_per_s / record.cores, 1)
     pooled = np.concatenate([one.latencies_ms for one in record.latencies]) if record.latencies else np.empty(0)
     if len(pooled):
         shares = np.linspace(0, 1, 101)
-        told["latency_ms"] = dict(
+        found["latency_ms"] = dict(
             zip(LATENCY_NAMES, (round(float(np.quantile(pooled, share)), 3) for share in QUANTILES), strict=True)
         )
-        told["latency_quantiles_ms"] = [
+        found["latency_quantiles_ms"] = [
             [round(float(share), 2), round(float(value), 3)]
             for share, value in zip(shares, np.quantile(pooled, shares), strict=True)
         ]
-        told["outputs"] = len(pooled)
-    told["rounds"] = _rounds(record)
-    told["latency_by_rate"] = [
+        found["outputs"] = len(pooled)
+    found["rounds"] = _rounds(record)
+    found["latency_by_rate"] = [
         {
             "rate": round(one.rate, 1),
             "p50_ms": _digit(one.quantile_ms(0.5)),
@@ -321,7 +321,7 @@ def _as_dict(record: Record) -> dict[str, Any]:
         }
         for one in record.by_rate
     ]
-    return told
+    return found
 
 
 def _rounds(record: Record) -> list[dict[str, Any]]:
@@ -353,10 +353,10 @@ def _processor() -> str:
 
 def _java() -> str | None:
     try:
-        told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+        output = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     except OSError:
         return None
-    return told.splitlines()[0].split('"')[1] if '"' in told else None
+    return output.splitlines()[0].split('"')[1] if '"' in output else None
 
 
 def _system(record: Record) -> System:

@@ -73,10 +73,10 @@ class System:
             target=self._listen, args=(self._process.stdout,), name=f"{name} answers", daemon=True
         )
         self._listener.start()
-        told = self._answer(START_TIMEOUT_S)
-        self.version: str = told["version"]
-        self.persists: str = told["persists"]
-        self.cores: int = min(told["cores"] or len(cores), len(cores))
+        answer = self._answer(START_TIMEOUT_S)
+        self.version: str = answer["version"]
+        self.persists: str = answer["persists"]
+        self.cores: int = min(answer["cores"] or len(cores), len(cores))
 
     @property
     def log(self) -> Path:

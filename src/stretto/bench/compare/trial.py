@@ -164,11 +164,11 @@ def _wait_while_moving(system: System, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     rows, moved = 0, time.monotonic()
     while time.monotonic() < deadline:
-        told = system.progress()
-        if told["ended"]:
+        progress = system.progress()
+        if progress["ended"]:
             return
-        if told["rows"] != rows:
-            rows, moved = told["rows"], time.monotonic()
+        if progress["rows"] != rows:
+            rows, moved = progress["rows"], time.monotonic()
         # Before the first row it may still be starting up.
         if time.monotonic() - moved > (IDLE_S * 2 if rows else timeout_s / 4):
             return
@@ -178,10 +178,10 @@ def _wait_while_moving(system: System, timeout_s: float) -> None:
 def _wait_for_the_end(system: System, feed: Feed) -> None:
     rows, moved_ns = 0, 0
     while True:
-        told = system.progress()
+        progress = system.progress()
         now_ns = time.time_ns()
-        if told["rows"] != rows:
-            rows, moved_ns = told["rows"], now_ns
+        if progress["rows"] != rows:
+            rows, moved_ns = progress["rows"], now_ns
         over_ns = now_ns - feed.end_ns
         if over_ns > GRACE_S * 1e9 or (over_ns > 0 and now_ns - max(moved_ns, feed.end_ns) > IDLE_S * 1e9):
             return

@@ -2,7 +2,7 @@
 
 The oracle shares only the events with the system under test. A query is plain SQL over the views `bid`, `auction` and
 `person`; query 12 reads `bid_ingested`, which is `bid` with the `ingestTime` that the source stamped and recorded.
-The input has ended, so every window and every auction counts as closed. Timestamps come out in UTC.
+The input has ended, so every window and every auction counts as closed. Timestamps are in UTC.
 
 An answer is collected to the driver: for a pass-through query over more than a few million bids, raise
 `spark.driver.maxResultSize` and the driver's memory, or check a shorter stream.
@@ -117,7 +117,7 @@ def answer(spark: SparkSession, query: str, events: Mapping[str, pa.Table] | Pat
     """The final answer of one query ("q0" to "q12") over `events`, in no particular order.
 
     `events` is a table for each view, or a directory that `write_events` wrote. The caller's session keeps its views
-    and settings: the query runs in a session of its own, in UTC.
+    and settings: the query runs in its own session, in UTC.
     """
     if query not in QUERIES:
         raise UserError(f"there is no NEXMark query {query!r} here", f"there are {', '.join(QUERIES)}")

@@ -32,12 +32,12 @@ def test_files_hold_the_generated_events_whatever_their_size(tmp_path: Path) -> 
 
 
 def test_files_are_written_once(tmp_path: Path) -> None:
-    told: list[int] = []
-    made = Library(tmp_path, COLUMNS, told.append)
+    rendered_events: list[int] = []
+    made = Library(tmp_path, COLUMNS, rendered_events.append)
     made.rendered(CONFIG, 100, 3)
     made.rendered(CONFIG, 100, 2)
     made.rendered(CONFIG, 100, 5)
-    assert told == [300, 200]
+    assert rendered_events == [300, 200]
     assert made.rendered(CONFIG, 100, 2).events == 200
 
 

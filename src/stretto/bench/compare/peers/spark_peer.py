@@ -215,13 +215,13 @@ class SparkPeer(Peer):
         """Record the batches of queries that emit every event, from their metrics."""
         if self._task is None or self._task.query not in BY_ROW or self._task.mode != "paced":
             return
-        for told in query.recentProgress:
-            seen = told.observedMetrics.get("seen")
-            if told.batchId <= self._batches_seen or seen is None or not seen["rows"]:
+        for batch in query.recentProgress:
+            seen = batch.observedMetrics.get("seen")
+            if batch.batchId <= self._batches_seen or seen is None or not seen["rows"]:
                 continue
-            self._batches_seen = told.batchId
-            began = datetime.fromisoformat(told.timestamp).timestamp()
-            ended_ns = int((began + told.durationMs["triggerExecution"] / 1000) * 1e9)
+            self._batches_seen = batch.batchId
+            began = datetime.fromisoformat(batch.timestamp).timestamp()
+            ended_ns = int((began + batch.durationMs["triggerExecution"] / 1000) * 1e9)
             first_us, last_us = int(seen["first"]), int(seen["last"])
             step = max(1, (last_us - first_us) // POINTS_PER_BATCH)
             times = [*range(first_us, last_us, step), last_us]
