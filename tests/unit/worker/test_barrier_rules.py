@@ -571,6 +571,13 @@ def test_a_joint_barrier_holds_back_what_follows_on_each_channel() -> None:
     assert s.seen == [critical("flush", [1, 2]), batch(1), batch(2)]
 
 
+def test_the_payloads_of_a_joint_barrier_are_in_the_order_of_the_actors_whoever_comes_first() -> None:
+    s = Scenario.lessor(ups=2)
+    s.arrives(critical("flush", 2, joint=True), by="up~2")
+    s.arrives(critical("flush", 1, joint=True))
+    assert s.seen == [critical("flush", [1, 2])]
+
+
 def test_an_upstream_actor_that_has_ended_is_not_waited_for() -> None:
     s = Scenario.lessor(ups=2)
     s.arrives(end_of_input(), by="up~2")

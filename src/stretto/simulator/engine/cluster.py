@@ -112,7 +112,7 @@ class SimulatedCluster:
         self._latest_ns: dict[tuple[str, str], int] = {}
         self._wake_ns: dict[str, int] = {}
         self._deployments: dict[str, Deployment] = {}
-        self._inbox: dict[str, deque[working.Event]] = {}
+        self._frames_waiting: dict[str, deque[working.Event]] = {}
         self._busy: set[str] = set()
         self._owed_ns: dict[str, int] = {}
         self._homes: dict[Instance, str] = {}
@@ -253,14 +253,14 @@ class SimulatedCluster:
         if not self._timing.receive_ns:
             self._work(name, event)
             return
-        self._inbox.setdefault(name, deque()).append(event)
+        self._frames_waiting.setdefault(name, deque()).append(event)
         if name not in self._busy:
             self._busy.add(name)
             self._take_next(name)
 
     def _take_next(self, name: str) -> None:
         """Let a worker that does one thing at a time take the next frame, or become idle."""
-        if self._inbox.get(name):
+        if self._frames_waiting.get(name):
             self._later(self._owed(name) + self._timing.receive_ns, partial(self._take, name))
         else:
             self._busy.discard(name)
@@ -269,8 +269,8 @@ class SimulatedCluster:
         worker = self.workers.get(name)
         if worker is None or worker.busy:
             return  # A timer has started a run; the frames wait for its end.
-        if self._inbox[name]:
-            self._work(name, self._inbox[name].popleft())
+        if self._frames_waiting[name]:
+            self._work(name, self._frames_waiting[name].popleft())
         if not worker.busy:
             self._take_next(name)
 
@@ -280,10 +280,10 @@ class SimulatedCluster:
 
     def _start(self, name: str, seat: Seat, work: Any) -> None:
         """Start a run after taking in the frames that have arrived."""
-        inbox = self._inbox.get(name) or ()
-        waiting = len(inbox)
+        waiting_frames = self._frames_waiting.get(name) or ()
+        waiting = len(waiting_frames)
         for _ in range(waiting):
-            self._work(name, self._inbox[name].popleft())
+            self._work(name, self._frames_waiting[name].popleft())
         delay_ns = self._owed(name) + waiting * self._timing.receive_ns
         self._busy.add(name)
         self._later(delay_ns, partial(self._execute, name, seat, work))

@@ -237,7 +237,7 @@ class DurableCluster(SimulatedCluster):
 
     def _forget(self, name: str) -> None:
         self._gone.append(self.workers.pop(name))
-        self._inbox.pop(name, None)
+        self._frames_waiting.pop(name, None)
         self._wake_ns.pop(name, None)
         self._busy.discard(name)
         self._stores.pop(name, None)
