@@ -73,7 +73,7 @@ class End(Function):
         pass
 
 
-def job(name: str, gap_ns: int, count: int, latency_ns: int) -> Deployment:
+def job(name: str, gap_ns: int, count: int, latency_ns: int | None) -> Deployment:
     specs = [
         FunctionSpec("source", Beat(gap_ns, count), 1, {"out": Stage("source", SCHEMA)}),
         FunctionSpec("one", Pass(), 1, {"out": Stage("one", SCHEMA)}),
@@ -89,11 +89,11 @@ def costs(chance: random.Random, instance: Instance, work: Any) -> int:
     return COST_NS if instance.address.function in ("one", "two") else 20_000
 
 
-def p99_ms(policy: type[Policy], seed: int = 1, longer: int = 1) -> dict[str, float]:
-    """Returns the p99 latency of an urgent job, and of a bulk job with 1.5 times the load that one worker handles."""
-    cluster = SimulatedCluster(1, seed, TIMING, costs=costs, policy=policy)
-    cluster.submit(job("urgent", 20 * MS, 60 * longer, latency_ns=30 * MS))
-    cluster.submit(job("bulk", 1_333_333, 900 * longer, latency_ns=LAX_NS))
+def p99_ms(policy: type[Policy], longer: int = 1, gap_ns: int = 20 * MS, latency_ns: int = 30 * MS) -> dict[str, float]:
+    """The p99 latency of an urgent job, and of a bulk job that alone has half as much again as one worker can do."""
+    cluster = SimulatedCluster(1, 1, TIMING, costs=costs, policy=policy)
+    cluster.submit(job("urgent", gap_ns, 1_200 * MS // gap_ns * longer, latency_ns))
+    cluster.submit(job("bulk", 1_333_333, 900 * longer, latency_ns=None))
     cluster.run()
     found = {}
     for name in ("urgent", "bulk"):
@@ -124,6 +124,12 @@ def test_who_has_promised_nothing_does_not_become_urgent_by_being_far_behind() -
     found = p99_ms(LLF, longer=20)
     assert found["bulk"] > LAX_NS / 1e6, "it is further behind than what it is given"
     assert found["urgent"] < 30
+
+
+def test_a_promise_of_as_much_time_as_others_get_without_one_is_kept() -> None:
+    found = p99_ms(LLF, longer=20, gap_ns=3 * MS, latency_ns=LAX_NS)
+    assert found["bulk"] > LAX_NS / 1e6, "who has promised nothing is further behind"
+    assert found["urgent"] < LAX_NS / 1e6
 
 
 @pytest.mark.parametrize("policy", [FIFO, LLF, EDF, SJF, FairShare])

@@ -119,11 +119,11 @@ class OutChannel:
     the receiver (a `scheduling.Strategy`, which is not known here) chooses among them, and may go by whether the
     receiver is `stateless`.
 
-    For deadlines: `latency_ns` is what the job allows, `slide_us` how often the receiver puts out and `slide_above_us`
-    how often the sender does; `cost_ns` and `path_ns` are the reply context, what the receiver and the longest way
-    below it have cost of late. `budget_ns` is the latency less both: how long after its arrival a message may begin.
-    `frontier_us` is the end of the receiver's window that the stream is in, and `expected_ns` when it will be there; 0
-    where that cannot be told."""
+    For deadlines: `latency_ns` is what the job allows, and the channel `yields` if the job has promised nothing.
+    `slide_us` is how often the receiver puts out and `slide_above_us` how often the sender does; `cost_ns` and
+    `path_ns` are the reply context, what the receiver and the longest way below it have cost of late. `budget_ns` is
+    the latency less both: how long after its arrival a message may begin. `frontier_us` is the end of the receiver's
+    window that the stream is in, and `expected_ns` when it will be there; 0 where that cannot be told."""
 
     __slots__ = (
         "budget_ns",
@@ -152,6 +152,7 @@ class OutChannel:
         "strategy",
         "synced",
         "waits",
+        "yields",
     )
 
     def __init__(
@@ -176,6 +177,7 @@ class OutChannel:
         self.stateless = False
         self.waits = False
         self.latency_ns = LAX_NS
+        self.yields = True
         self.slide_us: int | None = None
         self.slide_above_us: int | None = None
         self.cost_ns = 0.0

@@ -17,7 +17,7 @@ NEVER_NS = 2**62
 """The deadline of what nobody waits for."""
 LAX_NS = 10_000_000_000
 """The latency that a job without an objective gets: late enough to yield to all others, and finite, so that it is not
-starved by them."""
+starved by them. It is not how such a job is known (`OutChannel.yields` is): somebody may promise just as much."""
 YIELDS_NS = LAX_NS // 2
 """How far ahead the deadline of its next message is at least: who has promised nothing does not become urgent by being
 far behind."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from stretto.actors.deadlines import LAX_NS
 from stretto.actors.discipline import KEYED, SEQUENTIAL, Discipline
 from stretto.actors.function import Function
 from stretto.actors.shards import ShardMap
@@ -103,8 +102,8 @@ class Deployment:
 
     job: str
     functions: dict[str, FunctionSpec]
-    latency_ns: int = LAX_NS
-    """The objective for latency, or what a job without one gets."""
+    latency_ns: int | None = None
+    """The objective for latency; None for a job that has promised none."""
     share: float = 1.0
     """The job's weight where workers are shared fairly."""
 

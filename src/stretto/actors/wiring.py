@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stretto.actors.address import Address
 from stretto.actors.channel import GRANT_EXTRA_AT, InChannel, OutChannel
+from stretto.actors.deadlines import LAX_NS
 from stretto.actors.deployment import Deployment, Edge, Forward, Stage, edges_of
 from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.instance import Instance
@@ -100,7 +101,9 @@ class _Wirer:
         target_spec = self._deployment.functions[edge.target]
         channel.stateless = not target_spec.function.states()
         channel.index = len(seat.outs)
-        channel.latency_ns = self._deployment.latency_ns
+        objective_ns = self._deployment.latency_ns
+        channel.latency_ns = LAX_NS if objective_ns is None else objective_ns
+        channel.yields = objective_ns is None
         channel.slide_us, channel.slide_above_us = target_spec.slide_us, seat.spec.slide_us
         channel.budget_ns = channel.latency_ns
         if channel.slide_us is not None:

@@ -12,7 +12,6 @@ from math import gcd
 
 import pyarrow as pa
 
-from stretto.actors.deadlines import LAX_NS
 from stretto.actors.deployment import (
     ByKey,
     Deployment,
@@ -70,7 +69,7 @@ class _Lowering:
             self._lower(node)
         self._spread()
         latency_ms = self._plan.slo.latency_ms
-        latency_ns = LAX_NS if latency_ms is None else int(latency_ms * 1e6)
+        latency_ns = None if latency_ms is None else int(latency_ms * 1e6)
         return Deployment(job, self._functions, latency_ns, self._plan.slo.share)
 
     def _spread(self) -> None:

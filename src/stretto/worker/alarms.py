@@ -76,7 +76,8 @@ class Alarms(Part):
 
 def _next_read(source: Seat, due_ns: int, now_ns: int) -> NextRead:
     """Reading is as urgent as what will be read: it was due at a time, and has its whole way before it."""
-    latency_ns = source.outs[0].latency_ns if source.outs else LAX_NS
-    if latency_ns == LAX_NS:
+    out = source.outs[0] if source.outs else None
+    latency_ns = LAX_NS if out is None else out.latency_ns
+    if out is None or out.yields:
         due_ns = max(due_ns, now_ns - YIELDS_NS)
     return NextRead(start_deadline_ns(due_ns, latency_ns, source.cost_ns, source.path_ns))

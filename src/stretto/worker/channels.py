@@ -10,7 +10,7 @@ from pyarrow import RecordBatch
 from stretto.actors.address import Address
 from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, Message, OutChannel, Payload
 from stretto.actors.critical import Granularity, SyncProgram, Watermark, granularity
-from stretto.actors.deadlines import AT_ONCE, LAX_NS, YIELDS_NS, frontier, start_deadline_ns
+from stretto.actors.deadlines import AT_ONCE, YIELDS_NS, frontier, start_deadline_ns
 from stretto.actors.seat import Seat
 from stretto.actors.wiring import extra_input, join_local
 from stretto.actors.work import Outcome
@@ -169,7 +169,7 @@ class Channels(Part):
                     find_frontier(channel, progress_us)
                 if channel.expected_ns > arrived_ns:
                     progress_us, deadline_ns = channel.frontier_us, channel.expected_ns + channel.budget_ns
-            if channel.latency_ns == LAX_NS:
+            if channel.yields:
                 deadline_ns = max(deadline_ns, self._host.now_ns + YIELDS_NS)
             chosen: OutChannel | None = channel
             strategy = channel.strategy
@@ -191,7 +191,7 @@ class Channels(Part):
         progress_us = payload.time_us if isinstance(payload, Watermark) else outcome.progress_us
         # A watermark is itself what its window waits for.
         deadline_ns = outcome.arrived_ns + channel.budget_ns
-        if channel.latency_ns == LAX_NS:
+        if channel.yields:
             deadline_ns = max(deadline_ns, self._host.now_ns + YIELDS_NS)
         self.emit(channel, payload, outcome.arrived_ns, sync, progress_us, deadline_ns)
         if channel.extras is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stretto import App, sinks, sources
+from stretto import App, objective, sinks, sources
 from stretto.actors.deployment import ByKey, Forward, Routing, edges_of
 from stretto.api.lowering import lowered
 from stretto.api.stream import Stream
@@ -99,3 +99,12 @@ def test_rows_of_a_union_are_dealt_by_key() -> None:
     one.union(two).key_by("a").aggregate(m="sum(n)", name="both").sink(sinks.null())
     found = routings(app)
     assert found["first", "both"] == found["second", "both"] == ByKey(("a",))
+
+
+def test_an_objective_is_told_apart_from_none_whatever_it_is() -> None:
+    promised = App("promised", slo=objective(latency="10 s"))
+    stream(promised, "rows").sink(sinks.null())
+    assert lowered(promised.plan(), "job", 1, 1024).latency_ns == 10_000_000_000
+    without = App("without")
+    stream(without, "rows").sink(sinks.null())
+    assert lowered(without.plan(), "job", 1, 1024).latency_ns is None

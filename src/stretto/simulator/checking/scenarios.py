@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from stretto.actors.address import Attempt
 from stretto.actors.context import Context
-from stretto.actors.deadlines import LAX_NS
 from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Routing, Stage
 from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.actors.source import Reading
@@ -319,7 +318,7 @@ class Scenario:
             self._add("sums", MarkedSum(all(map(self._is_fixed, joint))), joint, 1)
         self._add("sink", Collect(self.outside), list(self._unread), 1)
         # A tight deadline makes the strategies that depend on deadlines act.
-        self.deployment = Deployment("scenario", self._specs, self._random.choice((LAX_NS, 20_000_000, 1_000_000)))
+        self.deployment = Deployment("scenario", self._specs, self._random.choice((None, 20_000_000, 1_000_000)))
 
     @property
     def rows(self) -> list[tuple[int, int, int]]:

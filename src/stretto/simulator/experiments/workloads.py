@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.actors.context import Context
-from stretto.actors.deadlines import LAX_NS
 from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.actors.source import Reading
@@ -260,7 +259,7 @@ class Tenant:
     name: str
     query: Query
     table: Timetable
-    latency_ns: int = LAX_NS
+    latency_ns: int | None = None
     lessees_max: int = 0
     strategy: Strategy | None = None
 
