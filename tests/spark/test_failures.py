@@ -30,6 +30,7 @@ from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError, FunctionError, SourceError, StrettoError
 from stretto.runtime import cluster as cluster_module
 from stretto.runtime.codec import FRAME_BYTES_MAX
+from stretto.scheduling import OutChannel, Pending, Strategy
 
 WAIT_S = 60.0
 EVENTS = 2_000
@@ -435,3 +436,54 @@ def test_state_timers_critical_messages_and_outputs_on_real_workers(cluster: Clu
     assert (rows["a"]["sum"], rows["b"]["sum"]) == (5 + 3 + 10 + 0, 5 + 2 + 10 + 7)
     assert rows["a"]["ticks"] >= 3, "processing time passed while the source paused"
     assert job.metrics().functions["tally"].counts == {"batches": 4}
+
+
+class LosesThread(Strategy):
+    """A user's strategy: it asks before each batch, and raises at the third reply, with batches that have no place."""
+
+    def __init__(self) -> None:
+        self.asked: dict[int, Pending] = {}
+        self.replies = 0
+
+    def wants_direct(self, channel: OutChannel) -> bool:
+        return True
+
+    def prepare_send(self, channel: OutChannel, direct: list[OutChannel], pending: Pending) -> OutChannel | None:
+        place = direct[0].peer or self.desk.member
+        self.asked[self.desk.request(place, channel.receiver, "may I?")] = pending
+        return None
+
+    def on_reply(self, sender: str, number: int, content: Any) -> None:
+        pending = self.asked.pop(number)
+        self.replies += 1
+        if self.replies == 3:
+            raise RuntimeError("I have lost the thread")
+        self.desk.send(pending, pending.channel)
+
+
+def test_a_strategy_that_raises_is_reported_and_neither_the_job_nor_its_worker_ends(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    workers = cluster.workers
+    bystander = Bystander(cluster)
+    # Slow enough for senders to hear of lessees while there is still something to send.
+    app, stream = bids("thread", rate=4_000.0)
+    counted = stream.key_by("auction").window(tumbling("1 second")).aggregate(n="count(*)", name="counts")
+    counted.sink(sinks.collect(), name="out")
+    app.spread("counts", lessees=1, strategy=LosesThread())
+    with caplog.at_level("WARNING", "stretto.job"):
+        job = cluster.submit(app).wait(WAIT_S)
+    assert job.status is JobStatus.FINISHED
+    found: Counter[int] = Counter()
+    for row in job.results("out").to_pylist():
+        found[row["auction"]] += row["n"]
+    assert found == expected_auctions()
+    assert bystander.unharmed()
+    assert cluster.workers == workers, "no worker was lost"
+    assert job.warnings
+    for warning in job.warnings:
+        assert warning.function == "counts"
+        assert warning.fact.endswith("LosesThread was given up in on_reply")
+        assert "I have lost the thread" in warning.traceback
+    assert len({warning.worker for warning in job.warnings}) == len(job.warnings)
+    assert "I have lost the thread" in caplog.text

@@ -12,6 +12,7 @@ from stretto.observation.model import Observation
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Member
+from stretto.protocol.reports import Misbehaved
 
 # Workers.
 
@@ -133,6 +134,15 @@ class AnnounceJob:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceMisbehaviour:
+    """Effect: a user's strategy or policy was given up on a worker; the job continues."""
+
+    job: str
+    member: str
+    said: Misbehaved
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Effect: what the cluster does, for all who want to know."""
 
@@ -209,6 +219,7 @@ Effect = (
     | AnnounceJob
     | AnnounceMembers
     | AnnounceLoss
+    | AnnounceMisbehaviour
     | Observed
     | Refuse
     | ReplaceWorker

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stretto.coordinator.events import AnnounceJob, ForgetRequested, JobLost, StopRequested, SubmitRequested
+from stretto.coordinator.events import (
+    AnnounceJob,
+    AnnounceMisbehaviour,
+    ForgetRequested,
+    JobLost,
+    StopRequested,
+    SubmitRequested,
+)
 from stretto.coordinator.hosts import LesseeHosts
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
@@ -12,6 +19,7 @@ from stretto.coordinator.placement import placed
 from stretto.coordinator.records import Actor, Durability, Job, JobStatus
 from stretto.protocol.jobs import Deploy, Drain, Failed, Failure, Finished, Ready, Start, Stop, Stopped
 from stretto.protocol.membership import MemberRole
+from stretto.protocol.reports import Misbehaved
 
 
 class Checkpoints(Protocol):
@@ -69,6 +77,7 @@ class Jobs(Part):
             Finished: self._on_finished,
             Failed: self._on_failed,
             Stopped: self._on_stopped,
+            Misbehaved: self._on_misbehaved,
         }
 
     # It begins.
@@ -170,6 +179,11 @@ class Jobs(Part):
         job = self._host.running(frame.job)
         if job is not None:
             self.fail(job, frame.failure)
+
+    def _on_misbehaved(self, sender: str, frame: Misbehaved) -> None:
+        job = self.attempts.get(frame.job)
+        if job is not None:
+            self._host.effects.append(AnnounceMisbehaviour(job.name, sender, frame))
 
     def _on_job_lost(self, event: JobLost) -> None:
         job = self._host.jobs.get(event.job)

@@ -1,4 +1,4 @@
-"""What workers measure, as the coordinator gets it."""
+"""What workers measure and notice, as the coordinator gets it."""
 
 from __future__ import annotations
 
@@ -14,3 +14,12 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
     functions: dict[str, dict[int, FunctionMetrics]]
     refused: int = 0
     measured_ns: int = 0
+
+
+class Misbehaved(msgspec.Struct, frozen=True, tag="misbehaved"):
+    """A user's strategy or policy was given up on a worker, for a function or for all; the default decides there."""
+
+    job: str
+    function: str | None
+    what: str
+    traceback: str

@@ -26,6 +26,7 @@ from stretto.coordinator.events import (
     AnnounceCheckpoint,
     AnnounceJob,
     AnnounceMembers,
+    AnnounceMisbehaviour,
     CheckpointRequested,
     CloseRequested,
     ForgetRequested,
@@ -114,6 +115,7 @@ class Cluster:
             self._on_failed,
             self._on_loss,
             self._on_checkpoint,
+            self._on_misbehaviour,
             lost_after_us * 1_000,
         )
         self._hosts: list[WorkerHost] = []
@@ -288,6 +290,11 @@ class Cluster:
         execution = self._executions.get(change.job)
         if execution is not None:
             execution.hear_of_checkpoint(change)
+
+    def _on_misbehaviour(self, change: AnnounceMisbehaviour) -> None:
+        execution = self._executions.get(change.job)
+        if execution is not None:
+            execution.hear_of_misbehaviour(change)
 
     def _on_failed(self, error: Exception) -> None:
         """The coordinator's loop is gone, so nothing else will end the jobs: whoever waits for one is told now."""

@@ -14,6 +14,7 @@ from stretto.coordinator.events import (
     AnnounceJob,
     AnnounceLoss,
     AnnounceMembers,
+    AnnounceMisbehaviour,
     Event,
     Observed,
     PruneCheckpoints,
@@ -46,6 +47,7 @@ class CoordinatorLoop:
         on_failed: Callable[[Exception], None],
         on_loss: Callable[[ReplaceWorker], None],
         on_checkpoint: Callable[[AnnounceCheckpoint], None],
+        on_misbehaviour: Callable[[AnnounceMisbehaviour], None],
         lost_after_ns: int = LOST_AFTER_NS,
     ) -> None:
         self.keys = KeyPair.new()
@@ -55,6 +57,7 @@ class CoordinatorLoop:
         self.manifests = ManifestIO(self.request)
         self._on_loss = on_loss
         self._on_checkpoint = on_checkpoint
+        self._on_misbehaviour = on_misbehaviour
         self._on_job = on_job
         self._on_members = on_members
         self._on_failed = on_failed
@@ -151,5 +154,7 @@ class CoordinatorLoop:
                     self.manifests.begin(effect)
                 case AnnounceCheckpoint():
                     self._on_checkpoint(effect)
+                case AnnounceMisbehaviour():
+                    self._on_misbehaviour(effect)
                 case ReplaceWorker():
                     self._on_loss(effect)

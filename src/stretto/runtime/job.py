@@ -13,7 +13,7 @@ import pyarrow as pa
 from stretto.api.changes import last_by_key
 from stretto.api.engines import EngineChoice
 from stretto.api.plan import Plan
-from stretto.coordinator.events import AnnounceCheckpoint
+from stretto.coordinator.events import AnnounceCheckpoint, AnnounceMisbehaviour
 from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError, StrettoError, UserError
 from stretto.runtime.metrics import JobMetrics
@@ -31,6 +31,7 @@ class Execution(Protocol):
     """What an engine offers to the handle."""
 
     writers: dict[str, Any]
+    warnings: list[JobWarning]
 
     @property
     def status(self) -> JobStatus: ...
@@ -43,6 +44,17 @@ class Execution(Protocol):
     def checkpoint(self, timeout_s: float) -> int: ...
     def wait(self, timeout_s: float) -> bool:
         """Whether the job has ended within the time."""
+
+
+@dataclass(frozen=True)
+class JobWarning:
+    """What a user should know of a job that runs on: a strategy or policy of their own was given up on a worker, and
+    the default decides there. `function` is None if that concerns all functions."""
+
+    worker: str
+    function: str | None
+    fact: str
+    traceback: str
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,11 @@ class Job:
     def error(self) -> StrettoError | None:
         """Why the job failed, if it did."""
         return self._execution.error
+
+    @property
+    def warnings(self) -> list[JobWarning]:
+        """What was noticed while the job ran, in order; none of it has ended the job."""
+        return list(self._execution.warnings)
 
     def wait(self, timeout: float | None = None) -> Job:
         """Wait until the job has ended, at most `timeout` seconds; raises the job's error when it failed."""
@@ -164,6 +181,7 @@ class ActorExecution:
         self._ended_ns: int | None = None
         self._last_metrics: JobMetrics | None = None
         self.checkpoints = Checkpoints()
+        self.warnings: list[JobWarning] = []
         self._heard = threading.Condition()
 
     def hear_of_checkpoint(self, told: AnnounceCheckpoint) -> None:
@@ -176,6 +194,13 @@ class ActorExecution:
                 self.checkpoints.failed[told.checkpoint] = told.reason or ""
                 log.warning("checkpoint %d of %s: %s", told.checkpoint, self._job, told.reason)
             self._heard.notify_all()
+
+    def hear_of_misbehaviour(self, told: AnnounceMisbehaviour) -> None:
+        """Called by the coordinator's thread."""
+        said = told.said
+        self.warnings.append(JobWarning(told.member, said.function, said.what, said.traceback))
+        where = "" if said.function is None else f", function {said.function}"
+        log.warning("job %s on %s%s: %s\n%s", self._job, told.member, where, said.what, said.traceback)
 
     def checkpoint(self, timeout_s: float) -> int:
         with self._heard:

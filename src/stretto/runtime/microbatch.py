@@ -28,7 +28,7 @@ from stretto.api.memory import conform
 from stretto.api.plan import AggregateNode, JoinNode, Plan, SinkNode, SourceNode, WindowAggregateNode
 from stretto.coordinator.records import JobStatus
 from stretto.errors import EngineError, FunctionError, StrettoError
-from stretto.runtime.job import Checkpoints
+from stretto.runtime.job import Checkpoints, JobWarning
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.relational import session_settings, spark_error, to_dataframes
 from stretto.runtime.scratch import scratch_directory
@@ -70,6 +70,7 @@ class MicrobatchQuery:
         self.plan = plan
         self.writers: dict[str, SinkWriter] = {}
         self.checkpoints = Checkpoints()
+        self.warnings: list[JobWarning] = []
         self.error: StrettoError | None = None
         self.status = JobStatus.DEPLOYING
         self._spark = spark

@@ -19,6 +19,10 @@ class Policy:
     starves = True
     by_deadline = True
     """Whether the messages of one instance go by their deadlines too, and not as they came."""
+    has_spent = False
+
+    def __init_subclass__(cls) -> None:
+        cls.has_spent = cls.spent is not Policy.spent
 
     def urgency(self, seat: Seat, what: Message | NextRead) -> float:
         """How urgent a message of the seat is, or what a source would read next: the least runs first, equals in

@@ -32,7 +32,7 @@ class ReadyQueue:
         self._since_ns: OrderedDict[Seat, int] = OrderedDict()
         self._watches = self.policy.starves
         self._by_deadline = type(self.policy) is LLF
-        self.counts = type(self.policy).spent is not Policy.spent
+        self.counts = self.policy.has_spent
         self._current: Seat | None = None
         self._current_since_ns = 0
         self._hot: Seat | None = None
@@ -87,6 +87,12 @@ class ReadyQueue:
                 heapq.heappush(self._heap, entry)
             else:
                 seat.urgency, seat.entry = before  # It stays where it is.
+
+    def rerank(self) -> None:
+        """All are as urgent as the policy now says."""
+        waiting = [seat for _, number, seat in self._heap if seat.queued and seat.entry == number]
+        self._heap = [self._entry(seat) for seat in waiting]
+        heapq.heapify(self._heap)
 
     def next_seat(self, now_ns: int) -> Seat | None:
         """The next to run; one that lost its credits while waiting is passed over and offered again later."""

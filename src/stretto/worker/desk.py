@@ -7,6 +7,7 @@ copy of it here. Whether a message may go elsewhere at this moment is for `leasi
 from __future__ import annotations
 
 import copy
+import traceback
 from collections import Counter
 from itertools import chain, islice
 from typing import Any, Protocol
@@ -20,14 +21,20 @@ from stretto.actors.deployment import Deployment
 from stretto.actors.gate import LessorGate
 from stretto.actors.seat import Seat
 from stretto.actors.work import Work
+from stretto.protocol.machines import Send
+from stretto.protocol.membership import COORDINATOR
+from stretto.protocol.reports import Misbehaved
 from stretto.protocol.scheduling import ScheduleReply, ScheduleRequest
 from stretto.scheduling.laxity_queue import LaxityQueue
 from stretto.scheduling.strategy import Pending, Strategy
+from stretto.worker.guarding import Aftermath, GuardedStrategy, Of, is_shipped
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import FrameHandlers, Host, Part
 
 LATE_MAX = 64
 """Late messages that are looked at after a run: under overload all are late, and looking at them must not add to it."""
+TRACEBACK_MAX = 10_000
+"""Characters of a traceback that are reported, the last ones."""
 
 
 class Emitting(Protocol):
@@ -65,14 +72,17 @@ class StrategyDesk(Part):
         self._host = host
         self._channels = channels
         self._decisions = decisions
-        self.own = own
         self.tracks = False
         """Whether a strategy wants to know who would be late, so that messages are followed while they wait."""
         self._laxity: LaxityQueue[Message] | None = None
         self._requests: dict[int, Strategy] = {}
         self._numbered = 0
         self._homes: Counter[str] | None = None
-        self._bind(own)
+        self._aftermath: Aftermath | None = None
+        self._guards: list[GuardedStrategy] = []
+        self._failures: dict[GuardedStrategy, list[tuple[str, str]]] = {}
+        """Of the strategies that were given up for all functions, for jobs that come later."""
+        self.own = self._bound(own)
 
     def meet(self, forwarding: Forwards) -> None:
         self._forwarding = forwarding
@@ -90,16 +100,90 @@ class StrategyDesk(Part):
                 found[name] = self.own
                 continue
             if id(spec.strategy) not in copies:
-                copies[id(spec.strategy)] = self._bind(copy.deepcopy(spec.strategy))
+                copies[id(spec.strategy)] = self._copied(spec.strategy)
             found[name] = copies[id(spec.strategy)]
+            self._report_failures(copies[id(spec.strategy)], deployment.job, name)
+        self._report_failures(self.own, deployment.job, None)
         return found
 
-    def _bind(self, strategy: Strategy) -> Strategy:
-        strategy.bind(self)
+    def _copied(self, strategy: Strategy) -> Strategy:
+        try:
+            own = copy.deepcopy(strategy)
+        except Exception as error:
+            return self._guard(strategy, error)
+        return self._bound(own)
+
+    def _bound(self, strategy: Strategy) -> Strategy:
+        if not is_shipped(strategy):
+            strategy = self._guard(strategy)
+        else:
+            strategy.bind(self)
         if strategy.tracks and self._laxity is None:
             self._laxity = LaxityQueue()
             self.tracks = True
         return strategy
+
+    # Strategies and policies of a user's own (`guarding.py`).
+
+    def _guard(self, user: Strategy, copied: Exception | None = None) -> GuardedStrategy:
+        guard = GuardedStrategy(user)
+        guard.guard(self, copied)
+        self._guards.append(guard)
+        return guard
+
+    def _attend(self) -> Aftermath:
+        if self._aftermath is None:
+            self._aftermath = Aftermath(self.send, lambda: self._host.ready.rerank())
+            self._host.attend(self._aftermath)
+        return self._aftermath
+
+    def misbehaved(self, of: Of, what: str, error: Exception) -> None:
+        """Report that a strategy was given up for a function."""
+        self._report(*of, what, _text(error))
+
+    def misbehaved_for_all(self, guard: GuardedStrategy, what: str, error: Exception) -> None:
+        """Report that it was given up, to the jobs that have it, and to those that come."""
+        self._failures.setdefault(guard, []).append((what, _text(error)))
+        for job in self._host.jobs.values():
+            if guard in job.strategies.values():
+                self._report(job.job, None, what, _text(error))
+
+    def policy_misbehaved(self, seat: Seat, what: str, error: Exception) -> None:
+        """Report that the policy was given up, and order the queue by the one in its place."""
+        self._report(seat.address.job, seat.address.function, what, _text(error))
+        self._attend().rerank()
+
+    def _report_failures(self, strategy: Strategy, job: str, function: str | None) -> None:
+        if isinstance(strategy, GuardedStrategy):
+            for what, text in self._failures.get(strategy, ()):
+                self._report(job, function, what, text)
+
+    def _report(self, job: str, function: str | None, what: str, text: str) -> None:
+        self._host.effects.append(Send(COORDINATOR, Misbehaved(job, function, what, text)))
+
+    def release(self, orphans: list[Pending]) -> None:
+        """Let batches without a place go to the lessor, once the event at hand is over."""
+        self._attend().release(orphans)
+
+    def functions(self, guard: GuardedStrategy, function: str) -> list[Of]:
+        """Those of this name that have the strategy."""
+        jobs = self._host.jobs.values()
+        return [(job.job, function) for job in jobs if job.strategies.get(function) is guard]
+
+    def may_run(self, seat: Seat) -> bool:
+        """Whether an instance may run, if it has work."""
+        return not seat.dropped and (not seat.starved or seat.opening)
+
+    def has_work(self, seat: Seat) -> bool:
+        """Whether an instance has work."""
+        return seat.poll_due or bool(seat.mailbox if seat.keeper is None else seat.keeper.has_work(seat))
+
+    def offer_all(self, again: bool = False) -> None:
+        """Put all instances up for running that can run; `again`, if the queue has forgotten them."""
+        for job in self._host.jobs.values():
+            for seat in job.all_seats():
+                seat.queued = seat.queued and not again
+                self._host.offer(seat)
 
     # What waits here.
 
@@ -124,6 +208,11 @@ class StrategyDesk(Part):
 
     def dropped(self, job: LocalJob) -> None:
         self._homes = None
+        for guard in self._guards:
+            guard.forget(job.job)
+        gone = {id(strategy) for strategy in job.strategies.values() if strategy is not self.own}
+        self._guards = [guard for guard in self._guards if id(guard) not in gone]
+        self._failures = {guard: said for guard, said in self._failures.items() if id(guard) not in gone}
         for seat in job.all_seats():
             held = (entry[2] for entry in seat.gate.held) if isinstance(seat.gate, LessorGate) else ()
             for work in (*seat.mailbox, *held):
@@ -182,8 +271,12 @@ class StrategyDesk(Part):
         return True
 
     def request(self, to: str, about: Address, content: Any) -> int:
+        return self.ask(self._strategy_of(about) or self.own, to, about, content)
+
+    def ask(self, strategy: Strategy, to: str, about: Address, content: Any) -> int:
+        """Send a request of a strategy."""
         self._numbered += 1
-        self._requests[self._numbered] = self._strategy_of(about) or self.own
+        self._requests[self._numbered] = strategy
         self._host.tell(to, ScheduleRequest(about, self._numbered, content))
         return self._numbered
 
@@ -213,6 +306,10 @@ class StrategyDesk(Part):
             self._host.refuse(f"a reply of {sender} to request {frame.number}, which nobody has made")
             return
         strategy.on_reply(sender, frame.number, frame.content)
+
+
+def _text(error: Exception) -> str:
+    return "".join(traceback.format_exception(error))[-TRACEBACK_MAX:]
 
 
 def _may_go(seat: Seat, strategy: Strategy | None) -> bool:

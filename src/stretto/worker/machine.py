@@ -27,6 +27,7 @@ from stretto.worker.alarms import Alarms
 from stretto.worker.channels import Channels
 from stretto.worker.desk import StrategyDesk
 from stretto.worker.events import Effect, Event, Ran, Run, RunFailed
+from stretto.worker.guarding import GuardedPolicy, is_shipped
 from stretto.worker.hosting import Hosting
 from stretto.worker.invariants import check_seat
 from stretto.worker.jobs import Jobs
@@ -75,7 +76,7 @@ class Worker:
         strategy: Strategy | None = None,
     ) -> None:
         self.member = member
-        self.policy = policy or LLF()
+        self.policy = self._guarded(policy or LLF())
         self.now_ns = 0
         self.refused = 0
         self.stale = 0
@@ -83,6 +84,7 @@ class Worker:
         self.effects: list[Effect] = []
         self._local_frames: deque[Frame] = deque()
         self._running: Seat | None = None
+        self._timed: list[Part] = []
         self._parts = self._assembled(parts or WorkerParts(), observer, strategy or RejectSend())
         self._declare()
 
@@ -134,7 +136,16 @@ class Worker:
             self._frame_handlers.update(part.frames())
             for kind, after in part.errands().items():
                 self.sending.follow(kind, after)
-        self._timed = [part for part in self._parts if type(part).wake is not Part.wake]
+        self._timed += [part for part in self._parts if type(part).wake is not Part.wake]
+
+    def _guarded(self, policy: Policy) -> Policy:
+        if is_shipped(policy):
+            return policy
+        return GuardedPolicy(policy, lambda seat, what, error: self.desk.policy_misbehaved(seat, what, error))
+
+    def attend(self, part: Part) -> None:
+        """Wake a part that was made later than the others."""
+        self._timed.append(part)
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Take one event in; the effects are to be carried out in order."""

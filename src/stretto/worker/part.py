@@ -80,6 +80,9 @@ class Host(Protocol):
     def running(self) -> Seat | None:
         """Whose run is under way."""
 
+    def attend(self, part: Part) -> None:
+        """Wake a part that was made later than the others."""
+
     def offer(self, seat: Seat) -> None:
         """Put a seat up for running if it has work and may send."""
 

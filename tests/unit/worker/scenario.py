@@ -30,7 +30,7 @@ from stretto.protocol.jobs import Deploy, Drain, Finished, Hosts, HostsLeft, Rea
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Told, Unsync
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR, Member, Members
-from stretto.protocol.reports import Report
+from stretto.protocol.reports import Misbehaved, Report
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 from stretto.scheduling.strategy import Pending, Strategy
 from stretto.state import Fragment, ListState
@@ -223,6 +223,11 @@ def finished(checkpoint: int | None = None) -> Said:
     return Said("finished", checkpoint=checkpoint)
 
 
+def misbehaved(function: str, *, hook: str | None = None) -> Said:
+    """A strategy was given up in a hook, for a function."""
+    return Said("misbehaved", function=function, hook=hook)
+
+
 # Effects, and calls of the function.
 
 
@@ -395,21 +400,30 @@ class Script(Strategy):
         self.waits = waits
         self.near = near
         self.asks = False
+        self.fails_in: str | None = None
         self.undecided: dict[int, Pending] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Script:
         return self
 
+    def _asked(self, hook: str) -> None:
+        if hook == self.fails_in:
+            raise ValueError(f"the user's {hook} is wrong")
+
     def enqueue(self, lessor: Any, message: Any, candidates: list[str]) -> str | None:
+        self._asked("enqueue")
         return self.place if self.place in candidates else None
 
     def accept(self, lessee: Any, message: Any) -> bool:
+        self._asked("accept")
         return self.accepts
 
     def wants_direct(self, channel: OutChannel) -> bool:
+        self._asked("wants_direct")
         return self.direct
 
     def prepare_send(self, channel: OutChannel, direct: list[OutChannel], pending: Pending) -> OutChannel | None:
+        self._asked("prepare_send")
         if not self.asks:
             return direct[0]
         peer = direct[0].peer
@@ -418,6 +432,7 @@ class Script(Strategy):
         return None
 
     def on_reply(self, sender: str, number: int, content: Any) -> None:
+        self._asked("on_reply")
         pending = self.undecided.pop(number)
         self.desk.send(pending, pending.channel)
 
@@ -570,6 +585,10 @@ class Scenario:
     def refuses(self, refuses: bool = True) -> None:
         """From now on the lessee here takes nothing that is forwarded to it."""
         self._forwarding.accepts = not refuses
+
+    def fails_in(self, hook: str) -> None:
+        """From now on the user's strategies raise in this hook."""
+        self._forwarding.fails_in = self._directing.fails_in = hook
 
     def asks_before_it_sends(self) -> None:
         """From now on the sender asks a lessee first, and waits for the reply."""
@@ -752,6 +771,9 @@ class Scenario:
             sync = frame.sync or SyncProgram()
             said = _critical(frame.critical)
             return Said(said.kind, **said.mentioned, last=list(map(self._reach, sync.last)), ack=sync.ack)
+        if isinstance(frame, Misbehaved):
+            assert "the user's" in frame.traceback
+            return Said("misbehaved", function=frame.function, hook=frame.what.rpartition(" ")[2])
         kind, fields = _KINDS[type(frame)]
         said = Said(kind, **{name: getattr(frame, field) for name, field in fields.items()})
         if hasattr(frame, "actor"):

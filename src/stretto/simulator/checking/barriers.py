@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stretto.coordinator.events import AnnounceMisbehaviour
 from stretto.coordinator.records import JobStatus
 from stretto.errors import StrettoError
+from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checking.checkers import Violation, barriers_of, check, messages_of
 from stretto.simulator.checking.history import History
@@ -34,6 +36,7 @@ class Trial:
     messages: int
     violations: list[Violation] = field(default_factory=list)
     log: str = ""
+    given_up: list[AnnounceMisbehaviour] = field(default_factory=list)
 
 
 def try_seed(
@@ -42,15 +45,26 @@ def try_seed(
     functions_max: int,
     parts: WorkerParts | None = None,
     strategy: Callable[[], Strategy] | None = None,
+    own: Callable[[], Strategy] | None = None,
+    policy: Callable[[], Policy] = LLF,
 ) -> Trial:
-    """Run one random scenario and check it; if given, `strategy` applies to all its functions."""
+    """Run one random scenario and check it; if given, `strategy` applies to all its functions. `own` is the
+    workers'."""
     chance = random.Random(seed)
     workers = chance.randint(2, max(2, workers_max))
     scenario = Scenario(seed, functions_max, strategy)
     history = History()
     found: list[Violation] = []
     cluster = SimulatedCluster(
-        workers, seed, chance.choice(TIMINGS), STEPS_MAX, _weather(chance, workers), history, parts
+        workers,
+        seed,
+        chance.choice(TIMINGS),
+        STEPS_MAX,
+        _weather(chance, workers),
+        history,
+        parts,
+        policy=policy,
+        strategy=own,
     )
     job = cluster.submit(scenario.deployment)
     _come_and_go(cluster, chance, workers)
@@ -64,7 +78,8 @@ def try_seed(
     if job.status is JobStatus.FINISHED:
         found += result_of(scenario, Scenario(seed, functions_max))
     cluster.close()
-    return Trial(seed, barriers_of(history), messages_of(history), found, history.log() if found else "")
+    log = history.log() if found else ""
+    return Trial(seed, barriers_of(history), messages_of(history), found, log, job.given_up)
 
 
 def result_of(scenario: Scenario, reference: Scenario) -> list[Violation]:

@@ -75,11 +75,13 @@ class Weather:
 
 @dataclass
 class SimulatedJob:
-    """The status and failure of a job, and the writers of its sinks on the driver."""
+    """The status and failure of a job, the writers of its sinks on the driver, and the strategies and policies that
+    were given up."""
 
     status: JobStatus = JobStatus.DEPLOYING
     failure: Failure | None = None
     writers: dict[str, Any] = field(default_factory=dict)
+    given_up: list[coordination.AnnounceMisbehaviour] = field(default_factory=list)
 
 
 class SimulatedCluster:
@@ -307,6 +309,8 @@ class SimulatedCluster:
                     self.jobs[job].failure = failure
                 case coordination.Observed(observation=observation):
                     self.observation = observation
+                case coordination.AnnounceMisbehaviour(job=job):
+                    self.jobs[job].given_up.append(effect)
                 case Refuse(reason=reason):
                     self.refusals.append(reason)
                 case _:
