@@ -82,7 +82,7 @@ class Partitions:
 
     def __init__(self, make: Callable[[], Function], parallelism: int) -> None:
         self._make = make
-        self.dealt_by = {"in": KEYS, "left": KEYS, "right": ("r_k", "r_s")}
+        self.partitioned_by = {"in": KEYS, "left": KEYS, "right": ("r_k", "r_s")}
         self.parallelism = parallelism
         self.functions = [make() for _ in range(parallelism)]
         self.contexts = [Context("job", "f", p, parallelism, ("out",)) for p in range(parallelism)]
@@ -90,7 +90,7 @@ class Partitions:
             function.bind_states()
 
     def process(self, batch: pa.RecordBatch, name: str) -> None:
-        for partition, rows in HashPartitioner(self.dealt_by[name], ShardMap.even(self.parallelism)).split(batch):
+        for partition, rows in HashPartitioner(self.partitioned_by[name], ShardMap.even(self.parallelism)).split(batch):
             self.contexts[partition].input = name
             self.functions[partition].process(rows, self.contexts[partition])
 
@@ -131,7 +131,7 @@ class Partitions:
     def _keys_of(self, function: Function, state: str, now: Place, former: Place) -> PartitionKeys:
         side = function.input_of(state) or "in"
         schema = RIGHT if side == "right" else SCHEMA
-        return PartitionKeys(pa.schema([schema.field(name) for name in self.dealt_by[side]]), now, former)
+        return PartitionKeys(pa.schema([schema.field(name) for name in self.partitioned_by[side]]), now, former)
 
 
 def drawn(chance: random.Random, step: int, schema: pa.Schema) -> pa.RecordBatch:

@@ -80,7 +80,7 @@ class FunctionSpec:
     sequential_because: str | None = None
     spill_bytes: int | None = None
     """How much memory each of its states that can spill may take in each partition; None for all that it needs."""
-    dealt_by: dict[str, pa.Schema] = field(default_factory=dict)
+    partitioned_by: dict[str, pa.Schema] = field(default_factory=dict)
     """For each input whose rows are dealt by key, by this edge or already by one before it: the columns."""
 
     @property
@@ -93,7 +93,7 @@ class FunctionSpec:
         """How it may scale in this dataflow: what its function's own discipline allows, unless something forbids it."""
         if self.sequential_because is None and self.spill_bytes is None:
             return self.function.discipline
-        return KEYED if self.dealt_by else SEQUENTIAL
+        return KEYED if self.partitioned_by else SEQUENTIAL
 
 
 @dataclass

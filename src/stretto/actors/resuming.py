@@ -66,10 +66,10 @@ def _take(instance: Instance, origin: Origin, former: int, name: str, state: Sta
 def _keys_of(instance: Instance, origin: Origin, former: int, state: str) -> PartitionKeys | None:
     """The keys of a state that belong to the instance, or None where it gets the whole state."""
     spec = instance.spec
-    if not spec.dealt_by or spec.parallelism == 1:
+    if not spec.partitioned_by or spec.parallelism == 1:
         return None
     wanted = instance.function.input_of(state)
-    keys = spec.dealt_by[wanted] if wanted is not None else next(iter(spec.dealt_by.values()))
+    keys = spec.partitioned_by[wanted] if wanted is not None else next(iter(spec.partitioned_by.values()))
     before = Place(former, origin.shards) if origin.shards is not None else None
     return PartitionKeys(keys, Place(instance.address.partition, spec.shards), before)
 
@@ -118,7 +118,7 @@ def timers_of(instance: Instance, origin: Origin) -> Pending | None:
             pending += content.plain["timers"][clock]
     if not any(found.values()):
         return None
-    if instance.spec.dealt_by and instance.spec.parallelism > 1:
+    if instance.spec.partitioned_by and instance.spec.parallelism > 1:
         raise StorageError(
             f"timers of function '{instance.address.function}' are pending",
             f"nobody knows for which keys, so they cannot be divided among {instance.spec.parallelism} partitions",

@@ -28,7 +28,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     parallelism: int
     on_driver: bool = False
     feeds: tuple[Feed, ...] = ()
-    dealt_by: dict[str, tuple[str, ...]] = {}
+    partitioned_by: dict[str, tuple[str, ...]] = {}
     states: dict[str, str] = {}
     is_sink: bool = False
     splits: int = 0
@@ -54,9 +54,9 @@ def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
         spec.parallelism,
         spec.on_driver,
         feeds,
-        {name: tuple(schema.names) for name, schema in spec.dealt_by.items()},
+        {name: tuple(schema.names) for name, schema in spec.partitioned_by.items()},
         spec.function.layouts(),
         is_sink=not any(edges_of(stage) for stage in spec.outputs.values()),
         splits=0 if feeds else spec.parallelism,
-        shards=spec.shards if spec.dealt_by else None,
+        shards=spec.shards if spec.partitioned_by else None,
     )

@@ -119,9 +119,9 @@ class _Lowering:
                 self._stages[node.name] = [(spec, spec.outputs[node.output])]
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() if node.parallelism is None:
                 self._fuse(node, _transform(node))
-                dealt_by = _still_dealt_by(node, self._dealt_by.get(node.inputs[0], ()))
-                if dealt_by:
-                    self._dealt_by[node.name] = dealt_by
+                partitioned_by = _still_partitioned_by(node, self._partitioned_by.get(node.inputs[0], ()))
+                if partitioned_by:
+                    self._partitioned_by[node.name] = partitioned_by
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode():
                 partitions = node.parallelism or self._parallelism
                 self._add_function(node, StatelessFunction(_transform(node)), partitions, [None])
@@ -176,25 +176,27 @@ class _Lowering:
         self._open_output(spec, node)
         names = ["in"] if len(node.inputs) == 1 else ["left", "right"]
         for name, input_name, key in zip(node.inputs, names, keys, strict=True):
-            dealt_by = self._already_dealt_by(name, key, partitions, exactly=len(node.inputs) > 1) if key else None
-            self._feed(name, spec, input_name, None if dealt_by else key)
-            if dealt_by:
-                spec.dealt_by[input_name] = _key_schema(self._stages[name][0][1].schema, dealt_by)
+            partitioned_by = (
+                self._already_partitioned_by(name, key, partitions, exactly=len(node.inputs) > 1) if key else None
+            )
+            self._feed(name, spec, input_name, None if partitioned_by else key)
+            if partitioned_by:
+                spec.partitioned_by[input_name] = _key_schema(self._stages[name][0][1].schema, partitioned_by)
             if input_name != "right" and key and set(key) <= set(node.schema.names):
-                self._dealt_by[node.name] = dealt_by or key
+                self._partitioned_by[node.name] = partitioned_by or key
 
-    def _already_dealt_by(
+    def _already_partitioned_by(
         self, name: str, keys: tuple[str, ...], partitions: int, exactly: bool
     ) -> tuple[str, ...] | None:
         """Returns the columns by which a stream's rows are already partitioned, if rows of equal keys are together in
         one of `partitions` partitions.
 
         Both sides of a join must be partitioned by exactly its keys; for one input, a subset of its keys suffices."""
-        dealt_by = self._dealt_by.get(name)
-        if dealt_by is None or partitions == 1 or any(s.parallelism != partitions for s, _ in self._stages[name]):
+        partitioned_by = self._dealt_by.get(name)
+        if partitioned_by is None or partitions == 1 or any(s.parallelism != partitions for s, _ in self._stages[name]):
             return None
-        fits = dealt_by == keys if exactly else set(dealt_by) <= set(keys)
-        return dealt_by if fits else None
+        fits = partitioned_by == keys if exactly else set(partitioned_by) <= set(keys)
+        return partitioned_by if fits else None
 
     def _add_spec(self, node: nodes.Node, function: Function, partitions: int, on_driver: bool = False) -> FunctionSpec:
         spec = FunctionSpec(node.name, function, partitions, on_driver=on_driver, nodes=[node.name])
@@ -222,7 +224,7 @@ class _Lowering:
             routing: Routing
             if keys:
                 routing = ByKey(keys)
-                target.dealt_by[input_name] = _key_schema(stage.schema, keys)
+                target.partitioned_by[input_name] = _key_schema(stage.schema, keys)
             elif spec.parallelism == target.parallelism and spec.parallelism > 1:
                 routing = Forward()
             else:

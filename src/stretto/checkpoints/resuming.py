@@ -57,7 +57,7 @@ class Resumption:
     def former_shards(self, function: str) -> ShardMap | None:
         """Which partition owned which shard, if rows were partitioned by the same columns and there were several."""
         before = self._before.get(function)
-        same = before is not None and before.parallelism > 1 and self.is_dealt_as_before(function)
+        same = before is not None and before.parallelism > 1 and self.is_partitioned_as_before(function)
         return before.shards if before is not None and same else None
 
     def parallelism(self, function: str) -> int:
@@ -71,13 +71,13 @@ class Resumption:
 
     def _owns_as_before(self, function: str) -> bool:
         before, shape = self._before.get(function), self._shapes[function]
-        if before is None or not self.is_dealt_as_before(function):
+        if before is None or not self.is_partitioned_as_before(function):
             return False
         return before.shards is None or shape.shards is None or before.shards.owners == shape.shards.owners
 
-    def is_dealt_as_before(self, function: str) -> bool:
+    def is_partitioned_as_before(self, function: str) -> bool:
         before = self._before.get(function)
-        return before is not None and before.dealt_by == self._shapes[function].dealt_by
+        return before is not None and before.partitioned_by == self._shapes[function].partitioned_by
 
     def follows(self, function: str, partition: int) -> dict[int, ActorRecord]:
         """Returns the former partitions whose snapshots an actor reads, with their records."""
@@ -87,8 +87,8 @@ class Resumption:
         elif shape.splits:
             mine = range(partition, self.splits(function), shape.parallelism)
             chosen = sorted({split % had for split in mine} if had else set())
-        elif shape.dealt_by and shape.parallelism > 1:
-            before = self._before[function].shards if self.is_dealt_as_before(function) else None
+        elif shape.partitioned_by and shape.parallelism > 1:
+            before = self._before[function].shards if self.is_partitioned_as_before(function) else None
             if before is None or shape.shards is None:
                 chosen = list(range(had))
             else:

@@ -79,7 +79,7 @@ def test_another_parallelism_partitions_rows_again() -> None:
     assert routings(app)["first", "second"] == ByKey(("a",))
 
 
-def test_a_side_of_a_join_stays_only_if_it_is_dealt_by_the_same_columns_in_the_same_order() -> None:
+def test_a_side_of_a_join_stays_only_if_it_is_partitioned_by_the_same_columns_in_the_same_order() -> None:
     app = App("app")
     same = stream(app, "rows").key_by("a", "b").window(tumbling("1 s")).aggregate(n="count(*)", name="same")
     other = stream(app, "other").select("a AS k", "b AS l")
@@ -92,7 +92,7 @@ def test_a_side_of_a_join_stays_only_if_it_is_dealt_by_the_same_columns_in_the_s
     assert routings(app)["same", "moved"] == ByKey(("a",))
 
 
-def test_rows_of_a_union_are_dealt_by_key() -> None:
+def test_rows_of_a_union_are_partitioned_by_key() -> None:
     app = App("app")
     one = stream(app, "one").key_by("a").window(tumbling("1 s")).aggregate(n="count(*)", name="first")
     two = stream(app, "two").key_by("a").window(tumbling("1 s")).aggregate(n="count(*)", name="second")

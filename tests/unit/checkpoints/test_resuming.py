@@ -24,7 +24,7 @@ def record(watermark_us: int = 0, finished: bool = False) -> ActorRecord:
 
 
 def shape(parallelism: int, *feeds: Feed, **more: Any) -> FunctionShape:
-    shards = ShardMap.even(parallelism) if more.get("dealt_by") else None
+    shards = ShardMap.even(parallelism) if more.get("partitioned_by") else None
     return FunctionShape("", parallelism, feeds=feeds, shards=shards, **more)
 
 
@@ -33,7 +33,7 @@ def dataflow(source: int, keyed: int, sink: int, **changed: str) -> dict[str, Fu
     states = {"sums": changed.get("sums", "MapState")}
     return {
         "source": shape(source, states={"position": "Files"}, splits=source),
-        "counts": shape(keyed, Feed("source", "in", False), dealt_by={"in": ("k",)}, states=states),
+        "counts": shape(keyed, Feed("source", "in", False), partitioned_by={"in": ("k",)}, states=states),
         "sink": shape(sink, Feed("counts", "in", keyed == sink), states={"output": "Parquet"}, is_sink=True),
     }
 
@@ -116,9 +116,9 @@ def test_a_new_function_has_told_nothing() -> None:
     assert resumption.parallelism("more") == 0
 
 
-def test_rows_that_are_dealt_by_other_columns_may_come_from_anywhere() -> None:
+def test_rows_that_are_partitioned_by_other_columns_may_come_from_anywhere() -> None:
     before, now = dataflow(1, 3, 1), dataflow(1, 3, 1)
-    now["counts"] = shape(3, *now["counts"].feeds, dealt_by={"in": ("k", "s")}, states=now["counts"].states)
+    now["counts"] = shape(3, *now["counts"].feeds, partitioned_by={"in": ("k", "s")}, states=now["counts"].states)
     resumption = Resumption(checkpoint(before), now)
     assert not resumption.is_same
     assert not resumption.is_whole("counts")

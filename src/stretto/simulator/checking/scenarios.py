@@ -328,7 +328,7 @@ class Scenario:
     def rescaled(self, chance: random.Random) -> Deployment:
         """Returns the same dataflow with other numbers of partitions, where the answer does not depend on them."""
         specs = {
-            name: replace(spec, parallelism=self._other(name, chance), outputs={}, dealt_by={})
+            name: replace(spec, parallelism=self._other(name, chance), outputs={}, partitioned_by={})
             for name, spec in self._specs.items()
         }
         for name, spec in self._specs.items():
@@ -351,7 +351,7 @@ class Scenario:
     def _rerouted(self, specs: dict[str, FunctionSpec], source: str, edge: Edge) -> Routing:
         target = specs[edge.target]
         if isinstance(target.function, Windows) and target.parallelism > 1:
-            target.dealt_by["in"] = pa.schema([SCHEMA.field("k")])
+            target.partitioned_by["in"] = pa.schema([SCHEMA.field("k")])
             return ByKey(("k",))
         if isinstance(edge.routing, Forward) and specs[source].parallelism == target.parallelism:
             return edge.routing
@@ -420,7 +420,7 @@ class Scenario:
 
     def _routing(self, source: str, target: FunctionSpec) -> Routing:
         if isinstance(target.function, Windows) and target.parallelism > 1:
-            target.dealt_by["in"] = pa.schema([SCHEMA.field("k")])
+            target.partitioned_by["in"] = pa.schema([SCHEMA.field("k")])
             return ByKey(("k",))
         choices: list[Routing] = [Rebalance()]
         if self._specs[source].parallelism == target.parallelism:
