@@ -17,9 +17,9 @@ class Address(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One run of a job with checkpoints: of so many drivers that owned them the so manyth, its so manyth attempt. A
-    later one is greater, so whoever finds traces of a greater one than itself knows that it was replaced. `lineage`
-    stands for the directory of the checkpoints, wherever that is moved."""
+    """One run of a job with checkpoints: attempt `number` of driver number `owner`. A later attempt is greater, so an
+    attempt that finds traces of a greater one knows that it was replaced. `lineage` identifies the checkpoint
+    directory, even if it is moved."""
 
     lineage: str
     owner: int
@@ -27,10 +27,10 @@ class Attempt(NamedTuple):
 
 
 def job_of(run: str) -> str:
-    """The name of a job, from that of one of its runs: after a failure it runs again as `job~2`."""
+    """Returns the job name from the name of one of its runs: after a failure, a job runs again as `job~2`."""
     return run.partition("~")[0]
 
 
 def attempt_of(run: str) -> int:
-    """Which run of its job it is."""
+    """Returns the number of the run, from 1."""
     return int(run.partition("~")[2] or 1)

@@ -1,6 +1,6 @@
 """What an instance does at a barrier: a lessee surrenders its partial state, the lessor merges and runs on.
 
-What a partial state is, the function's discipline says. When a barrier begins and ends is the worker's
+The function's discipline defines what a partial state is. The worker decides when a barrier begins and ends
 (`worker/leasing/`).
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run_barrier(instance: Instance, barrier: Barrier, now_ns: int) -> Outcome:
-    """Take the partial states in and run the critical messages, as one."""
+    """Merges the partial states and runs the critical messages, in one run."""
     outcome = Outcome(max(message.arrived_ns for message in barrier.messages))
     outcome.progress_us = max((m.progress_us for m in barrier.messages if m.progress_us is not None), default=None)
     for part in barrier.parts:
@@ -58,14 +58,14 @@ def _run_together(instance: Instance, messages: list[Message], outcome: Outcome)
 
 
 def surrender(instance: Instance, errand: Surrender, now_ns: int) -> Outcome:
-    """A lessee gives its partial state away."""
+    """Takes the partial state from a lessee."""
     outcome = Outcome(now_ns)
     outcome.states = instance.discipline.surrender(instance.function)
     return outcome
 
 
 def run_adoption(instance: Instance, adoption: Adoption, now_ns: int) -> Outcome:
-    """A lessee gets the consolidated state."""
+    """Gives the consolidated state to a lessee."""
     adopt(instance, adoption.states)
     return Outcome(now_ns)
 
@@ -78,14 +78,14 @@ APPLIES: dict[type[Errand], Callable[[Any, Any, int], Outcome]] = {
 
 
 def share(instance: Instance, outcome: Outcome) -> None:
-    """After a barrier of a function that reads its consolidated state, all instances get it again."""
+    """Exports the consolidated state after a barrier, for all instances of a function that reads it."""
     if instance.function.reads_consolidated:
         outcome.states = exported(instance.function)
         adopt(instance, outcome.states)
 
 
 def adopt(instance: Instance, states: bytes) -> None:
-    """Let the function read this consolidated state from now on."""
+    """Makes this the consolidated state that the function reads."""
     instance.consolidated = states
     consolidated = {}
     for name, content in unpacked(states).items():

@@ -1,9 +1,9 @@
 """Channels: an upstream instance to a downstream instance, with numbered messages and credits.
 
-A sender spends a credit per message and stops running when any of its channels has none left; the receiver gives
-credits back as it consumes. So a mailbox holds at most the credits of its channels plus what one run sends at once,
-and a slow sink slows its sources. Critical messages are numbered like all others: their place in the order is their
-meaning.
+A sender spends a credit per message and stops running when any of its channels has none left; the receiver returns
+credits as it consumes. So a mailbox holds at most the credits of its channels plus what one run sends at once, and a
+slow sink slows its sources. Critical messages are numbered like all others, because their position in the order
+matters.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from stretto.actors.seat import Seat
 
 CREDITS_PER_CHANNEL = 32
-"""Messages that may be under way on one channel."""
+"""The maximum number of messages in flight on one channel."""
 
 GRANT_AT = CREDITS_PER_CHANNEL // 2
-"""Credits are given back by so many at once ..."""
+"""The number of credits that are returned at once ..."""
 GRANT_EXTRA_AT = 4
-"""... and sooner where they also tell a lessor how far its lessee is. The first are given back singly, then by two and
-so on, because they tell what messages cost, which a new sender does not know yet."""
+"""... and on channels where credits also show a lessor the progress of its lessee. The first credit is returned alone,
+then two, and so on, because credits also carry the cost of messages, which a new sender does not know yet."""
 
 Payload: TypeAlias = pa.RecordBatch | Critical
 
@@ -36,7 +36,7 @@ Payload: TypeAlias = pa.RecordBatch | Critical
 class Message(msgspec.Struct, gc=False):
     """One numbered message in a mailbox: a batch of rows, or a critical one. Lean, because it is on the hot path.
 
-    The garbage collector does not look at messages, so that long queues cost it nothing; the cycle through channel and
+    The garbage collector does not track messages, so that long queues cost it nothing; the cycle through channel and
     mailbox is broken when a job is dropped."""
 
     channel: InChannel
@@ -47,17 +47,17 @@ class Message(msgspec.Struct, gc=False):
     progress_us: int | None = None
     deadline_ns: int = NEVER_NS
     ticket: int = 0
-    """Its number in the worker's laxity queue, where a strategy has one."""
+    """Its number in the worker's laxity queue, if the strategy has one."""
 
 
 class InChannel:
-    """The receiving end. A local one knows the sending end (`out`), a remote one the peer and the peer's number for it.
+    """The receiving end. A local one has the sending end (`out`), a remote one the peer and the peer's channel number.
 
-    `consumed` counts messages processed since credits were last given back. All messages up to the number `settled`
-    were run or forwarded, and so were those in `ahead`; `executed` counts the critical ones. Critical messages come on
-    the channels between lessors alone; the others (from an upstream lessee, to a lessee, or from a lessor to its
-    lessee) are extra ones, opened when first used; the last kind `forwards`. `urgency` is that of its last message:
-    one that is more urgent hurries those before it."""
+    `consumed` counts messages processed since credits were last returned. All messages up to the number `settled` were
+    run or forwarded, and so were those in `ahead`; `executed` counts the critical ones. Critical messages travel only
+    on the channels between lessors. The others (from an upstream lessee, to a lessee, or from a lessor to its lessee)
+    are extra channels, opened when first used; the last kind has `forwards` set. `urgency` is that of its last message:
+    a more urgent message raises the urgency of those before it."""
 
     __slots__ = (
         "ahead",
@@ -99,7 +99,8 @@ class InChannel:
         self.ended = False
 
     def settle(self, seq: int) -> None:
-        """A message was run or forwarded. One that was forwarded as it came may overtake others that wait here."""
+        """Records that a message was run or forwarded. One that is forwarded on arrival may overtake others that wait
+        here."""
         if seq != self.settled + 1:
             self.ahead = self.ahead or set()
             self.ahead.add(seq)
@@ -113,11 +114,11 @@ class InChannel:
 class OutChannel:
     """The sending end. A local channel holds the receiving end itself, so nothing is serialised.
 
-    `index` is its place among the outs of its seat; an extra channel has that of the channel it stands in for. `synced`
-    is how far a barrier has told of it. `extras` are the channels to lessees of the receiver by member, and `direct`
-    those of them that may be used now. While it `waits` to hear of lessees, its seat does not run. The `strategy` of
-    the receiver (a `scheduling.Strategy`, which is not known here) chooses among them, and may go by whether the
-    receiver is `stateless`.
+    `index` is its position in the outs of its seat; an extra channel has the index of the channel that it stands in
+    for. `synced` is the last message that a barrier has reported. `extras` are the channels to lessees of the receiver
+    by member, and `direct` those of them that may be used now. While it `waits` for the list of lessees, its seat does
+    not run. The `strategy` of the receiver (a `scheduling.Strategy`, which this room does not import) chooses among
+    them, and may depend on whether the receiver is `stateless`.
 
     For deadlines: `latency_ns` is what the job allows, and the channel `yields` if the job has promised nothing.
     `slide_us` is how often the receiver puts out and `slide_above_us` how often the sender does; `cost_ns` and
@@ -188,5 +189,5 @@ class OutChannel:
 
     @property
     def unsettled(self) -> int:
-        """Messages under way, as far as the receiver has told."""
+        """Messages in flight, as far as the sender knows."""
         return CREDITS_PER_CHANNEL - self.credits

@@ -1,6 +1,6 @@
-"""What a function sees of the world while it runs: its place, its input, and where its output goes.
+"""What a function sees while it runs: its partition, its input, and where its output goes.
 
-A context collects; it decides nothing. After the run, the instance turns what was collected into messages.
+A context only collects. After the run, the instance turns what was collected into messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Clock(Enum):
 
 
 class Context:
-    """Handed to every callback of a function; valid only during the call."""
+    """The argument of every callback of a function; valid only during the call."""
 
     __slots__ = (
         "_consolidated",
@@ -61,13 +61,13 @@ class Context:
         self.attempt: Attempt | None = None
         """Which run of the job this is, if it has checkpoints."""
         self.splits = parallelism
-        """For sources: how many parts the input is in, which stays what it was when the app was first started.
-        Partition p reads the parts p, p + parallelism, and so on."""
+        """For sources: the number of splits of the input, fixed when the app is first started. Partition p reads the
+        splits p, p + parallelism, and so on."""
         self._consolidated: dict[str, State] = {}
 
     @property
     def durable(self) -> bool:
-        """Whether the job has checkpoints, so that sinks hold back what is in none yet."""
+        """Whether the job has checkpoints, so that sinks hold back rows that are not in a checkpoint yet."""
         return self.attempt is not None
 
     def send(self, batch: pa.RecordBatch, output: str = "out") -> None:
@@ -89,13 +89,14 @@ class Context:
         self.sent.append((None, UserCritical(name, payload, every_upstream)))
 
     def consolidated(self, name: str) -> State | None:
-        """A state of this function as it was at the last barrier, the same on every worker; to be read only.
+        """Returns a state of this function as of the last barrier, the same on every worker; read-only. None before the
+        first barrier.
 
-        The function must say `reads_consolidated = True`. None before the first barrier."""
+        The function must declare `reads_consolidated = True`."""
         return self._consolidated.get(name)
 
     def adopt(self, states: dict[str, State]) -> None:
-        """For the runtime: what `consolidated` gives from now on."""
+        """For the runtime: sets what `consolidated` returns."""
         self._consolidated = states
 
     def set_timer(self, due: int, tag: Any = None, clock: Clock = Clock.EVENT) -> None:

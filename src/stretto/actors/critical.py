@@ -20,7 +20,7 @@ class Granularity(Enum):
 
 
 class Watermark(msgspec.Struct, frozen=True, tag="w", array_like=True):
-    """No event before `time_us` follows on this channel, but for late ones."""
+    """No event before `time_us` follows on this channel, except late ones."""
 
     time_us: int
 
@@ -40,8 +40,8 @@ class UserCritical(msgspec.Struct, frozen=True, tag="u", array_like=True):
 
 
 class Mark(msgspec.Struct, frozen=True, tag="m", array_like=True):
-    """What came before it is in this checkpoint, what follows it is not. It goes from the sources to the
-    sinks, and each actor waits for those of all its upstream actors."""
+    """The boundary of a checkpoint: messages before it are in the checkpoint, those after it are not. It travels from
+    the sources to the sinks, and each actor waits for the marks of all its upstream actors."""
 
     checkpoint: int
 
@@ -51,7 +51,8 @@ END_OF_INPUT = EndOfInput()
 
 
 class Last(msgspec.Struct, frozen=True, array_like=True):
-    """The last message that was sent on one channel: who receives there, and the channel by its sender's number."""
+    """The last message sent on one channel. The channel is named by its receiver, its sender and the sender's
+    number."""
 
     receiver: str
     sender: str
@@ -60,10 +61,11 @@ class Last(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SyncProgram(msgspec.Struct, frozen=True, array_like=True):
-    """What rides with a critical message when instances elsewhere are concerned (dirigo.txt table 1).
+    """What a critical message carries when instances on other workers are involved (dirigo.txt table 1).
 
-    `last` is the DEPENDENCY_PAYLOAD: one entry for each channel, beside the critical message's own, that the upstream
-    actor's instances have used since its last barrier. `ack` asks for an ACK once the critical message has run."""
+    `last` is the DEPENDENCY_PAYLOAD: one entry for each channel, other than the critical message's own, that the
+    upstream actor's instances have used since its last barrier. `ack` asks for an ACK once the critical message has
+    run."""
 
     last: tuple[Last, ...] = ()
     ack: bool = False

@@ -1,9 +1,9 @@
-"""Deadlines: what rides on a message so that its receiver knows how urgent it is, and what comes back (thesis 5.4-5.5).
+"""Deadlines: the urgency that a message carries to its receiver, and the costs that come back (thesis 5.4-5.5).
 
 A message that must be through its dataflow within L of the arrival of the last event that it waits for has a start
-deadline at each function: that arrival, plus L, less what the function and the longest way below it cost. A windowed
-function need not hurry before its window ends: the arrival that counts is that of the window's end, found from the
-stream's own time by `frontier` (TRANSFORM) and `ProgressMap` (PROGRESSMAP).
+deadline at each function: that arrival, plus L, less the cost of the function and of the longest path below it. A
+windowed function is not urgent before its window ends: the arrival that counts is that of the window's end, found from
+the stream's own time by `frontier` (TRANSFORM) and `ProgressMap` (PROGRESSMAP).
 """
 
 from __future__ import annotations
@@ -12,41 +12,43 @@ from collections import deque
 from collections.abc import Iterable
 
 AT_ONCE = float("-inf")
-"""The urgency of what others wait for: opening, timers, a critical message with nothing before it."""
+"""The urgency of work that other work waits for: opening, timers, a critical message with nothing before it."""
 NEVER_NS = 2**62
-"""The deadline of what nobody waits for."""
+"""The deadline of work that nothing waits for."""
 LAX_NS = 10_000_000_000
 """The latency that a job without an objective gets: late enough to yield to all others, and finite, so that it is not
 starved by them. It is not how such a job is known (`OutChannel.yields` is): somebody may promise just as much."""
 YIELDS_NS = LAX_NS // 2
-"""How far ahead the deadline of its next message is at least: who has promised nothing does not become urgent by being
-far behind."""
+"""The least distance to the deadline of its next message: a job without an objective does not become urgent by falling
+behind."""
 FIT_POINTS = 32
 FIT_POINTS_MIN = 4
 FIT_EVERY = 16
-"""New points until the line is drawn anew: it costs some microseconds, and the latest ones change it little."""
+"""The number of new points until the line is fitted again: a fit costs some microseconds, and a few points change it
+little."""
 POINTS_PER_WINDOW = 4
-"""How many points of a window the line takes, at most."""
+"""The maximum number of points per window in the fit."""
 COST_WEIGHT = 0.125
-"""How much the latest cost counts in the running mean."""
+"""The weight of the latest cost in the running mean."""
 
 
 def frontier(progress_us: int, slide_us: int | None, slide_above_us: int | None) -> int:
-    """The stream time that must be seen before the receiver puts out what this progress is part of (equation 5.4).
+    """Returns the stream time at which the receiver emits the result that includes this progress (equation 5.4).
 
-    The receiver puts out at multiples of its slide; if what feeds it does so as seldom, each message triggers it."""
+    The receiver emits at multiples of its slide; if its sender emits no more often than that, each message triggers
+    it."""
     if slide_us is None or (slide_above_us is not None and slide_above_us >= slide_us):
         return progress_us
     return (progress_us // slide_us + 1) * slide_us
 
 
 class ProgressMap:
-    """When a stream time arrives: a straight line through the latest pairs of stream time and arrival.
+    """A prediction of when a stream time arrives: a straight line through the latest pairs of stream time and arrival.
 
-    None where that cannot be told, and the function then counts as a regular one: before there are points enough, and
-    where stream time does not move, or moves backwards. Points are `step_us` apart at least, so that they reach back
-    over some windows, however many messages a window has. Each is added up once, with those that came with it: a line
-    needs the sums alone, and those of a few groups of points are soon put together."""
+    There is no prediction, and the function counts as a regular one, before there are enough points, and where stream
+    time does not move or moves backwards. Points are at least `step_us` apart, so that they cover several windows,
+    however many messages a window has. Points are summed once, in groups: a fit needs only the sums, and combining
+    those of a few groups is cheap."""
 
     __slots__ = ("_groups", "_line", "_new", "_next_us", "step_us")
 
@@ -58,7 +60,7 @@ class ProgressMap:
         self.step_us = 1
 
     def learn(self, progress_us: int, arrived_ns: int) -> None:
-        """A message with this progress arrived at this time."""
+        """Adds a message with this progress that arrived at this time."""
         if progress_us < self._next_us:
             return
         self._next_us = progress_us + self.step_us
@@ -67,7 +69,7 @@ class ProgressMap:
             self._draw()
 
     def arrival_ns(self, progress_us: int) -> int | None:
-        """When that much of the stream will have arrived."""
+        """Returns when this stream time will have arrived, or None if unknown."""
         if self._line is None:
             if len(self._new) < FIT_POINTS_MIN:
                 return None
@@ -77,15 +79,15 @@ class ProgressMap:
         return middle_ns + int((progress_us - middle_us) * slope) if slope > 0 else None
 
     def _draw(self) -> None:
-        """Draw the line anew, with the points that are new."""
+        """Fits the line again, with the new points."""
         self._groups.append(_summed(self._new))
         self._new = []
         self._line = _fitted(self._groups)
 
 
 _Sums = tuple[int, int, int, float, float, float, float]
-"""A group of points: how many, the first of them, and the sums of both coordinates, of the squares of the one and of
-the products of both, all from the first point, so that they are small and floats hold them well."""
+"""A group of points: the count, the first point, and the sums of both coordinates, of the squares of stream time and of
+the products. All are relative to the first point, so that they are small and floats are accurate enough."""
 
 
 def _summed(points: list[tuple[int, int]]) -> _Sums:
@@ -101,7 +103,8 @@ def _summed(points: list[tuple[int, int]]) -> _Sums:
 
 
 def _fitted(groups: Iterable[_Sums]) -> tuple[int, int, float]:
-    """Least squares about the middle, in nanoseconds of arrival per microsecond of the stream."""
+    """Returns the least-squares line: its middle, and its slope in nanoseconds of arrival per microsecond of the
+    stream."""
     origin: tuple[int, int] | None = None
     count, sum_us, sum_ns, squares, products = 0, 0.0, 0.0, 0.0, 0.0
     for points, first_us, first_ns, us, ns, square, product in groups:
@@ -119,5 +122,5 @@ def _fitted(groups: Iterable[_Sums]) -> tuple[int, int, float]:
 
 
 def start_deadline_ns(frontier_ns: int, latency_ns: int, cost_ns: float, path_ns: float) -> int:
-    """Equation 5.3: the latest moment to begin, so that the rest of the way can be made in time."""
+    """Returns the latest moment to begin that still meets the objective (equation 5.3)."""
     return int(frontier_ns + latency_ns - cost_ns - path_ns)

@@ -1,4 +1,4 @@
-"""A deployment: an app's plan made physical. Functions, their partitions, and how batches travel between them.
+"""A deployment: the physical plan of an app. Functions, their partitions, and how batches travel between them.
 
 Stateless steps are fused into the function that feeds them: an `Output` is a small tree whose stages transform a batch
 and hand it to edges and further stages, so each step runs once however many consumers it has.
@@ -71,26 +71,26 @@ class FunctionSpec:
     nodes: list[str] = field(default_factory=list)
     """The plan nodes that run inside this function, itself first; for explain() and metrics."""
     lessees_max: int = 0
-    """How many lessees each of its actors may have; PARALLELISM_RANGE, less the lessor."""
+    """The maximum number of lessees of each of its actors; PARALLELISM_RANGE, less the lessor."""
     strategy: Any = None
-    """Who gets its messages, where it has lessees: a `scheduling.Strategy`, which is not known here; None for the
-    worker's own."""
+    """Which instance gets its messages, if it has lessees: a `scheduling.Strategy`, which this room does not import.
+    None for the worker's own."""
     slide_us: int | None = None
-    """How often a windowed function puts out, in event time; None for one that does so at once."""
+    """How often a windowed function emits, in event time; None for one that emits at once."""
     sequential_because: str | None = None
     spill_bytes: int | None = None
-    """How much memory each of its states that can spill may take in each partition; None for all that it needs."""
+    """The memory limit of each state that can spill, per partition; None for no limit."""
     partitioned_by: dict[str, pa.Schema] = field(default_factory=dict)
-    """For each input whose rows are dealt by key, by this edge or already by one before it: the columns."""
+    """The key columns of each input whose rows are partitioned by key, by this edge or by an earlier one."""
 
     @property
     def shards(self) -> ShardMap:
-        """Which partition owns which shard of its keys, where its rows are partitioned by key."""
+        """Which partition owns which shard of its keys, if its rows are partitioned by key."""
         return ShardMap.even(self.parallelism)
 
     @property
     def discipline(self) -> Discipline:
-        """How it may scale in this dataflow: what its function's own discipline allows, unless something forbids it."""
+        """How it may scale in this dataflow: its function's own discipline, unless something forbids it."""
         if self.sequential_because is None and self.spill_bytes is None:
             return self.function.discipline
         return KEYED if self.partitioned_by else SEQUENTIAL

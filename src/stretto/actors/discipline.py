@@ -1,4 +1,4 @@
-"""Disciplines: how a function may scale, which its state alone decides. One lease mechanism asks them what to do.
+"""Disciplines: how a function may scale, which depends only on its state. One lease mechanism serves all of them.
 
 A discipline says what a lease brings to a lessee, which workers a message may be routed to, and what the instances of
 an actor do at a barrier. `worker/leasing/` runs the protocol and asks; it never looks at a function's state itself.
@@ -28,25 +28,27 @@ class Discipline:
         return f"{self.name}: {self.says}"
 
     def places(self, candidates: list[str]) -> list[str]:
-        """Of the workers that hold a lease of the actor or may get one, those that a message may be sent to."""
+        """Returns the candidates (workers that hold a lease of the actor or may get one) that a message may be sent
+        to."""
         return candidates if self.spreads else []
 
     def surrender(self, lessee: Function) -> bytes | None:
-        """At a barrier: what a lessee gives to the lessor; it begins from scratch."""
+        """Returns what a lessee sends to the lessor at a barrier. The lessee starts again from empty state."""
         return None
 
     def consolidate(self, lessor: Function, part: bytes) -> None:
-        """At a barrier: the lessor takes in what a lessee gave."""
+        """Merges what a lessee surrendered at a barrier into the lessor."""
 
 
 class Stateless(Discipline):
-    """Any message on any lessee. At a barrier everybody waits for what was sent; there is nothing to merge."""
+    """Any message on any lessee. A barrier waits for all messages sent; there is nothing to merge."""
 
     spreads = True
 
 
 class Combinable(Discipline):
-    """Any message on any lessee, each with a partial state. At a barrier the partial states come home and merge."""
+    """Any message on any lessee, each with a partial state. At a barrier the partial states are sent home and
+    merged."""
 
     spreads = True
 
@@ -64,7 +66,7 @@ class Combinable(Discipline):
 
 
 def exported(function: Function) -> bytes:
-    """All states of a function as bytes."""
+    """Returns all states of a function as bytes."""
     return packed({name: state.export() for name, state in function.states().items()})
 
 

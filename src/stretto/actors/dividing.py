@@ -17,13 +17,13 @@ from stretto.errors import StorageError
 
 @dataclass(frozen=True)
 class Place:
-    """A partition, and which shards it owns."""
+    """A partition and the shards that it owns."""
 
     partition: int
     shards: ShardMap
 
     def owns(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Which of these keys are the partition's."""
+        """Returns which of these keys the partition owns."""
         owned: npt.NDArray[np.bool_] = self.shards.partitions_of(hashes) == self.partition
         return owned
 

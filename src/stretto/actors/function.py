@@ -1,10 +1,10 @@
 """The function API: what runs inside an actor, one batch at a time (dirigo.txt 5.3).
 
-A function gets batches, watermarks, timers and critical messages, keeps state, and sends batches on. The stream verbs
+A function receives batches, watermarks, timers and critical messages, keeps state, and sends batches. The stream verbs
 of `api/` are built from functions like these, so a user who outgrows a verb writes the function and keeps the rest.
 
 Call order for one instance: `open` once; then `process` per batch in channel order, `on_watermark` each time that the
-least watermark over all input channels advances, `on_timer` for each timer that is due (event-time timers just before
+minimum watermark of all input channels advances, `on_timer` for each timer that is due (event-time timers just before
 the `on_watermark` that passes them), `on_critical` per user-defined critical message; `on_end` once, after the last
 input channel has ended and the final watermark was seen; `close` once, also after a failure.
 """
@@ -30,30 +30,31 @@ class Function:
     """A function on batches. Subclass it, declare state as class attributes, and override what you need."""
 
     reads_consolidated: bool = False
-    """Whether `ctx.consolidated` is used: the state as of the last barrier then goes to all instances after it."""
+    """Whether `ctx.consolidated` is used: each barrier then sends the consolidated state to all instances."""
 
     spill: str | int | None = None
-    """How much memory each map state may take in each partition, such as "256 MB"; the rest is on the disk."""
+    """The memory limit of each map state per partition, such as "256 MB"; the rest is on disk."""
 
     progress_us: int | None = None
-    """For sources: how far the stream has come; None where it has no time."""
+    """For sources: the progress of the stream; None if it has no event time."""
 
     @property
     def order_matters(self) -> bool:
-        """Whether the answer may depend on the order of batches between two critical messages.
+        """Whether the result may depend on the order of batches between two critical messages.
 
-        Functions that feed such a one stay sequential, since instances of a spread function overtake each other."""
+        Functions that feed such a function stay sequential, since instances of a spread function overtake each
+        other."""
         return self.sequential_because is not None
 
     def open(self, ctx: Context) -> None:
         """Called once, before the first batch."""
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        """Called per batch; `ctx.input` names the input it came in by."""
+        """Called per batch; `ctx.input` names its input."""
         raise NotImplementedError
 
     def on_watermark(self, watermark_us: int, ctx: Context) -> None:
-        """No batch with an event time before `watermark_us` (microseconds) will come any more, but for late ones."""
+        """No batch with an event time before `watermark_us` (microseconds) will follow, except late ones."""
 
     def on_timer(self, tag: Any, due: int, ctx: Context) -> None:
         """A timer that `ctx.set_timer` set is due."""
@@ -65,36 +66,38 @@ class Function:
         """All inputs have ended; the last chance to send."""
 
     def close(self) -> None:
-        """Release what `open` took; called also after a failure."""
+        """Releases what `open` acquired; also called after a failure."""
 
     def remember(self) -> Any:
-        """What a checkpoint must keep beside the states, such as a position: plain data and Arrow tables."""
+        """Returns what a checkpoint must store in addition to the states, such as a position: plain data and Arrow
+        tables."""
         return None
 
     def recall(self, remembered: Any) -> None:
-        """Go on from what `remember` gave; called after `open`, when the states are as they were."""
+        """Resumes from what `remember` returned; called after `open`, when the states are restored."""
 
     def regroup(self, remembered: dict[int, Any], checkpoint: int) -> Any:
-        """What this partition is to `recall` where the function had other partitions in a checkpoint:
-        made of what those that it follows gave, by their numbers. None is not recalled."""
+        """Returns what this partition is to `recall` if the parallelism has changed since the checkpoint. `remembered`
+        has the values of the former partitions that it follows, by partition. None is not recalled."""
         if any(part is not None for part in remembered.values()):
             raise StorageError("what it remembers cannot be divided", None, "Define regroup() as well as remember().")
 
     def layouts(self) -> dict[str, str]:
-        """What a checkpoint has of it, in words: it fits if these are the same."""
+        """Returns a description of what a checkpoint stores of it. A checkpoint fits if the descriptions are equal."""
         found = {name: state.layout for name, state in self.states().items()}
         return found if type(self).remember is Function.remember else {**found, "remembered": "plain data"}
 
     def input_of(self, state: str) -> str | None:
-        """The input whose keys a state is kept by, where inputs are dealt by different columns."""
+        """Returns the input whose keys a state is kept by, if inputs are partitioned by different columns."""
         return None
 
     def seal(self, checkpoint: int) -> None:
-        """For sinks of jobs with checkpoints: what came so far belongs to this checkpoint. It is not to be seen yet."""
+        """For sinks of jobs with checkpoints: the rows so far belong to this checkpoint. They must not be visible
+        yet."""
 
     def publish(self, checkpoint: int) -> None:
-        """For sinks: This checkpoint is complete, so what was sealed up to it may be seen. After a failure
-        it may be asked for again."""
+        """For sinks: this checkpoint is complete, so the rows sealed up to it become visible. May be called again after
+        a failure."""
 
     @property
     def discipline(self) -> Discipline:
@@ -115,7 +118,7 @@ class Function:
         return None
 
     def bind_states(self) -> None:
-        """Give this instance its own copy of every declared state."""
+        """Gives this instance its own copy of every declared state."""
         for name, state in states_of(self).items():
             setattr(self, name, state.fresh())
 

@@ -1,6 +1,6 @@
-"""What an instance of a dual-mode actor knows beyond its mailbox: its state, its leases, the barrier under way.
+"""What an instance of a dual-mode actor knows beyond its mailbox: its state, its leases, the barrier in progress.
 
-Plain records. Who moves them along is `leasing.py`; what they may become is the table in `mailbox.py`.
+Plain records. `worker/leasing/` changes them, by the table in `mailbox_states.py`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """Whoever wants to know what gates do; the simulator's checkers."""
+    """An observer of gates: the simulator's checkers."""
 
     def moved(self, address: Address, role: Role, before: MailboxState, trigger: Trigger, after: MailboxState) -> None:
         """A mailbox has changed its state."""
 
     def noted(self, message: Message) -> None:
-        """A critical message needed no barrier: nothing runs because of it."""
+        """A critical message needed no barrier, so nothing runs for it."""
 
 
 class Lessee:
-    """A lessor's record of one lessee: the channels that forward to it, and who else may send to it directly."""
+    """A lessor's record of one lessee: the channels that forward to it, and the actors that may send to it directly."""
 
     __slots__ = ("channels", "member", "senders", "used")
 
@@ -41,7 +41,7 @@ class Lessee:
 
     @property
     def unsettled(self) -> int:
-        """Forwarded messages that it has not told to be done."""
+        """Forwarded messages that it has not reported as done."""
         return sum(channel.unsettled for channel in self.channels.values())
 
 
@@ -62,23 +62,23 @@ class Gate:
             self.observer.moved(self.address, self.role, before, trigger, self.state)
 
     def forget(self) -> None:
-        """Its instance was dropped: let go of all messages. The garbage collector does not look at messages, and could
-        never free what they lead back to."""
+        """Releases all messages when the instance is dropped. The garbage collector does not track messages, so it
+        could not free a cycle through them."""
 
 
 class LessorGate(Gate):
-    """The lessor's. `former` are lessees whose lease has ended; their channels serve again if they get another.
+    """The lessor's. `former` are lessees whose lease has ended; their channels are reused if they get another.
 
-    `waiting` has the critical message that each channel has come to; what follows it is `held`,
-    with its place in the mailbox.
+    `waiting` has the critical message that each channel has reached; the messages after it are `held`, with their
+    mailbox entries.
 
-    While BLOCKED, `unacknowledged` are the lessees that have not said that they know of the barrier, `unreplied` those
-    whose partial state is awaited; `parts` are the states that came. `told` is how far the lessees have sent
-    downstream, by the place of the out channel: it goes with the next critical message there, which not every barrier
-    sends. `owed` is the DEPENDENCY_PAYLOAD of critical messages that needed no barrier; the next one waits for it.
-    `unacked` counts the critical messages that were sent and whose ACKs are awaited. `offered` are messages that were
-    forwarded to a lessee that may refuse them, by the channel's number and their own there: no barrier begins before it
-    is known who runs them. `overdue` is what waited when a checkpoint was last said to be so, by its checkpoint."""
+    While BLOCKED, `unacknowledged` are the lessees that have not acknowledged the barrier, `unreplied` those whose
+    partial state is awaited; `parts` are the states received. `told` is the last message of each lessee on each
+    downstream channel, by the index of the out channel: the next critical message there carries it, which not every
+    barrier sends. `owed` is the DEPENDENCY_PAYLOAD of critical messages that needed no barrier; the next barrier waits
+    for it. `unacked` counts the critical messages sent whose ACKs are awaited. `offered` are messages forwarded to a
+    lessee that may refuse them, by channel number and sequence number: no barrier begins before it is known who runs
+    them. `overdue` is the checkpoint that was last reported overdue, and the app's joint messages that waited then."""
 
     role = Role.LESSOR
     __slots__ = (
@@ -139,7 +139,7 @@ class LessorGate(Gate):
 
 
 class LesseeGate(Gate):
-    """The lessee's. `awaited` is the dependency set of the barrier under way: the last message of each channel."""
+    """The lessee's. `awaited` is the dependency set of the barrier in progress: the last message of each channel."""
 
     role = Role.LESSEE
     __slots__ = ("adoption", "awaited", "barrier", "lessor", "surrendering")

@@ -1,8 +1,8 @@
-"""One actor at work: what an instance does with one piece of work, and what it wants to send.
+"""One instance of an actor: what it does with one piece of work, and what it sends.
 
 `apply` runs the function on the caller's time and returns an Outcome; it moves no message and spends no credit. The
-worker machine does that afterwards, so the same code runs under a real clock and in virtual time. Where the instance
-sits in its worker (mailbox, urgency, credits, leases) is its `Seat`, and none of its business.
+worker machine does that afterwards, so the same code runs under a real clock and in virtual time. Its `Seat` has what
+the worker keeps about it (mailbox, urgency, credits, leases), and the instance does not read it.
 
 Errands run by the table `APPLIES`, filled by the modules that know them: `opening.py`, `barriers.py`, `marking.py`.
 """
@@ -32,11 +32,11 @@ from stretto.state import State
 from stretto.state.cold import Cold
 
 Applies = Callable[[Any, Any, int], Outcome]
-"""How a kind of errand runs: given the instance, the errand and the time."""
+"""How a kind of errand runs: called with the instance, the errand and the time."""
 
 
 class Instance:
-    """An instance of an actor: its function with its state, its channels, its timers and how far event time has come.
+    """An instance of an actor: its function with its state, its channels, its timers and its watermark.
 
     `consolidated` is the state as of the last barrier, where the function reads it. `origin` is what it resumes from
     when it is opened. `finished` once its input has ended, also if that was before the checkpoint it resumes from."""
@@ -95,7 +95,7 @@ class Instance:
                 store.close()
 
     def spill_to(self, made: Callable[[int], Cold]) -> None:
-        """Before it is opened: let each state that can have a cold store beside memory."""
+        """Gives each state that can spill a cold store. Called before it is opened."""
         budget_bytes = self.spec.spill_bytes
         if budget_bytes is not None:
             self._spilling = [state for state in self.function.states().values() if state.spills]
@@ -103,7 +103,7 @@ class Instance:
                 self._cold.append(made(budget_bytes))
                 state.spill_to(self._cold[-1], budget_bytes)
 
-    # What it is told of its place.
+    # What the worker sets.
 
     @property
     def durable(self) -> bool:
@@ -111,15 +111,15 @@ class Instance:
         return self.ctx.attempt is not None
 
     def belong_to(self, attempt: Attempt) -> None:
-        """It is of a job with checkpoints."""
+        """Sets the attempt of a job with checkpoints."""
         self.ctx.attempt = attempt
 
     def read_splits(self, splits: int) -> None:
-        """For a source: its input is in so many parts."""
+        """Sets the number of splits of a source's input."""
         self.ctx.splits = splits
 
     def at_watermark(self, watermark_us: int) -> None:
-        """A lessee learns from its lessor how far event time has come."""
+        """Sets a lessee's watermark to its lessor's."""
         self.watermark_us = self.ctx.watermark_us = watermark_us
 
     @property
@@ -128,13 +128,14 @@ class Instance:
 
     @property
     def lingers(self) -> bool:
-        """Whether it still has something to do when its input has ended: a sink publishes with the last checkpoint."""
+        """Whether it has work left when its input has ended: a sink publishes with the last checkpoint."""
         return self.is_sink and self.durable
 
     # Critical messages.
 
     def needs_no_barrier(self, channel: InChannel, critical: Payload) -> bool:
-        """Whether a critical message of this channel changes nothing yet, since others hold event time back."""
+        """Whether a critical message of this channel changes nothing yet, because other channels hold the watermark
+        back."""
         if isinstance(critical, Watermark):
             time_us = critical.time_us
         elif isinstance(critical, EndOfInput):
@@ -149,7 +150,7 @@ class Instance:
         return min((time_us, *others)) <= self.watermark_us
 
     def note(self, channel: InChannel, critical: Payload) -> None:
-        """Take such a critical message in."""
+        """Records a critical message that needs no barrier."""
         if isinstance(critical, Watermark):
             channel.watermark_us = max(channel.watermark_us, critical.time_us)
         elif isinstance(critical, EndOfInput):
@@ -157,7 +158,7 @@ class Instance:
             channel.watermark_us = EVENT_TIME_MAX_US
 
     def apply_critical(self, channel: InChannel, critical: Payload, outcome: Outcome) -> None:
-        """Run a critical message that needs nobody else."""
+        """Runs a critical message that needs no other instance."""
         if isinstance(critical, Watermark):
             held_back = channel.watermark_us <= self.watermark_us
             channel.watermark_us = max(channel.watermark_us, critical.time_us)
@@ -177,7 +178,7 @@ class Instance:
             raise InvariantError("an unknown critical message reached an instance", repr(critical))
 
     def advance_watermark(self, outcome: Outcome) -> None:
-        """Event time has come to the least watermark of all inputs, if that is news."""
+        """Advances to the minimum watermark of all inputs, if that is later than the present one."""
         least = min(channel.watermark_us for channel in self.inputs)
         if least <= self.watermark_us:
             return
@@ -189,7 +190,7 @@ class Instance:
             self.broadcast(Watermark(least), outcome)
 
     def finish(self, outcome: Outcome) -> None:
-        """The input has ended."""
+        """Ends the function, since its input has ended."""
         self.function.on_end(self.ctx)
         self.collect(outcome)
         self.broadcast(END_OF_INPUT, outcome)
@@ -200,14 +201,14 @@ class Instance:
     # What a run sends.
 
     def fire_timers(self, clock: Clock, reached: int, outcome: Outcome) -> None:
-        """Call the function for each timer that is due."""
+        """Calls the function for each timer that is due."""
         while (timer := self.timers.pop_due(clock, reached)) is not None:
             due, tag = timer
             self.function.on_timer(tag, due, self.ctx)
             self.collect(outcome)
 
     def collect(self, outcome: Outcome) -> None:
-        """Take over what the function has sent and which timers it has set."""
+        """Moves what the function has sent to the outcome, and records the timers that it has set."""
         ctx = self.ctx
         if ctx.sent:
             for output, payload in ctx.sent:
@@ -220,13 +221,13 @@ class Instance:
             self.timers.take_from(ctx)
 
     def broadcast(self, critical: Payload, outcome: Outcome) -> None:
-        """A critical message goes to all partitions of all consumers."""
+        """Sends a critical message to all partitions of all consumers."""
         for channel in self.outs:
             outcome.sends.append((channel, critical))
 
 
 def poll(instance: Instance, errand: Poll, now_ns: int) -> Outcome:
-    """Read from a source; what was read goes out, then a watermark if one is due."""
+    """Reads from a source and sends what was read, then a watermark if one is due."""
     function = instance.function
     reading: Reading = Reading(None, now_ns, done=True) if instance.draining else function.read(now_ns)
     outcome = Outcome(reading.arrived_ns)
@@ -244,13 +245,13 @@ def poll(instance: Instance, errand: Poll, now_ns: int) -> Outcome:
         outcome.next_ns = reading.next_ns
         outcome.gather_until_ns = now_ns + function.batch_delay_ns
     elif reading.batch is None:
-        # A source that has nothing and does not say when must not spin.
+        # A source without rows and without a time for its next ones must not spin.
         outcome.next_ns = now_ns + 1_000_000
     return outcome
 
 
 def fire_timers(instance: Instance, errand: FireTimers, now_ns: int) -> Outcome:
-    """Processing-time timers are due."""
+    """Fires the processing-time timers that are due."""
     outcome = Outcome(now_ns)
     instance.fire_timers(Clock.PROCESSING, now_ns, outcome)
     return outcome
@@ -267,7 +268,7 @@ APPLIES: dict[type, Applies] = {
 
 
 def register(kind: type[Errand], applies: Applies) -> None:
-    """Let instances run another kind of errand."""
+    """Registers another kind of errand that instances can run."""
     if kind in APPLIES:
         raise InvariantError("a kind of errand is registered twice", kind.__name__)
     APPLIES[kind] = applies

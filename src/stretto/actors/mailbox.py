@@ -1,8 +1,8 @@
 """The messages that wait at one instance, the most urgent first; those of one channel stay in their order.
 
-Most come in the order in which they are to run, and stand in a line. Those that are more urgent than the end of the
-line are in a heap beside it, so the usual case costs what a deque costs. What is ahead of an urgent message on its own
-channel must run before it, and so becomes as urgent.
+Most arrive in the order in which they are to run, and are in a deque. Those that are more urgent than the end of the
+deque are in a heap, so the usual case costs what a deque costs. Messages ahead of an urgent one on the same channel
+must run before it, so they become as urgent.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from stretto.actors.work import Work
 
 Entry = tuple[float, int, Any]
-"""How urgent, its number in the order of arrival, and what."""
+"""The urgency, the number in the order of arrival, and the work."""
 
 
 class Mailbox:
-    """Work by urgency, the least number first, and of equal urgency in the order it came. `count` is its length, for
-    those who ask with every message."""
+    """Work by urgency, the smallest value first; work of equal urgency in its order of arrival. `count` is its length,
+    as a plain attribute for the hot path."""
 
     __slots__ = ("_early", "_line", "_placed", "count")
 
@@ -41,24 +41,24 @@ class Mailbox:
         return self.count > 0
 
     def __iter__(self) -> Iterator[Work]:
-        """All that wait, in the order in which they would run."""
+        """Iterates over all work, in the order in which it would run."""
         return (entry[2] for entry in sorted((*self._line, *self._early)))
 
     @property
     def first(self) -> Entry:
-        """What runs next, and how urgent it is."""
+        """The entry that runs next."""
         line, early = self._line, self._early
         return early[0] if early and (not line or early[0] < line[0]) else line[0]
 
     def append(self, work: Work, urgency: float = AT_ONCE) -> None:
-        """An errand: others wait for it."""
+        """Adds an errand; by default it runs at once."""
         self._insert(work, urgency)
 
     def append_message(self, message: Message, urgency: float) -> bool:
-        """A message; it is not to run before what came earlier on its channel. (One that comes a second time, because a
-        lessee refused it, may run whenever it likes: a barrier that waits for it knows.)
+        """Adds a message, and returns whether what runs next may have changed.
 
-        Whether what runs next may have changed is returned."""
+        It runs after the earlier messages of its channel. (One that a lessee refused comes a second time and may run at
+        any time: a barrier waits for it.)"""
         channel = message.channel
         if urgency >= channel.urgency:
             channel.urgency = urgency
@@ -68,7 +68,7 @@ class Mailbox:
         return self._insert(message, urgency)
 
     def popleft(self) -> Work:
-        """Take out what runs next."""
+        """Removes and returns the work that runs next."""
         if self._early:
             return self.pop_entry()[2]  # type: ignore[no-any-return]
         self.count -= 1
@@ -76,14 +76,14 @@ class Mailbox:
         return work
 
     def pop_entry(self) -> Entry:
-        """Take out what runs next, and its place, so that it can be put back."""
+        """Removes and returns the entry that runs next, so that it can be put back."""
         line, early = self._line, self._early
         self.count -= 1
         return heapq.heappop(early) if early and (not line or early[0] < line[0]) else line.popleft()
 
     def put_back(self, entries: Sequence[Entry]) -> None:
-        """Messages that were taken out too soon, in this order, get their places again. What has come after them on
-        their channels, here or among them, may be more urgent, and then they are too."""
+        """Puts messages back in their former places; `entries` are in the order of removal. They become as urgent as
+        the most urgent later message of their channel, here or among them."""
         least: dict[InChannel, float] = {}
         for urgency, _, work in (*self._line, *self._early):
             if isinstance(work, Message):
@@ -98,14 +98,14 @@ class Mailbox:
         return any(entry[2] is message for entry in (*self._line, *self._early))
 
     def remove(self, work: Work) -> None:
-        """Take something out of turn."""
+        """Removes one piece of work."""
         self._line = deque(entry for entry in self._line if entry[2] is not work)
         self._early = [entry for entry in self._early if entry[2] is not work]
         heapq.heapify(self._early)
         self.count = len(self._line) + len(self._early)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Removes all work."""
         self._line.clear()
         self._early.clear()
         self.count = 0
@@ -121,7 +121,7 @@ class Mailbox:
         return True
 
     def _hurry(self, channel: InChannel, urgency: float) -> None:
-        """What waits on a channel is now at least as urgent as this."""
+        """Makes the waiting messages of a channel at least this urgent."""
         entries = sorted(_hurried(entry, channel, urgency) for entry in (*self._line, *self._early))
         self._line, self._early = deque(entries), []
 

@@ -1,7 +1,7 @@
 """The states of a dual-mode actor's mailbox, and the one table of moves between them (dirigo.txt 4.1).
 
 Outside of barriers an actor runs in parallel: its lessor and its lessees are RUNNABLE. At a barrier each instance is
-BLOCKED once it has done what came before, and the lessor alone turns CRITICAL, when it has the partial states of all.
+BLOCKED once it has run what came before. Only the lessor turns CRITICAL, when it has all partial states.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ TRANSITIONS: dict[tuple[Role, MailboxState, Trigger], MailboxState] = {
     (Role.LESSEE, MailboxState.BLOCKED, Trigger.UNSYNC): MailboxState.RUNNABLE,
     (Role.LESSEE, MailboxState.BLOCKED, Trigger.RELEASED): MailboxState.BLOCKED,
 }
-"""Every move there is. A lessee begins BLOCKED: it runs nothing before its lease is there."""
+"""All moves. A lessee begins BLOCKED: it runs nothing before its lease arrives."""
 
 BEGINNING = {Role.LESSOR: MailboxState.RUNNABLE, Role.LESSEE: MailboxState.BLOCKED}
 
 
 def moved(role: Role, state: MailboxState, trigger: Trigger) -> MailboxState:
-    """The state after a trigger; a move that is not in the table is a fault of the protocol."""
+    """Returns the state after a trigger; a move that is not in the table is a fault of the protocol."""
     try:
         return TRANSITIONS[role, state, trigger]
     except KeyError:
@@ -60,7 +60,7 @@ def moved(role: Role, state: MailboxState, trigger: Trigger) -> MailboxState:
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram; ARCHITECTURE.md has it, and a test holds the two together."""
+    """Returns the table as a Mermaid state diagram. ARCHITECTURE.md contains it, and a test compares the two."""
     lines = ["stateDiagram-v2"]
     for role in Role:
         lines.append(f"  state {role.value} {{")

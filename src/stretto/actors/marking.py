@@ -1,4 +1,4 @@
-"""An instance comes to the mark of a checkpoint: its snapshot is taken, and the mark goes on. Sinks publish later."""
+"""An instance at the mark of a checkpoint: its snapshot is taken, and the mark is sent on. Sinks publish later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def pass_mark(instance: Instance, checkpoint: int, outcome: Outcome) -> None:
-    """All that came before the mark is done and nothing after it: this is what the checkpoint has of the actor."""
+    """Takes the snapshot of an actor that has run everything before the mark and nothing after it."""
     if instance.is_sink:
         instance.function.seal(checkpoint)
     outcome.snapshot = _snapshot(instance, checkpoint)
@@ -24,14 +24,14 @@ def pass_mark(instance: Instance, checkpoint: int, outcome: Outcome) -> None:
 
 
 def run_marking(instance: Instance, marking: Marking, now_ns: int) -> Outcome:
-    """A source comes to a mark between two reads, a finished sink when it is asked to."""
+    """Runs the mark of a source, between two reads, or of a finished sink."""
     outcome = Outcome(now_ns)
     pass_mark(instance, marking.checkpoint, outcome)
     return outcome
 
 
 def publish(instance: Instance, publishing: Publishing, now_ns: int) -> Outcome:
-    """The checkpoint is complete, so a sink publishes what it has sealed."""
+    """Publishes what a sink has sealed, since the checkpoint is complete."""
     instance.function.publish(publishing.checkpoint)
     return Outcome(now_ns)
 

@@ -45,7 +45,7 @@ class FunctionMetrics(msgspec.Struct):
     barriers: SketchBins | None = None
     """How long barriers with lessees took, from BLOCKED to the last UNSYNC."""
     strategies: dict[str, str] = {}
-    """What the strategies of downstream functions say of their choices, by function."""
+    """What the strategies of downstream functions report about their choices, by function."""
 
 
 class LatencySketch:
@@ -61,7 +61,7 @@ class LatencySketch:
         self._min_ms = math.inf
         self._max_ms = 0.0
         self.count = 0.0
-        """How many rows it has seen."""
+        """The number of rows recorded."""
 
     def add(self, latency_ns: int, rows: int) -> None:
         if rows <= 0:
@@ -93,7 +93,7 @@ class LatencySketch:
             left -= self._bins[key]
             if left < 0:
                 break
-        # A bin's middle may lie beyond the greatest value that is in it, which is known exactly.
+        # The middle of a bin may exceed the maximum, which is known exactly.
         return min(_value(key), self._max_ms)
 
     @property
@@ -101,7 +101,7 @@ class LatencySketch:
         return self._max_ms if self.count else None
 
     def percentiles(self) -> dict[str, float | None]:
-        """The four figures that every report of ours shows."""
+        """Returns the four figures that every report shows."""
         found: dict[str, float | None] = {f"p{q}": self.quantile(q / 100) for q in (50, 95, 99)}
         found["max"] = self.max_ms
         return found
@@ -123,12 +123,12 @@ class LatencySketch:
 
 
 def _value(key: int) -> float:
-    """The value that stands for a bin: as far, relatively, from its lower end as from its upper one."""
+    """Returns the value that represents a bin: its relative distance to both ends is equal."""
     return 2 ** (key / BINS_PER_DOUBLING) * (1 - RELATIVE_ERROR)
 
 
 def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
-    """One function's totals over its instances."""
+    """Returns one function's totals over its instances."""
     total = FunctionMetrics(instances=len(parts))
     sketch, barriers = LatencySketch(), LatencySketch()
     for part in parts:
@@ -155,7 +155,8 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
 
 
 def difference(later: FunctionMetrics, earlier: FunctionMetrics) -> FunctionMetrics:
-    """What was counted between two readings. After a restart counts begin anew, so what is there now came since."""
+    """Returns what was counted between two readings. After a restart counts begin at zero, so the later reading is all
+    new."""
     if later.messages_in < earlier.messages_in or later.rows_in < earlier.rows_in:
         return later
     return FunctionMetrics(
@@ -180,7 +181,8 @@ def _less(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
 
 
 def _bins_between(later: SketchBins | None, earlier: SketchBins | None) -> SketchBins | None:
-    """The greatest and the least value of the time between are those of the outermost bins, if not known better."""
+    """Returns the bins of the interval. Its minimum and maximum are those of the outermost bins, unless known
+    exactly."""
     if later is None or earlier is None:
         return later
     bins = {key: count for key, all_of_it in later.bins.items() if (count := all_of_it - earlier.bins.get(key, 0.0))}
@@ -199,11 +201,12 @@ def _bins_between(later: SketchBins | None, earlier: SketchBins | None) -> Sketc
 
 
 def juice(functions: dict[str, FunctionMetrics]) -> float | None:
-    """The share of the sources' input that was processed to the end (thesis equations 3.3 and 3.4), or None before any.
+    """Returns the share of the sources' input that was processed to the end (thesis equations 3.3 and 3.4), or None
+    without input.
 
     Functions come in topological order. A function's juice is the sum over its parents of the parent's juice times the
     rows processed of the rows that the parent sent to all its children, so a fork splits the juice and a merge adds it
-    up again. A function that has sent nothing on counts as an end: what it filtered out was processed.
+    up again. A function that has sent nothing counts as an end: the rows that it filtered out were processed.
     """
     spouts = [name for name, metrics in functions.items() if not metrics.messages_in and metrics.sent_to]
     if not spouts:

@@ -1,4 +1,4 @@
-"""An instance is opened: its function first, then what it resumes from a checkpoint; it may have ended before that."""
+"""Opening an instance: first its function, then what it resumes from a checkpoint, where it may already have ended."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def opened(instance: Instance, errand: Open, now_ns: int) -> Outcome:
-    """Open the function and resume; nothing can be sent yet."""
+    """Opens the function and resumes; nothing can be sent yet."""
     ctx = instance.ctx
     instance.function.open(ctx)
     if ctx.sent:
         raise FunctionError(
             f"function '{instance.address.function}' sent in open()",
-            "its consumers may not be there yet",
+            "its consumers may not exist yet",
             "Send from process(), or set a timer in open() and send from on_timer().",
         )
     instance.timers.take_from(ctx)
@@ -32,7 +32,7 @@ def opened(instance: Instance, errand: Open, now_ns: int) -> Outcome:
 
 
 def ended(instance: Instance, errand: End, now_ns: int) -> Outcome:
-    """Its inputs had all ended in the checkpoint, and it had not."""
+    """Ends an instance whose inputs had all ended in the checkpoint, while it had not."""
     outcome = Outcome(now_ns)
     instance.advance_watermark(outcome)
     instance.finish(outcome)
@@ -49,7 +49,7 @@ def _resume(instance: Instance, origin: Origin) -> None:
     _resume_channels(instance, origin)
     if origin.whole and contents:
         (content,) = contents
-        # Those that `open` has set were set before the checkpoint, too.
+        # Timers that `open` has set were also set before the checkpoint.
         instance.timers.restore(content.plain["timers"])
         instance.ctx.counts = content.plain["counts"]
         resuming.rebuild(instance, content)
@@ -69,7 +69,8 @@ def _resume(instance: Instance, origin: Origin) -> None:
 
 
 def _resume_channels(instance: Instance, origin: Origin) -> None:
-    """How far each input is. Where the wiring is as it was, the snapshot says so for each of its channels."""
+    """Restores the watermark and the end of each input. If the wiring is unchanged, the snapshot has them for each
+    channel."""
     if origin.channels is not None:
         for channel in instance.inputs:
             channel.watermark_us, channel.ended = origin.channels[channel.sender.function, channel.sender.partition]
@@ -77,7 +78,7 @@ def _resume_channels(instance: Instance, origin: Origin) -> None:
         least_us = min((channel.watermark_us for channel in live), default=EVENT_TIME_MAX_US)
         for channel in live:
             if channel.watermark_us == least_us > instance.watermark_us:
-                # All are ahead of the instance: what comes next on the last of them takes it along.
+                # All are ahead of the instance: the next watermark on the slowest of them advances it.
                 channel.watermark_us = instance.watermark_us
         return
     ((_, content),) = origin.contents.items()

@@ -21,7 +21,7 @@ from stretto.errors import PlanError
 Hashes = npt.NDArray[np.uint64]
 
 LONG_BYTES_MIN = 256
-"""From this length on, a string is hashed by itself; shorter ones are hashed together, eight bytes at a time."""
+"""Strings of at least this length are hashed one by one; shorter ones are hashed together, eight bytes at a time."""
 
 _NULL_HASH = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
@@ -43,7 +43,8 @@ class HashPartitioner:
         self._shards = shards
 
     def split(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
-        """Rows by partition in their order of arrival; each partition at most once, and none without rows."""
+        """Returns the rows by partition in their order of arrival; each partition at most once, and none without
+        rows."""
         if not batch.num_rows:
             return []
         if self.parallelism == 1:
@@ -53,21 +54,21 @@ class HashPartitioner:
         present = np.flatnonzero(counts)
         if len(present) == 1:
             return [(int(present[0]), batch)]
-        # A stable sort of single bytes is a radix sort; the slices of the one sorted batch share its buffers.
+        # A stable sort of single bytes is a radix sort; the slices of the sorted batch share its buffers.
         rows = batch.take(pa.array(np.argsort(partitions, kind="stable")))
         ends = np.cumsum(counts)
         return [(p, rows.slice(int(ends[p] - counts[p]), int(counts[p]))) for p in present.tolist()]
 
 
 def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:
-    """A 64-bit hash per row of the key columns, in the given order of keys."""
+    """Returns a 64-bit hash per row of the key columns, in the given order of keys."""
     if not keys:
         return np.zeros(batch.num_rows, dtype=np.uint64)
     return hash_rows([batch.column(key) for key in keys])
 
 
 def hash_rows(columns: Sequence[pa.Array]) -> Hashes:
-    """A 64-bit hash per row of one column or several."""
+    """Returns a 64-bit hash per row of one or more columns."""
     hashes = hash_array(columns[0])
     for column in columns[1:]:
         hashes = combine_hashes(hashes, hash_array(column))
@@ -75,7 +76,7 @@ def hash_rows(columns: Sequence[pa.Array]) -> Hashes:
 
 
 def combine_hashes(first: Hashes, second: Hashes) -> Hashes:
-    """One hash of two; the order matters."""
+    """Returns one hash of two; the order matters."""
     return mix(first * _ORDER + second)
 
 
@@ -90,7 +91,7 @@ def mix(codes: Hashes) -> Hashes:
 
 
 def hash_array(array: pa.Array) -> Hashes:
-    """A 64-bit hash per value; equal values of comparable types have equal hashes, and nulls have one of their own."""
+    """Returns a 64-bit hash per value; equal values of comparable types have equal hashes, and nulls have their own."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _hash_dictionary(array)
@@ -120,7 +121,7 @@ def null_mask(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def has_codes(kind: pa.DataType) -> bool:
-    """Whether `codes_of` takes the type: every value of it is one 64-bit word."""
+    """Whether `codes_of` accepts the type: each of its values is one 64-bit word."""
     types = pa.types
     return bool(
         types.is_integer(kind)
@@ -131,7 +132,7 @@ def has_codes(kind: pa.DataType) -> bool:
 
 
 def codes_of(array: pa.Array) -> Hashes:
-    """A 64-bit word per value, equal for equal values; what stands under a null is arbitrary.
+    """Returns a 64-bit word per value, equal for equal values; the word of a null is arbitrary.
 
     Times are microseconds, finer ones rounded down; dates are days; floats are doubles with one zero and one NaN.
     """
@@ -150,7 +151,7 @@ def codes_of(array: pa.Array) -> Hashes:
 
 
 def times_us(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Timestamps, times and durations as microseconds, dates as days; what stands under a null is arbitrary."""
+    """Returns timestamps, times and durations as microseconds, dates as days; the value of a null is arbitrary."""
     kind = array.type
     ticks = _values(array, np.int32 if kind.bit_width == 32 else np.int64).astype(np.int64, copy=False)
     if pa.types.is_date32(kind):
@@ -185,7 +186,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _hash_dictionary(array: pa.DictionaryArray) -> Hashes:
-    """Each distinct value is hashed once, whatever place the dictionary gives it."""
+    """Hashes each distinct value once, independent of its index in the dictionary."""
     values = np.append(hash_array(array.dictionary), _NULL_HASH)
     places = _values(array.indices, array.indices.type.to_pandas_dtype()).astype(np.int64)
     if array.indices.null_count:
@@ -206,7 +207,7 @@ def _hash_bytes(array: pa.Array) -> Hashes:
     all_offsets = np.frombuffer(offsets_buffer, dtype=np.int64 if large else np.int32)
     offsets = all_offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
     first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
-    # Eight more bytes, so that a whole word can be read at every place where a string may begin or go on.
+    # Eight more bytes, so that a whole word can be read at every offset in a string.
     data = np.zeros(size + 8, dtype=np.uint8)
     if size:
         data[:size] = np.frombuffer(data_buffer, dtype=np.uint8)[first : first + size]
@@ -214,7 +215,7 @@ def _hash_bytes(array: pa.Array) -> Hashes:
 
 
 def _hash_spans(data: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> Hashes:
-    """Hashes of byte strings that lie in one buffer: word by word, each step over all strings that reach that far."""
+    """Returns hashes of byte strings in one buffer: word by word, each step over all strings that are long enough."""
     words = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))
     hashes = _absorb(sizes.view(np.uint64) * _ORDER, words[begins] & _MASKS[np.minimum(sizes, 8)])
     size_max = int(sizes.max())
@@ -235,7 +236,7 @@ def _absorb(hashes: Hashes, words: Hashes) -> Hashes:
 
 
 def _hash_decimals(array: pa.Array) -> Hashes:
-    """Of the digits without trailing zeros and the scale that is left, so that 1.5 and 1.500 are one key."""
+    """Hashes the digits without trailing zeros and the remaining scale, so that 1.5 and 1.500 are one key."""
     scale = array.type.scale
     wide = array.cast(pa.decimal128(38, scale))
     words = np.frombuffer(wide.buffers()[1], dtype="<i8") if len(wide) else np.zeros(0, dtype=np.int64)
@@ -258,7 +259,7 @@ def _hash_decimals(array: pa.Array) -> Hashes:
 
 
 def _strip_zeros(lower: int, upper: int, scale: int) -> tuple[int, int, int]:
-    """The same for one number of more than 64 bits."""
+    """Strips trailing zeros from one number of more than 64 bits."""
     number = (upper << 64) | (lower & 0xFFFFFFFFFFFFFFFF)
     while number % 10 == 0:
         number //= 10

@@ -1,7 +1,7 @@
 """An instance resumes from snapshots: its own, or its part of those that other partitions of its function left.
 
-Keyed state goes where the rows of its keys go. What is not kept by key goes as a whole to one partition, and several
-partitions' states are merged there, if they can be.
+Keyed state goes where the rows of its keys go. State that is not keyed goes as a whole to one partition, and is merged
+there if several partitions had some.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from stretto.actors.instance import Instance
 
 MISFITS = (pa.ArrowException, KeyError, ValueError, TypeError, IndexError, AssertionError)
-"""What states raise when they are given what is not theirs."""
+"""What states raise when restored from content of another layout."""
 
 
 def rebuild(instance: Instance, content: Content) -> None:
-    """The partition is the one that it was; states that are new to it stay empty."""
+    """Restores the same partition as in the checkpoint; states that are new stay empty."""
     for name, state in instance.function.states().items():
         if name in content.fragments:
             with_reason(instance, name, state.rebuild, content.fragments[name])
@@ -44,7 +44,7 @@ def divide(instance: Instance, origin: Origin) -> None:
 
 
 def consolidated_of(instance: Instance, origin: Origin) -> bytes | None:
-    """The consolidated state that lessees read, put together likewise."""
+    """Returns the consolidated state that lessees read, built in the same way."""
     found: dict[str, State] = {}
     for former, content in sorted(origin.contents.items()):
         if content.plain["consolidated"] is None:
@@ -75,8 +75,8 @@ def _keys_of(instance: Instance, origin: Origin, former: int, state: str) -> Par
 
 
 def with_reason(instance: Instance, state: str, act: Callable[[Any], None], argument: Any) -> None:
-    """Do something with a state; what it cannot do is told with its name and what to do."""
-    told = f"state '{state}' of function '{instance.address.function}'"
+    """Calls `act`; an error names the state and says what to do."""
+    named = f"state '{state}' of function '{instance.address.function}'"
     try:
         act(argument)
     except StorageError as error:
@@ -89,14 +89,14 @@ def with_reason(instance: Instance, state: str, act: Callable[[Any], None], argu
         raise
     except MISFITS as error:
         raise StorageError(
-            f"{told} does not fit what the checkpoint has of it",
+            f"{named} does not fit its content in the checkpoint",
             f"{type(error).__name__}: {error}",
-            "Give the function another name to begin it empty, or start the app as it was.",
+            "Give the function another name to start it empty, or start the app as it was.",
         ) from error
 
 
 def regrouped(instance: Instance, origin: Origin) -> Any:
-    """What the function is to recall; nothing if it was not there at all."""
+    """Returns what the function is to recall; None if the checkpoint does not have the function."""
     if not origin.parallelism:
         return None
     remembered = {former: content.plain["remembered"] for former, content in sorted(origin.contents.items())}
@@ -104,14 +104,14 @@ def regrouped(instance: Instance, origin: Origin) -> Any:
         return instance.function.regroup(remembered, origin.checkpoint)
     except StorageError as error:
         raise StorageError(
-            f"function '{instance.address.function}' cannot go on with {instance.spec.parallelism} partitions",
+            f"function '{instance.address.function}' cannot resume with {instance.spec.parallelism} partitions",
             f"{error.fact}, and it had {origin.parallelism}",
             error.fix,
         ) from error
 
 
 def timers_of(instance: Instance, origin: Origin) -> Pending | None:
-    """Those that were pending, where nobody but this partition gets them; None if there were none."""
+    """Returns the pending timers, if only this partition can have them; None if there were none."""
     found: Pending = {clock.value: [] for clock in Clock}
     for content in origin.contents.values():
         for clock, pending in found.items():
@@ -128,7 +128,7 @@ def timers_of(instance: Instance, origin: Origin) -> Pending | None:
 
 
 def counts_of(origin: Origin) -> dict[str, int]:
-    """Counters go on from the sum of those that this partition leads."""
+    """Returns the sum of the counters of the former partitions that this one leads."""
     total: dict[str, int] = {}
     for former in sorted(origin.leads & origin.contents.keys()):
         for name, amount in origin.contents[former].plain["counts"].items():

@@ -1,6 +1,6 @@
 """From a function's output to its channels: fused stages run here, then each edge picks the partitions.
 
-A stage tree is bound once, when an instance is made; emitting a batch walks it without looking anything up.
+A stage tree is bound once, when an instance is made; emitting a batch walks it without lookups.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Sends = list[tuple[OutChannel, Payload]]
 
 
 class StepFailed(Exception):
-    """A fused step raised: which plan node it was, and the batch it was given. The cause is the user's exception."""
+    """A fused step raised: the plan node, and its input batch. The cause is the user's exception."""
 
     def __init__(self, node: str, batch: pa.RecordBatch) -> None:
         super().__init__(node)
@@ -27,7 +27,7 @@ class StepFailed(Exception):
 
 
 class BoundEdge:
-    """An edge with its channels: one per partition of the target, or the one channel that a forward edge has."""
+    """An edge with its channels: one per partition of the target, or the single channel of a forward edge."""
 
     __slots__ = ("_next", "_partitioner", "channels")
 
@@ -38,7 +38,7 @@ class BoundEdge:
         if isinstance(edge.routing, ByKey) and len(channels) > 1:
             self._partitioner = HashPartitioner(edge.routing.keys, target.shards)
         elif len(channels) > 1:
-            # Start at the own partition, so that senders do not all begin with the same receiver.
+            # Each sender starts at its own partition, so that they do not all begin with the same receiver.
             self._next = partition % len(channels)
 
     def route(self, batch: pa.RecordBatch, sends: Sends) -> None:

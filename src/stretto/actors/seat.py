@@ -1,7 +1,7 @@
-"""Where an instance sits in its worker: what waits for it, how urgent that is, whether it may run, what it costs.
+"""What a worker keeps about an instance: what waits for it, how urgent that is, whether it may run, what it costs.
 
-Plain data that the worker's parts keep. The instance knows nothing of it. What scheduling policies and strategies see
-of an instance is its seat.
+Plain data that the worker's parts keep; the instance does not read it. Scheduling policies and strategies see an
+instance as its seat.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Phase(Enum):
-    """An instance's life; the worker moves it along in this order."""
+    """The phases of an instance, in order; the worker advances them."""
 
     OPENING = "opening"
     OPEN = "open"
@@ -29,7 +29,7 @@ class Phase(Enum):
 
 
 class NextRead:
-    """What a source would read next, as urgent as the message that it would become."""
+    """The next read of a source, as urgent as the message that it would become."""
 
     __slots__ = ("deadline_ns",)
 
@@ -38,32 +38,32 @@ class NextRead:
 
 
 class Keeper(Protocol):
-    """A part of the worker that decides what an instance may run of what waits for it."""
+    """A part of the worker that decides which of the waiting work an instance may run."""
 
     def has_work(self, seat: Seat) -> bool:
-        """Whether `next_work` would find something, or move something along."""
+        """Whether `next_work` would return work or make progress."""
 
     def next_work(self, seat: Seat) -> Work | None:
-        """The next piece of work that may run now."""
+        """Returns the next piece of work that may run now."""
 
     def urgent(self, seat: Seat) -> list[Message] | None:
-        """The messages that the next run is about where that is not the first in the mailbox; empty if it is to run
-        at once."""
+        """Returns the messages of the next run if that is not the first in the mailbox; empty if it is to run at
+        once."""
 
 
 class Seat:
-    """One instance's place. Each group of fields is written by one part of the worker.
+    """The worker's record of one instance. Each group of fields is written by one part of the worker.
 
     - Itself: `phase`, and `dropped` with its job.
-    - What may run: `keeper` decides, with its own record in `gate`; without one, all that is in the `mailbox` may.
+    - What may run: `keeper` decides, with its own record in `gate`; without one, everything in the `mailbox` may.
       `criticals` counts the critical messages that its actor has sent; `marked` is the last checkpoint whose mark it
-      has passed, or that was called off: its mark and those before are void.
-    - Whether it may run: `starved` counts the reasons why not: channels without credits, or that wait to hear of
-      lessees; too many batches that are `undecided` about where to go; a run that is `interrupted` until they are.
+      has passed, or that was abandoned: that mark and earlier ones are void.
+    - Whether it may run: `starved` counts the reasons why not: channels without credits, or that wait for a list of
+      lessees; too many batches whose receiver is `undecided`; a run that is `interrupted` until it is decided.
     - Its place in the ready queue: `queued`, the number of its `entry`, its `urgency`.
-    - For deadlines: `cost_ns` per message of late, `path_ns` of the longest way below it, and `progress`, when stream
-      time arrives, if it feeds windows; the `share` of its job.
-    - When it is to be woken: `poll_due` and `next_read` of a source, `timers_alarm_ns`.
+    - For deadlines: the recent `cost_ns` per message, `path_ns` of the longest path below it, and `progress`, which
+      predicts when stream time arrives, if it feeds windows; the `share` of its job.
+    - When to wake it: `poll_due` and `next_read` of a source, `timers_alarm_ns`.
     - What is reported: `metrics`, and for a sink `latency`."""
 
     __slots__ = (
@@ -102,7 +102,7 @@ class Seat:
         self.instance = instance
         self.address = instance.address
         self.spec = instance.spec
-        # The same lists as the instance's: it routes by them, the worker numbers and counts.
+        # The same lists as the instance's: the instance routes by them, the worker numbers and counts.
         self.inputs = instance.inputs
         self.outs = instance.outs
         self.extra_outs: list[OutChannel] = []
@@ -114,7 +114,7 @@ class Seat:
         self.criticals = 0
         self.marked = 0
         self.strategy: Any = None
-        """A `scheduling.Strategy`, which is not known here."""
+        """A `scheduling.Strategy`, which this room does not import."""
         self.starved = 0
         self.undecided = 0
         self.interrupted: Any = None
@@ -133,10 +133,10 @@ class Seat:
 
     @property
     def opening(self) -> bool:
-        """Opening sends nothing, so it needs no credits."""
+        """Whether its next work is to open, which sends nothing and needs no credits."""
         return self.phase is Phase.OPENING
 
     def feed_windows(self, slide_us: int) -> None:
-        """It feeds a function with windows, so that it is worth knowing when stream time arrives."""
+        """Starts predicting when stream time arrives, since it feeds a function with windows."""
         self.progress = self.progress or ProgressMap()
         self.progress.step_us = max(1, slide_us // POINTS_PER_WINDOW)

@@ -1,7 +1,7 @@
 """A function as plain data: what placement, checkpoints and controllers know of it, without its code.
 
-Three records describe a function, each for another reader: a plan `Node` is what the user wrote (`api/plan.py`), a
-`FunctionSpec` is what a worker runs (`deployment.py`), and this is what crosses to the coordinator and into manifests.
+Three records describe a function: a plan `Node` is what the user wrote (`api/plan.py`), a `FunctionSpec` is what a
+worker runs (`deployment.py`), and a `FunctionShape` is what the coordinator and manifests have.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Feed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FunctionShape(msgspec.Struct, frozen=True):
-    """Who feeds a function, by which columns the rows of each input are partitioned, what its states are, for a source
-    in how many splits its input is, and for a keyed function which partition owns which shard."""
+    """What feeds a function, the columns that partition the rows of each input, its states, for a source the number of
+    splits, and for a keyed function which partition owns which shard."""
 
     name: str
     parallelism: int
@@ -39,7 +39,7 @@ Shapes = dict[str, FunctionShape]
 
 
 def shapes_of(deployment: Deployment) -> Shapes:
-    """The shapes of all functions of a deployment, by name."""
+    """Returns the shapes of all functions of a deployment, by name."""
     feeds: dict[str, list[Feed]] = {name: [] for name in deployment.functions}
     for name, spec in deployment.functions.items():
         for stage in spec.outputs.values():

@@ -1,7 +1,7 @@
 """Which partition owns which shard of a keyed function: one versioned map that routing, resuming and manifests share.
 
 A function's keys fall into `SHARDS` shards by their hash (`partitioning.py`), and its partitions own shards, so a
-change of parallelism moves whole shards (elasticutor.txt 3). A map never changes; another one has a later version.
+change of parallelism moves whole shards (elasticutor.txt 3). A map is immutable; a new one has a later version.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class ShardMap(msgspec.Struct, frozen=True):
 
     @staticmethod
     def even(parallelism: int, version: int = 1) -> ShardMap:
-        """Contiguous ranges of shards, as long as each other or longer by one."""
+        """Returns a map of contiguous ranges of shards whose lengths differ by at most one."""
         if not 1 <= parallelism <= SHARDS:
             raise PlanError(
-                "a keyed function cannot have so many partitions",
-                f"{parallelism} asked for, between 1 and {SHARDS} possible",
+                f"a keyed function cannot have {parallelism} partitions",
+                f"between 1 and {SHARDS} are possible",
                 f"A partition owns at least one of {SHARDS} shards: choose a parallelism in that range.",
             )
         return _even(parallelism, version)
@@ -41,16 +41,16 @@ class ShardMap(msgspec.Struct, frozen=True):
         return max(self.owners) + 1
 
     def partitions_of(self, hashes: npt.NDArray[np.uint64]) -> Owners:
-        """The partition of each hash."""
+        """Returns the partition of each hash."""
         partitions: Owners = _table(self.owners)[hashes.astype(np.uint8)]
         return partitions
 
     def shards_of(self, partition: int) -> list[int]:
-        """The shards that a partition owns."""
+        """Returns the shards that a partition owns."""
         return [shard for shard, owner in enumerate(self.owners) if owner == partition]
 
     def overlaps(self, partition: int, former: ShardMap) -> list[int]:
-        """The partitions of a former map that owned some of a partition's shards."""
+        """Returns the partitions of a former map that owned some of a partition's shards."""
         return sorted({former.owners[shard] for shard in self.shards_of(partition)})
 
 

@@ -1,4 +1,4 @@
-"""Where results go out: a sink, and the writer that one partition of it has."""
+"""Outputs of an app: a sink, and the writer of one of its partitions."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ class SinkWriter:
         raise NotImplementedError
 
     def finish(self) -> None:
-        """The input has ended: publish what is still held back."""
+        """Publishes what is still held back; the input has ended."""
 
     def close(self) -> None:
-        """Release files and the like; called also after a failure."""
+        """Releases files and the like; also called after a failure."""
 
 
 class CheckpointedWriter(SinkWriter):
-    """Writes one partition's rows in a job with checkpoints: rows may be seen only when a complete checkpoint has them.
+    """Writes one partition's rows in a job with checkpoints: rows become visible only when a complete checkpoint has
+    them.
 
-    What is sealed and not yet published is a part of every checkpoint, so `publish` can be called after a failure, by
-    another writer in another process; and a second time, after which nothing is to have changed."""
+    Sealed and unpublished rows are a part of every checkpoint, so `publish` can be called after a failure, by another
+    writer in another process. It must be idempotent."""
 
     past: State | None = None
-    """What it has published so far, where a checkpoint must have that too because nobody else keeps it."""
+    """What it has published so far, if only the checkpoint stores that."""
 
     def seal(self, checkpoint: int) -> Any:
-        """The rows since the last call belong to this checkpoint. Hold them back, and give as plain data or a table
-        what `publish` will need; None when there is nothing."""
+        """Assigns the rows since the last call to this checkpoint, without publishing them. Returns what `publish` will
+        need, as plain data or a table; None if there is nothing."""
         raise NotImplementedError
 
     def publish(self, checkpoint: int, part: Any) -> None:
-        """Let what `seal` gave of a checkpoint be seen. There may be several parts of one checkpoint, where a writer
-        follows several others because the sink has fewer partitions than it had."""
+        """Makes what `seal` returned for a checkpoint visible. One checkpoint may have several parts, if the sink has
+        fewer partitions than before and a writer follows several others."""
         raise NotImplementedError
 
     def withdraw(self, checkpoint: int) -> None:
-        """The job goes on from this checkpoint: nothing of later ones may be seen, now or later, be it of
-        this partition or of one that is not there any more (partition p of n answers for p + n, p + 2n, and so on).
-        What a later attempt of the job has written stays: this one was replaced then, and does not know it yet."""
+        """Removes what later checkpoints than this one have written, since the job resumes from this one. That includes
+        partitions that no longer exist (partition p of n is responsible for p + n, p + 2n, and so on). What a later
+        attempt of the job has written stays: it has replaced this one."""
 
 
 class Sink:
@@ -58,17 +59,17 @@ class Sink:
     """Whether its writer keeps the rows for the job's handle to read (`writer.table()`)."""
 
     def check(self, schema: pa.Schema) -> None:
-        """Raise a UserError for what can be seen to be wrong before anything runs."""
+        """Raises a UserError for what is known to be wrong before anything runs."""
 
     def check_fresh(self) -> None:
-        """Raise a UserError where the results of an earlier job are in the way of one that begins anew; those that a
-        checkpoint knows of are in nobody's way."""
+        """Raises a UserError if results of an earlier job are in the way of one that starts from scratch. Results in a
+        checkpoint are not in the way."""
 
     def checkpointed_writer(
         self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt
     ) -> CheckpointedWriter | None:
-        """A writer for a job with checkpoints, in one run of it. Without one, rows wait in memory and are written by a
-        plain writer when a complete checkpoint has them: once, but for a driver that dies in the middle of it."""
+        """Returns a writer for one run of a job with checkpoints. If it is None, rows wait in memory and a plain writer
+        writes them when a complete checkpoint has them: exactly once, unless the driver dies during the write."""
         return None
 
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> SinkWriter:

@@ -1,4 +1,4 @@
-"""What an actor was at a mark: all that it needs to go on from there, as plain data, Arrow tables and fragments."""
+"""An actor's state at a mark: all that it needs to resume, as plain data, Arrow tables and fragments."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from stretto.state import Fragment
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Taken in the run that comes to the mark of a checkpoint, and written while the actor goes on.
+    """Taken in the run that reaches the mark of a checkpoint, and written while the actor continues.
 
-    `plain` is packed already, because what it was made of may change; fragments never do. A sink that has `finished`
-    still has a part in each checkpoint, until its last output is published."""
+    `plain` is already packed, because its contents may change; fragments never do. A sink that has `finished` takes
+    part in each checkpoint until its last output is published."""
 
     checkpoint: int
     plain: bytes
     fragments: dict[str, list[Fragment]] = field(default_factory=dict)
     finished: bool = False
     watermark_us: int = EVENT_TIME_MIN_US
-    """What it has told those below."""
+    """The last watermark that it has sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is read back of a snapshot."""
+    """A snapshot as read back."""
 
     plain: Any
     fragments: dict[str, list[Fragment]] = field(default_factory=dict)
@@ -38,10 +38,11 @@ class Content:
 class Origin:
     """What an instance resumes from: snapshots by the partition that they were of, and how it is wired now.
 
-    `whole` says that it is the partition that it was, so that its fragments are stored already. Else it gets its part
-    of all `contents`, where the function had `parallelism` partitions (0: it is new), which owned these `shards` if
-    rows were partitioned by the same columns; of what cannot be divided by key, such as counts, it gets that of the
-    partitions that it `leads`. `channels` has how far each actor is that feeds it; None where the snapshot has that."""
+    `whole` means that it is the same partition as before, so that its fragments are already stored. Otherwise it gets
+    its share of all `contents`: the function had `parallelism` partitions (0: it is new), which owned these `shards` if
+    rows were partitioned by the same columns. What cannot be divided by key, such as counts, it gets from the
+    partitions that it `leads`. `channels` has the watermark and end of each actor that feeds it; None if the snapshot
+    has them."""
 
     checkpoint: int
     contents: dict[int, Content]

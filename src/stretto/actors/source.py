@@ -1,7 +1,7 @@
-"""Where data comes in: a source, and the reader that one partition of it has.
+"""Inputs of an app: a source, and the reader of one of its partitions.
 
-A reader's position is a number of rows (or events) from its start; a reader that is put at a position reads from
-there exactly what it read before, which is what replay, checkpoints and the micro-batch engine stand on.
+A reader's position is a number of rows (or events) from its start. After a seek, it reads exactly what it read before
+from that position; replay, checkpoints and the micro-batch engine rely on that.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import pyarrow as pa
 
 @dataclass(slots=True)
 class Reading:
-    """What one read gave. `arrived_ns` is when the last event of the batch arrived, or was due in a paced source.
+    """The result of one read. `arrived_ns` is when the last event of the batch arrived, or was due in a paced source.
 
-    `watermark_us` is the source's own promise, if it makes one: no event before it will follow. `next_ns` says when to
-    ask again: None means at once. `done` means that nothing follows.
+    `watermark_us` is the source's own watermark, if it has one: no event before it will follow. `next_ns` is when to
+    read again: None means at once. `done` means that nothing follows.
     """
 
     batch: pa.RecordBatch | None
@@ -35,15 +35,15 @@ class SourceReader:
         raise NotImplementedError
 
     def available(self, now_ns: int) -> int | None:
-        """The position up to which rows can be read now; None when only a read can tell."""
+        """Returns the position up to which rows can be read now; None if that is unknown before a read."""
         return None
 
     def seek(self, position: int) -> None:
-        """Continue from an earlier position."""
+        """Resumes from an earlier position."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Release files and the like."""
+        """Releases files and the like."""
 
 
 class Source:
@@ -54,18 +54,19 @@ class Source:
     """Whether it can only be read in the driver's process, as an in-memory DataFrame's rows can."""
 
     parallelism: int | None = None
-    """How many partitions it has when nobody says; None leaves it to the app."""
+    """The default number of partitions; None for the app's default."""
 
     def check(self) -> None:
-        """Raise a SourceError for what can be seen to be wrong before anything runs."""
+        """Raises a SourceError for what is known to be wrong before anything runs."""
 
     def length(self, partition: int, partitions: int) -> int | None:
-        """The end position of a partition, or None when the source is endless or only reading can tell."""
+        """Returns the end position of a partition, or None if the source is endless or its end is unknown before it is
+        read."""
         return None
 
     def reader(self, partition: int, partitions: int) -> SourceReader:
         raise NotImplementedError
 
     def describe(self) -> str:
-        """One line for `explain()`."""
+        """Returns one line for `explain()`."""
         return type(self).__name__

@@ -8,11 +8,11 @@ from typing import Any
 from stretto.actors.context import Clock, Context
 
 Pending = dict[str, list[tuple[int, Any]]]
-"""Timers as a snapshot has them: by clock, when they are due and their tags, the earliest first."""
+"""Timers in a snapshot: by clock, their due times and tags, the earliest first."""
 
 
 class Timers:
-    """Timers by clock, the earliest first, and of one moment in the order in which they were set."""
+    """Timers by clock, the earliest first; those with equal due times in the order in which they were set."""
 
     __slots__ = ("_heaps", "_made")
 
@@ -21,12 +21,12 @@ class Timers:
         self._made = 0
 
     def next_due(self, clock: Clock) -> int | None:
-        """When the first timer is due."""
+        """Returns when the first timer is due, or None."""
         heap = self._heaps[clock]
         return heap[0][0] if heap else None
 
     def pop_due(self, clock: Clock, reached: int) -> tuple[int, Any] | None:
-        """The first timer that is due at this time, with its tag."""
+        """Removes and returns the first timer that is due at this time, with its tag."""
         heap = self._heaps[clock]
         if not heap or heap[0][0] > reached:
             return None
@@ -34,7 +34,7 @@ class Timers:
         return due, tag
 
     def take_from(self, ctx: Context) -> None:
-        """Keep what a function has set during a call, and forget what it has cancelled."""
+        """Adds the timers that a function has set during a call, and removes those that it has cancelled."""
         for clock, due, tag in ctx.timers_set:
             self._made += 1
             heapq.heappush(self._heaps[clock], (due, self._made, tag))
@@ -45,11 +45,11 @@ class Timers:
         ctx.timers_set, ctx.timers_cancelled = [], []
 
     def pending(self) -> Pending:
-        """All of them, for a snapshot."""
+        """Returns all timers, for a snapshot."""
         return {clock.value: [(due, tag) for due, _, tag in sorted(self._heaps[clock])] for clock in Clock}
 
     def restore(self, pending: Pending) -> None:
-        """Replace all of them by those of a snapshot. They are sorted, so each list is a heap."""
+        """Replaces all timers by those of a snapshot. They are sorted, so each list is a heap."""
         for clock in Clock:
             self._heaps[clock] = [(due, number, tag) for number, (due, tag) in enumerate(pending[clock.value])]
         self._made = max(map(len, self._heaps.values()))

@@ -20,19 +20,19 @@ from stretto.actors.routing import BoundEdge, BoundStage
 from stretto.actors.seat import Seat
 
 Placement = dict[str, list[str]]
-"""For each function, the member that hosts each of its partitions."""
+"""The member that hosts each partition, by function."""
 
 
 @dataclass
 class Wiring:
-    """The seats of the instances here by address, and the sending ends by their number."""
+    """The seats of the local instances by address, and the sending ends by number."""
 
     seats: dict[Address, Seat] = field(default_factory=dict)
     outs: dict[int, OutChannel] = field(default_factory=dict)
 
 
 def wire(member: str, deployment: Deployment, placement: Placement, numbered: int) -> Wiring:
-    """Make what `member` hosts of a deployment; its channels are numbered from `numbered` + 1 on."""
+    """Returns the wiring of what `member` hosts of a deployment; its channels are numbered from `numbered` + 1."""
     return _Wirer(member, deployment, placement, numbered).wired()
 
 
@@ -119,7 +119,7 @@ class _Wirer:
 
 
 class _LesseeWirer(_Wirer):
-    """Wires one lessee: its channels lead to the lessors of the receivers, and each of them is an extra one there."""
+    """Wires one lessee: its channels lead to the lessors of the receivers, and each is an extra channel there."""
 
     def __init__(
         self, member: str, deployment: Deployment, placement: Placement, numbered: int, local: dict[Address, Seat]
@@ -147,20 +147,20 @@ def wire_lessee(
     numbered: int,
     local: dict[Address, Seat],
 ) -> tuple[Seat, dict[int, OutChannel]]:
-    """A lessee of the actor on `member`, with its sending ends; `local` has the lessors that are there too."""
+    """Returns a lessee of the actor on `member`, with its sending ends; `local` has the lessors on the same worker."""
     wirer = _LesseeWirer(member, deployment, placement, numbered, local)
     return wirer.lessee(address), wirer._wiring.outs
 
 
 def extra_input(sender: Address, seat: Seat, input_name: str) -> InChannel:
-    """A receiving end beside those between lessors: no critical message comes on it."""
+    """Returns an extra receiving end, which gets no critical messages."""
     channel = InChannel(sender, seat, input_name)
     channel.grant_at_most = GRANT_EXTRA_AT
     return channel
 
 
 def join_local(channel: OutChannel, receiving: InChannel) -> None:
-    """Join the two ends of a channel that are on one worker."""
+    """Joins the two ends of a channel within one worker."""
     channel.peer = None
     channel.local = receiving
     receiving.out = channel

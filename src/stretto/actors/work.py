@@ -1,8 +1,8 @@
-"""Kinds of work: what a worker has an instance run, and what comes out of a run.
+"""Kinds of work: what a worker runs on an instance, and the outcome of a run.
 
-A message is work; all else is an errand, which has no channel and no sequence number. A new kind of errand (a shard
-that moves, a transaction, a query) is a class here or in its own room, an entry in the table of `instance.py` that
-says how it runs, and an entry of some part of the worker that says what follows (`worker/part.py`).
+Work is a message or an errand; an errand has no channel and no sequence number. A new kind of errand (a shard that
+moves, a transaction, a query) is a class here or in its own room, an entry in the table of `instance.py` for how it
+runs, and an entry in some part of the worker for what follows (`worker/part.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Errand:
 
 
 class Open(Errand):
-    """Open the function, and resume what it resumes from."""
+    """Open the function, and resume from a checkpoint if there is one."""
 
     __slots__ = ()
 
@@ -41,13 +41,13 @@ class FireTimers(Errand):
 
 
 class End(Errand):
-    """All inputs had ended in the checkpoint that it resumes from."""
+    """End an instance whose inputs had all ended in the checkpoint that it resumes from."""
 
     __slots__ = ()
 
 
 class Surrender(Errand):
-    """A lessee's part of a barrier: give the partial state away."""
+    """A lessee's part of a barrier: hand over the partial state."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ OPEN, POLL, FIRE_TIMERS, END, SURRENDER = Open(), Poll(), FireTimers(), End(), S
 
 
 class Barrier(Errand):
-    """A barrier's critical part as one run of the lessor: take the partial states in, run the critical messages."""
+    """The lessor's part of a barrier, in one run: merge the partial states and run the critical messages."""
 
     __slots__ = ("messages", "parts")
 
@@ -66,7 +66,7 @@ class Barrier(Errand):
 
 
 class Adoption(Errand):
-    """A lessee gets the consolidated state, to read from until the next barrier."""
+    """A lessee gets the consolidated state, which it reads until the next barrier."""
 
     __slots__ = ("states",)
 
@@ -75,7 +75,7 @@ class Adoption(Errand):
 
 
 class Marking(Errand):
-    """A source comes to the mark of a checkpoint, or a sink that has finished takes part in it."""
+    """A source reaches the mark of a checkpoint, or a finished sink takes part in it."""
 
     __slots__ = ("checkpoint",)
 
@@ -96,11 +96,11 @@ Work: TypeAlias = Message | Errand
 
 
 class Outcome:
-    """What one run gave: payloads per channel in order, and what the worker must know to continue.
+    """The outcome of one run: payloads per channel in order, and what the worker needs to continue.
 
-    A source says in `next_ns` when its next row is due, and in `gather_until_ns` how long it may wait for more.
-    `states` is what a lessee surrendered, or what a lessor shares. `progress_us` is how far the stream has come with
-    what was sent, None where nobody can tell. `snapshot` is there when the run came to the mark of a checkpoint."""
+    For a source, `next_ns` is when its next row is due, and `gather_until_ns` how long it may wait for more. `states`
+    is what a lessee surrendered, or what a lessor shares. `progress_us` is the stream progress of what was sent; None
+    if unknown. `snapshot` is set if the run reached the mark of a checkpoint."""
 
     __slots__ = (
         "arrived_ns",

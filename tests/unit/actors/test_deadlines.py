@@ -1,4 +1,4 @@
-"""Deadlines: the thesis's worked examples, and what happens where progress cannot be told."""
+"""Deadlines: the thesis's worked examples, and what happens where progress is unknown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_example_of_the_thesis() -> None:
         (9, 10, None, 10),
         (10, 10, None, 20),  # The next window has begun.
         (14, 10, 2, 20),
-        (14, 10, 10, 14),  # What feeds it puts out as seldom: each message triggers it.
+        (14, 10, 10, 14),  # Its sender emits no more often: each message triggers it.
         (14, 2, 10, 14),
         (14, None, None, 14),  # A regular function.
     ],
@@ -44,7 +44,7 @@ def test_transform_finds_the_end_of_the_window(
 
 
 def test_progress_is_mapped_by_a_line() -> None:
-    """Windows of 10 s whose events take 2 s to arrive: those that end at 11 and 21 are there at 13 and 23."""
+    """Windows of 10 s whose events take 2 s to arrive: those that end at 11 and 21 arrive at 13 and 23."""
     found = ProgressMap()
     for second in range(1, 9):
         found.learn(second * SECOND_US, (second + 2) * SECOND_NS)
@@ -59,7 +59,7 @@ def test_a_stream_that_is_replayed_faster_has_another_slope() -> None:
     assert found.arrival_ns(30 * SECOND_US) == pytest.approx(3 * SECOND_NS, abs=1_000)
 
 
-def test_where_progress_cannot_be_told_nothing_is_said() -> None:
+def test_there_is_no_prediction_where_progress_is_unknown() -> None:
     found = ProgressMap()
     for second in range(FIT_POINTS_MIN - 1):
         assert found.arrival_ns(0) is None
@@ -70,12 +70,12 @@ def test_where_progress_cannot_be_told_nothing_is_said() -> None:
     assert still.arrival_ns(8) is None
     back = ProgressMap()
     for moment in range(20):
-        back.learn(moment, -moment)  # Later events came earlier: no line that one could follow.
+        back.learn(moment, -moment)  # Later events arrived earlier: no usable line.
     assert back.arrival_ns(30) is None
 
 
 def test_a_line_reaches_back_over_windows_however_many_messages_they_have() -> None:
-    """A thousand messages a second that come in bursts: the last few dozens alone would tell a far steeper line."""
+    """A thousand messages a second in bursts: the last few dozen alone would give a far steeper line."""
     thinned, all_of_them = ProgressMap(), ProgressMap()
     thinned.step_us = SECOND_US // POINTS_PER_WINDOW
     for message in range(20_000):
@@ -99,7 +99,7 @@ def test_the_line_is_that_of_least_squares_over_the_latest_points() -> None:
         point = (start_us + number * 20_000 + chance.randrange(9_000), start_ns + number * 25_000_000)
         found.learn(*point)
         points.append(point)
-    # The latest runs of points that are whole.
+    # The latest complete groups of points.
     whole = points[: len(points) // FIT_EVERY * FIT_EVERY][-FIT_POINTS:]
     slope, at_start = np.polyfit(*zip(*[(us - start_us, ns - start_ns) for us, ns in whole], strict=True), 1)
     wanted_us = 5_000_000

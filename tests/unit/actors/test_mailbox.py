@@ -1,4 +1,4 @@
-"""The table of mailbox states: what is in it, what is not, and that the document shows this very table."""
+"""The table of mailbox states: its moves, the moves that it lacks, and its diagram in ARCHITECTURE.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stretto.errors import InvariantError
 ARCHITECTURE = Path(__file__).parents[3] / "ARCHITECTURE.md"
 
 
-def test_a_lessor_goes_round_by_blocked_and_critical() -> None:
+def test_a_lessor_cycles_through_blocked_and_critical() -> None:
     state = BEGINNING[Role.LESSOR]
     seen = [state]
     for trigger in (Trigger.DEPENDENCIES_DONE, Trigger.CONSOLIDATED, Trigger.COMPLETED):

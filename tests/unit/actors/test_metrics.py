@@ -1,4 +1,4 @@
-"""Juice by the thesis's own reasoning (3.3), and latency sketches that merge."""
+"""Juice as defined in the thesis (3.3), and latency sketches that merge."""
 
 from __future__ import annotations
 
@@ -163,10 +163,10 @@ def test_what_was_counted_between_two_readings() -> None:
     latency.merge(between.latency)
     assert latency.count == 100
     assert latency.quantile(0.5) == pytest.approx(2.0, rel=0.02)
-    assert latency.max_ms == pytest.approx(40.0, rel=0.02), "the slow rows of before are not in it"
+    assert latency.max_ms == pytest.approx(40.0, rel=0.02), "the slow rows before the interval are not in it"
 
 
-def test_counts_that_began_anew_are_what_came_since() -> None:
+def test_counts_that_restarted_at_zero_are_all_new() -> None:
     earlier, later = FunctionMetrics(rows_in=500, messages_in=9), FunctionMetrics(rows_in=20, messages_in=2)
     assert difference(later, earlier) is later
     assert difference(earlier, earlier).latency is None

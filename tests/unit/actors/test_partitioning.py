@@ -92,7 +92,7 @@ def test_floats_have_one_zero_and_one_nan() -> None:
     assert zero != nan
 
 
-def test_what_stands_under_a_null_does_not_matter() -> None:
+def test_the_buffer_content_of_a_null_does_not_matter() -> None:
     numbers = pa.array(np.array([1, 2, 3]), mask=np.array([True, True, False]))
     nulls = hash_array(numbers)
     assert nulls[0] == nulls[1] == hashes([None], pa.string())[0] == hash_array(pa.nulls(1))[0]
@@ -171,7 +171,7 @@ def test_a_batch_for_one_partition_passes_untouched() -> None:
 
 @pytest.mark.parametrize("parallelism", [0, SHARDS + 1])
 def test_a_partition_owns_at_least_one_shard(parallelism: int) -> None:
-    with pytest.raises(PlanError, match="so many partitions"):
+    with pytest.raises(PlanError, match="cannot have"):
         HashPartitioner(("n",), ShardMap.even(parallelism))
 
 

@@ -1,4 +1,4 @@
-"""An instance that goes on from other partitions' snapshots, where its function is not keyed."""
+"""An instance that resumes from other partitions' snapshots, where its function is not keyed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stretto.state.packing import unpacked
 
 
 class Partial(Function):
-    """Combines what comes, whoever gets it."""
+    """A combinable sum of its input."""
 
     sums: MapState[str, int] = MapState(operator.add)
     kept: ListState[int] = ListState()
@@ -49,7 +49,7 @@ def instance(function: Function, partition: int, parallelism: int, origin: Origi
 
 
 def snapshots(function: Function, parallelism: int) -> dict[int, Content]:
-    """Each partition got its own number."""
+    """Returns the snapshots of partitions that each got its own number as input."""
     found = {}
     for partition in range(parallelism):
         one = instance(function, partition, parallelism)
@@ -67,7 +67,7 @@ def resumed(function: Function, had: int, partition: int, parallelism: int) -> I
     return instance(function, partition, parallelism, origin)
 
 
-def test_states_that_combine_come_together() -> None:
+def test_states_that_combine_are_merged() -> None:
     one = resumed(Partial(), 5, 1, 2)
     assert one.function.sums.entries == {"all": 4}
     assert one.function.kept.values == [1, 3]
@@ -77,7 +77,7 @@ def test_states_that_combine_come_together() -> None:
     assert one.timers.next_due(Clock.PROCESSING) == 1
 
 
-def test_states_that_do_not_can_still_go_somewhere_else() -> None:
+def test_states_that_do_not_combine_can_move_as_a_whole() -> None:
     assert resumed(Stiff(), 2, 1, 3).function.total.get() == 1
     assert resumed(Stiff(), 2, 2, 3).function.total.get() == 0
     with pytest.raises(StorageError) as refused:
@@ -100,18 +100,18 @@ class Strange(State):
         content["b"]
 
 
-def test_a_state_that_cannot_read_what_there_is_is_named() -> None:
+def test_a_state_that_cannot_read_its_content_is_named() -> None:
     class Changed(Function):
         odd = Strange()
 
     content = Content(unpacked(_snapshot(instance(Changed(), 0, 1), 1).plain), {"odd": Strange().fragments()})
     with pytest.raises(
-        StorageError, match="state 'odd' of function 'f' does not fit what the checkpoint has of it: KeyError"
+        StorageError, match="state 'odd' of function 'f' does not fit its content in the checkpoint: KeyError"
     ):
         instance(Changed(), 0, 1, Origin(1, {0: content}))
 
 
-def test_a_state_that_is_new_begins_empty_and_one_that_is_gone_is_passed_over() -> None:
+def test_a_new_state_begins_empty_and_a_removed_one_is_skipped() -> None:
     (content,) = snapshots(Partial(), 1).values()
     content.fragments["gone"] = [Fragment(1, b"")]
     del content.fragments["kept"]

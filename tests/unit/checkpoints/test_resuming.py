@@ -29,7 +29,7 @@ def shape(parallelism: int, *feeds: Feed, **more: Any) -> FunctionShape:
 
 
 def dataflow(source: int, keyed: int, sink: int, **changed: str) -> dict[str, FunctionShape]:
-    """A source, a keyed function and a sink, with so many partitions each."""
+    """Returns a source, a keyed function and a sink with these parallelisms."""
     states = {"sums": changed.get("sums", "MapState")}
     return {
         "source": shape(source, states={"position": "Files"}, splits=source),
@@ -59,7 +59,7 @@ def test_everything_is_followed_and_nothing_twice(seed: int) -> None:
     for name, shape in now.items():
         leads = [resumption.leads(name, p) for p in range(shape.parallelism)]
         assert sorted(q for each in leads for q in each) == list(range(before[name].parallelism))
-    # A source's input stays in its parts, however often the number of partitions changes.
+    # The splits of a source's input stay the same, however often the parallelism changes.
     third = Resumption(Manifest("app", 8, {}, shapes=resumption.shapes()), dataflow(3, 1, 1))
     assert resumption.splits("source") == third.splits("source") == before["source"].parallelism
     for partition, followed in enumerate(follows["source"]):
@@ -77,7 +77,7 @@ def test_the_same_dataflow_follows_itself() -> None:
     assert Resumption(None, shapes).finished("source", 1) is False
 
 
-def test_how_far_time_is_on_new_channels() -> None:
+def test_watermarks_of_new_channels() -> None:
     records = {"source": [record(70), record(50)], "counts": [record(50)] * 2, "sink": [record(50)]}
     more = Resumption(checkpoint(dataflow(2, 2, 1), **records), dataflow(4, 3, 2))
     # The splits stay the same, so two of the four sources have nothing to read.
@@ -92,7 +92,7 @@ def test_how_far_time_is_on_new_channels() -> None:
     assert fewer.channels("counts", 0) == {("source", 0): (50, False)}
 
 
-def test_who_has_finished_when_partitions_are_others() -> None:
+def test_which_actors_have_finished_after_the_parallelism_changed() -> None:
     ended = [record(finished=True)]
     records = {"source": ended * 2, "counts": ended * 2, "sink": [ActorRecord(PIECE, {}, True)]}
     resumption = Resumption(checkpoint(dataflow(2, 2, 1), **records), dataflow(3, 4, 2))
@@ -106,7 +106,7 @@ def test_who_has_finished_when_partitions_are_others() -> None:
     assert resumption.channels("counts", 0) == {("source", 0): (EVENT_TIME_MAX_US, True)}
 
 
-def test_a_new_function_has_told_nothing() -> None:
+def test_a_new_function_has_sent_no_watermark() -> None:
     before = dataflow(1, 1, 1)
     now = {**before, "more": shape(1, Feed("source", "in", False))}
     now["sink"] = shape(1, *before["sink"].feeds, Feed("more", "in", False), is_sink=True)
@@ -143,7 +143,7 @@ def test_the_state_of_a_removed_function_is_not_dropped_silently(gone: str, what
     assert "drop_state=True" in str(refused.value)
     assert check_fit("app", now, checkpoint(before), drop_state=True) == []
     ended = checkpoint(before, **{gone: [record(finished=True)] * before[gone].parallelism})
-    assert check_fit("app", now, ended) == []  # It had nothing left.
+    assert check_fit("app", now, ended) == []  # Nothing of it was left.
 
 
 def test_a_stateless_function_may_come_and_go() -> None:
