@@ -1,8 +1,8 @@
-"""The coordinator's part in checkpoints: when one begins, when it is complete, and who hears of it.
+"""Checkpoints of jobs: when one begins, when it is complete, and when sinks publish it.
 
-A part of the coordinator machine. It tells the sources to send marks, hears from every actor where its snapshot is, and
-has the manifest written when it has heard from all. Only then may sinks publish. One checkpoint of a job is under way
-at a time. When the input of all actors has ended, one more checkpoint has what the sinks still hold back; the job has
+A part of the coordinator machine. It asks the sources to send marks, every actor reports where its snapshot is, and
+when all have reported it has the manifest written. Only then may sinks publish. A job takes one checkpoint at a time.
+When the input of all actors has ended, one more checkpoint contains what the sinks still hold back; the job has
 finished when that is published.
 """
 
@@ -24,15 +24,15 @@ from stretto.coordinator.records import Actor, Job, JobStatus, Underway
 from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
 
 TIMEOUT_NS = 600_000_000_000
-"""A checkpoint that takes longer is called off."""
+"""A checkpoint that takes longer is abandoned."""
 OVERDUE_NS = 5_000_000_000
-"""So often it is asked whether something keeps a checkpoint from being complete."""
+"""How often workers are asked what delays a checkpoint."""
 RETRY_NS = 1_000_000_000
-"""The last checkpoint of a job is tried again so soon, where no interval is given."""
+"""The delay before the last checkpoint of a job is retried, if the job has no interval."""
 
 
 class JobsHere(Protocol):
-    """Whoever ends jobs."""
+    """What checkpointing needs of the jobs."""
 
     def end(self, job: Job, status: JobStatus) -> None: ...
 
@@ -40,7 +40,7 @@ class JobsHere(Protocol):
 
 
 class Resuming(Protocol):
-    """Whoever lets jobs resume."""
+    """What checkpointing needs of the recovery."""
 
     def resume(self, job: Job) -> None: ...
 
@@ -52,7 +52,7 @@ class Checkpointing(Part):
         self._host = host
         self._jobs = jobs
 
-    def meet(self, recoveries: Resuming) -> None:
+    def connect(self, recoveries: Resuming) -> None:
         self._recoveries = recoveries
 
     def events(self) -> Handlers:
@@ -65,7 +65,7 @@ class Checkpointing(Part):
     def frames(self) -> FrameHandlers:
         return {Stored: self._on_stored, Unstored: self._on_unstored, Published: self._on_published}
 
-    # When one begins.
+    # Beginning.
 
     def tick(self) -> None:
         for job in list(self._host.jobs.values()):
@@ -81,7 +81,7 @@ class Checkpointing(Part):
                 self._begin(job)
 
     def deadline_ns(self) -> int | None:
-        """When the next one is due, if any is known to be."""
+        """Returns when the next action is due, or None."""
         due = []
         for job in self._host.jobs.values():
             durability = job.durability
@@ -98,9 +98,9 @@ class Checkpointing(Part):
         assert durability is not None
         last = durability.manifests[-1] if durability.manifests else None
         if last is not None and not job.unfinished and last.finished:
-            return False  # All is stored, and only to be published.
+            return False  # Everything is stored; only publishing is left.
         if last is not None and durability.savepoint is not None and last.savepoint == durability.savepoint:
-            return False  # It will stop when that is published.
+            return False  # It stops when the savepoint is published.
         timed = durability.interval_ns is not None or not job.unfinished
         wanted = durability.requested and self._host.now_ns >= durability.retry_ns
         return wanted or (timed and self._host.now_ns >= durability.due_ns)
@@ -122,14 +122,14 @@ class Checkpointing(Part):
             durability.checkpoint, {*job.unfinished, *job.sinks}, self._host.now_ns + OVERDUE_NS, durability.savepoint
         )
         for member in sorted(job.homes):
-            self._host.tell(member, Checkpoint(job.attempt, durability.checkpoint))
+            self._host.send(member, Checkpoint(job.attempt, durability.checkpoint))
 
     def _ask(self, job: Job, underway: Underway) -> None:
         underway.overdue_ns = self._host.now_ns + OVERDUE_NS
         for member in sorted(job.homes):
-            self._host.tell(member, Overdue(job.attempt, underway.checkpoint))
+            self._host.send(member, Overdue(job.attempt, underway.checkpoint))
 
-    # When it is complete.
+    # Completing.
 
     def _on_stored(self, sender: str, frame: Stored) -> None:
         job, underway = self._underway(frame)
@@ -141,7 +141,8 @@ class Checkpointing(Part):
         self._complete_if_all(job, underway)
 
     def finished(self, job: Job, actor: Actor, checkpoint: int) -> None:
-        """The input of an actor has ended. If it will not come to the mark, it needs no snapshot; sinks need one."""
+        """Records that the input of an actor has ended. If it will not reach the mark, it needs no snapshot, unless it
+        is a sink."""
         assert job.durability is not None
         underway = job.durability.underway
         if underway is not None and checkpoint < underway.checkpoint and actor not in job.sinks:
@@ -200,7 +201,7 @@ class Checkpointing(Part):
             return None
         return job if job.durability.committing.checkpoint == event.checkpoint else None
 
-    # When it will not be.
+    # Abandoning.
 
     def _on_unstored(self, sender: str, frame: Unstored) -> None:
         job, underway = self._underway(frame)
@@ -215,19 +216,19 @@ class Checkpointing(Part):
         durability.due_ns = max(durability.due_ns, self._host.now_ns + (durability.interval_ns or RETRY_NS))
         durability.retry_ns = self._host.now_ns + RETRY_NS
         for member in sorted(job.homes):
-            self._host.tell(member, Abandon(job.attempt, durability.checkpoint))
+            self._host.send(member, Abandon(job.attempt, durability.checkpoint))
         self._host.effects.append(AnnounceCheckpoint(job.name, durability.checkpoint, None, reason))
 
     # Publishing.
 
     def publish(self, job: Job) -> None:
-        """Sinks let go what the last complete checkpoint has; after a failure they may have done so already."""
+        """Has the sinks publish the last complete checkpoint; after a failure they may have published it already."""
         assert job.durability is not None
         if not job.durability.manifests:
             return
         job.durability.unpublished = set(job.sinks)
         for member in sorted({job.placement[function][partition] for function, partition in job.sinks}):
-            self._host.tell(member, Publish(job.attempt, job.durability.manifests[-1].checkpoint))
+            self._host.send(member, Publish(job.attempt, job.durability.manifests[-1].checkpoint))
 
     def _on_published(self, sender: str, frame: Published) -> None:
         job = self._host.running(frame.actor.job)
@@ -244,10 +245,10 @@ class Checkpointing(Part):
         elif last.savepoint is not None and last.savepoint == job.durability.savepoint:
             self._jobs.stop(job)
 
-    # Small things.
+    # Lookups.
 
     def _underway(self, frame: Stored | Unstored) -> tuple[Job | None, Underway | None]:
-        """The checkpoint that a frame speaks of, if it is the one under way."""
+        """Returns the job and the checkpoint of a frame, if that checkpoint is in progress."""
         job = self._host.running(frame.actor.job)
         underway = job.durability.underway if job is not None and job.durability is not None else None
         return (job, underway) if underway is not None and underway.checkpoint == frame.checkpoint else (None, None)

@@ -1,4 +1,4 @@
-"""What happens to the coordinator (events, past facts) and what it wants done (effects, imperatives)."""
+"""The coordinator's events (past facts) and effects (imperatives)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from stretto.protocol.reports import Misbehaved
 
 @dataclass(frozen=True, slots=True)
 class WorkerExpected:
-    """The runtime has started a worker under this name; only expected workers may join. A parked one gets nothing to do
-    until another one is lost."""
+    """The runtime has started a worker under this name; only expected workers may join. A parked one is idle until
+    another one is lost."""
 
     name: str
     public_key: str
@@ -37,7 +37,7 @@ class WorkerEnded:
 
 @dataclass(frozen=True, slots=True)
 class RetireRequested:
-    """A worker is to leave: no new lessees come to it, and when the last is gone it is asked to go."""
+    """A worker is to leave: it gets no new lessees, and is asked to leave when the last one is gone."""
 
     name: str
 
@@ -49,7 +49,7 @@ class CloseRequested:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceMembers:
-    """Effect: the membership has changed; the transport admits these and no others."""
+    """Effect: the membership has changed; the transport admits only these members."""
 
     version: int
     members: tuple[Member, ...]
@@ -57,7 +57,7 @@ class AnnounceMembers:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceLoss:
-    """Effect: a worker is a member no more, and why."""
+    """Effect: a worker is no longer a member, and why."""
 
     member: str
     reason: str
@@ -65,8 +65,8 @@ class AnnounceLoss:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceWorker:
-    """Effect: start another worker in place of one that was lost; `parked`, if a parked one has taken its place;
-    `joined`, if the lost one had."""
+    """Effect: start another worker in place of a lost one; `parked`, if a parked one has already taken its place;
+    `joined`, if the lost one had joined."""
 
     name: str
     parked: bool
@@ -78,15 +78,15 @@ class ReplaceWorker:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPlan:
-    """How often to take one (None: when asked to), how many to keep, and those that are there: the job resumes from the
-    last of them."""
+    """The interval (None: only on request), how many checkpoints to keep, and the existing ones: the job resumes from
+    the last of them."""
 
     storage: Storage
     interval_ns: int | None
     kept: int
     manifests: tuple[Manifest, ...] = ()
     checkpoint: int = 0
-    """The last one that was ever begun, as far as is known."""
+    """The last checkpoint that was begun, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +95,14 @@ class SubmitRequested:
     digest: str
     shapes: Shapes
     spreads: bool = False
-    """Whether functions may have lessees: then every worker gets the code, also those that join later."""
+    """Whether functions may have lessees. Every worker then gets the code, including those that join later."""
     checkpoints: CheckpointPlan | None = None
     objective: SLO | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JobLost:
-    """A job cannot continue, for a reason that its workers do not know."""
+    """A job cannot continue, for a reason outside its workers."""
 
     job: str
     failure: Failure
@@ -110,7 +110,7 @@ class JobLost:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """At once; or with `drain`, when what was read has gone through; or with a savepoint, when that is complete."""
+    """Stop a job: at once; with `drain`, when everything read is processed; with a savepoint, when that is complete."""
 
     job: str
     drain: bool = False
@@ -119,14 +119,14 @@ class StopRequested:
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequested:
-    """Whoever wanted to know of an ended job knows what became of it: its record can go."""
+    """The outcome of an ended job has been read: its record can be removed."""
 
     job: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnnounceJob:
-    """Effect: tell whoever waits for the job what became of it. When it has ended, its last observation went ahead."""
+    """Effect: the status of a job has changed. The last observation of an ended job is announced before this."""
 
     job: str
     status: JobStatus
@@ -144,7 +144,7 @@ class AnnounceMisbehaviour:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Effect: what the cluster does, for all who want to know."""
+    """Effect: publish an observation of the cluster."""
 
     observation: Observation
 
@@ -154,14 +154,14 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRequested:
-    """Somebody wants a checkpoint now."""
+    """A user has requested a checkpoint now."""
 
     job: str
 
 
 @dataclass(frozen=True, slots=True)
 class WriteManifest:
-    """Effect: write it, durably and at once visible as a whole, then say `ManifestWritten` or `ManifestFailed`."""
+    """Effect: write it durably and atomically, then report `ManifestWritten` or `ManifestFailed`."""
 
     job: str
     manifest: Manifest
@@ -190,7 +190,7 @@ class PruneCheckpoints:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceCheckpoint:
-    """Effect: tell whoever wants to know: a checkpoint is complete, or why it is not."""
+    """Effect: a checkpoint is complete, or has failed for this reason."""
 
     job: str
     checkpoint: int

@@ -1,4 +1,4 @@
-"""Which workers may host lessees of a job; a worker retires when no job has anything left there."""
+"""The workers that may host lessees of a job; a worker retires when no job has anything left there."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ class LesseeHosts(Part):
         self._dismissed.discard(member)
 
     def workers(self) -> list[str]:
-        """The members that host ordinary actors, in a stable order."""
+        """Returns the members that host ordinary actors, in a stable order."""
         return [name for name in self._membership.active() if name not in self.retiring]
 
     def loaded(self, job: Job, sender: str, frame: Ready) -> None:
-        """A worker that joined later has the code of a running job, so it may host lessees."""
+        """Adds a worker that joined later as a host, since it has loaded the code of a running job."""
         if sender in self.workers():
             self._change(job, [*job.hosts, sender])
 
     def started(self, job: Job) -> None:
-        """Workers may have begun to retire while the job was deployed."""
+        """Removes hosts that began to retire while the job was deployed."""
         if any(name in self.retiring for name in job.hosts):
             self._change(job, [name for name in job.hosts if name not in self.retiring])
 
     def _change(self, job: Job, hosts: list[str]) -> None:
-        """Tell all members of a job; those who are no longer among the hosts may still have lessees for a while."""
+        """Sends the new hosts to all members of a job; removed hosts may still have lessees until the next barrier."""
         told = job.members
         job.hosts = hosts
         job.change += 1
         job.unchanged = {member for member in {*told, *job.members} if member in self._membership.members}
         for member in sorted(job.unchanged):
-            self._host.tell(member, Hosts(job.attempt, hosts, job.change))
+            self._host.send(member, Hosts(job.attempt, hosts, job.change))
 
     def _on_hosts_left(self, sender: str, frame: HostsLeft) -> None:
         job = self._host.running(frame.job)
@@ -62,7 +62,7 @@ class LesseeHosts(Part):
         member = self._membership.members.get(event.name)
         homes = [job.name for job in self._host.jobs.values() if not job.status.ended and event.name in job.homes]
         if member is None or member.role is MemberRole.DRIVER or homes or event.name in self.retiring:
-            why = f"it is home to actors of {', '.join(homes)}" if homes else "it is no worker, or it leaves already"
+            why = f"it is home to actors of {', '.join(homes)}" if homes else "it is no worker, or is already leaving"
             self._host.refuse(f"{event.name} cannot retire: {why}")
             return
         self.retiring.add(event.name)
@@ -72,9 +72,9 @@ class LesseeHosts(Part):
         self.dismiss_idle()
 
     def dismiss_idle(self) -> None:
-        """Ask those to leave that are about to and have nothing left to do."""
+        """Asks the retiring workers that are idle to leave."""
         running = [job for job in self._host.jobs.values() if not job.status.ended]
         for name in sorted(self.retiring - self._dismissed):
             if not any(name in job.members or job.unchanged for job in running):
                 self._dismissed.add(name)
-                self._host.tell(name, Leave())
+                self._host.send(name, Leave())

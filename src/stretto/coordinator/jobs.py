@@ -23,7 +23,7 @@ from stretto.protocol.reports import Misbehaved
 
 
 class Checkpoints(Protocol):
-    """Whoever takes checkpoints."""
+    """What jobs need of the checkpoints."""
 
     def tick(self) -> None: ...
 
@@ -33,7 +33,7 @@ class Checkpoints(Protocol):
 
 
 class Recoveries(Protocol):
-    """Whoever lets jobs resume."""
+    """What jobs need of the recovery."""
 
     def begin(self, job: Job) -> None: ...
 
@@ -41,7 +41,7 @@ class Recoveries(Protocol):
 
 
 class Observers(Protocol):
-    """Whoever observes jobs."""
+    """What jobs need of the observation."""
 
     def began(self, job: Job) -> None: ...
 
@@ -49,7 +49,7 @@ class Observers(Protocol):
 
 
 class Jobs(Part):
-    """All jobs, by their names and by what workers know them by."""
+    """All jobs, by name and by the name of their attempt."""
 
     def __init__(self, host: Host, membership: Membership, hosts: LesseeHosts, observers: Observers) -> None:
         self._host = host
@@ -59,7 +59,7 @@ class Jobs(Part):
         self.attempts: dict[str, Job] = {}
         """Jobs by the name of their last attempt."""
 
-    def meet(self, checkpoints: Checkpoints, recoveries: Recoveries) -> None:
+    def connect(self, checkpoints: Checkpoints, recoveries: Recoveries) -> None:
         self._checkpoints = checkpoints
         self._recoveries = recoveries
 
@@ -80,7 +80,7 @@ class Jobs(Part):
             Misbehaved: self._on_misbehaved,
         }
 
-    # It begins.
+    # Beginning.
 
     def _on_submit(self, event: SubmitRequested) -> None:
         job = Job(event.job, event.shapes, digest=event.digest, spreads=event.spreads, attempt=event.job)
@@ -103,7 +103,7 @@ class Jobs(Part):
             self.deploy(job)
 
     def deploy(self, job: Job) -> None:
-        """Place a job on the workers that are there, and have its actors made."""
+        """Places a job on the present workers and deploys it."""
         workers = self._hosts.workers()
         others = [other.placement for other in self._host.jobs.values() if not other.status.ended]
         job.placement = placed(job.shapes, workers, self._membership.driver, others)
@@ -118,22 +118,22 @@ class Jobs(Part):
         if job.durability is not None:
             job.durability.shapes = resumption.shapes()
         for member in job.members:
-            self._host.tell(member, _deployment(job))
+            self._host.send(member, _deployment(job))
 
     def joined(self, member: str) -> None:
-        """A new worker gets the code of all jobs that may have lessees there."""
+        """Deploys the code of all jobs that may have lessees to a new worker."""
         for job in self._host.jobs.values():
             if job.spreads and job.status is JobStatus.RUNNING and member in self._hosts.workers():
-                self._host.tell(member, _deployment(job))
+                self._host.send(member, _deployment(job))
 
     def rename(self, job: Job, attempt: str) -> None:
-        """Another attempt begins, and nothing of the one before is heard any more."""
+        """Begins another attempt; frames of earlier attempts are ignored from now on."""
         del self.attempts[job.attempt]
         job.attempt = attempt
         self.attempts[attempt] = job
 
     def announce(self, job: Job, status: JobStatus) -> None:
-        """A job has another status, which whoever waits for it hears of."""
+        """Changes the status of a job and announces it."""
         job.become(status)
         self._observers.observe()
         self._host.effects.append(AnnounceJob(job.name, status, job.failure))
@@ -152,7 +152,7 @@ class Jobs(Part):
     def _start(self, job: Job) -> None:
         self.announce(job, JobStatus.RUNNING)
         for member in job.members:
-            self._host.tell(member, Start(job.attempt, job.hosts))
+            self._host.send(member, Start(job.attempt, job.hosts))
         self._hosts.started(job)
         if job.durability is not None:
             job.durability.unread = 0
@@ -161,7 +161,7 @@ class Jobs(Part):
             if job.draining:
                 self._drain(job)
 
-    # It ends by itself.
+    # Ending by itself.
 
     def _on_finished(self, sender: str, frame: Finished) -> None:
         job = self._host.running(frame.actor.job)
@@ -191,7 +191,7 @@ class Jobs(Part):
             self.fail(job, event.failure)
 
     def lost(self, member: str, role: MemberRole, reason: str) -> None:
-        """A member is gone: jobs that it had a part in resume from a checkpoint, or fail."""
+        """Handles the loss of a member: its jobs resume from a checkpoint, or fail."""
         for job in list(self._host.jobs.values()):
             if member not in job.members or job.status.ended:
                 continue
@@ -201,31 +201,32 @@ class Jobs(Part):
                 self._recoveries.begin(job)
             else:
                 fact = f"worker {member} was lost while it ran job '{job.name}'"
-                self.fail(job, Failure("ClusterError", fact, reason, "Submit the job again; the other jobs go on."))
+                fix = "Submit the job again; the other jobs keep running."
+                self.fail(job, Failure("ClusterError", fact, reason, fix))
 
     def fail(self, job: Job, failure: Failure) -> None:
-        """A job cannot continue."""
+        """Fails a job."""
         job.failure = failure
         self.end(job, JobStatus.FAILED)
 
     def end(self, job: Job, status: JobStatus) -> None:
-        """Settle a job and let every member drop what it holds of it."""
+        """Ends a job and has every member drop its part of it."""
         self.announce(job, status)
         for member in self.holders(job):
-            self._host.tell(member, Stop(job.attempt))
+            self._host.send(member, Stop(job.attempt))
         self._hosts.dismiss_idle()
 
     def end_all(self) -> None:
-        """The cluster ends."""
+        """Ends all jobs, since the cluster closes."""
         for job in self._host.jobs.values():
             if not job.status.ended:
                 self.end(job, JobStatus.STOPPED)
 
     def holders(self, job: Job) -> list[str]:
-        """The members that hold something of a job; for one that spreads, also those that join or retire just now."""
+        """Returns the members that hold a part of a job; if it spreads, also those that are joining or retiring."""
         return [name for name in self._membership.members if name in job.members or job.spreads]
 
-    # Somebody ends it.
+    # Ending on request.
 
     def _on_stop_requested(self, event: StopRequested) -> None:
         job = self._host.jobs.get(event.job)
@@ -242,17 +243,17 @@ class Jobs(Part):
         self.stop(job)
 
     def stop(self, job: Job) -> None:
-        """Let every member drop a job, and hear from all that they did."""
+        """Has every member drop a job, and waits until all have reported it."""
         job.become(JobStatus.STOPPING)
         job.unstopped = set(self.holders(job))
         for member in sorted(job.unstopped):
-            self._host.tell(member, Stop(job.attempt))
+            self._host.send(member, Stop(job.attempt))
         if not job.unstopped:  # It waits for workers.
             self.announce(job, JobStatus.STOPPED)
 
     def _drain(self, job: Job) -> None:
         for member in job.members:
-            self._host.tell(member, Drain(job.attempt))
+            self._host.send(member, Drain(job.attempt))
 
     def _on_stopped(self, sender: str, frame: Stopped) -> None:
         job = self._host.running(frame.job)

@@ -1,4 +1,4 @@
-"""The coordinator machine: events in, effects out. It knows who sent a frame and lets its parts do the rest."""
+"""The coordinator machine: events in, effects out. It checks the sender of a frame and passes it to its parts."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from stretto.protocol.membership import Heartbeat, Join, Member, MemberRole
 
 HEARTBEAT_EVERY_NS = 500_000_000
 LOST_AFTER_NS = 10_000_000_000
-"""A worker that was silent for this long is taken for lost. Generous, because two cores may be very busy."""
+"""A worker that was silent for this long counts as lost. Generous, because a machine of two cores may be very busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorParts:
-    """Which classes a coordinator is made of. The simulator plants faults by replacing one."""
+    """The classes of the parts. The simulator plants faults by replacing one."""
 
     checkpointing: type[Checkpointing] = Checkpointing
     recovery: type[Recovery] = Recovery
 
 
 class Coordinator:
-    """The machine. `handle` is the only way in."""
+    """The machine. `handle` is its only entry."""
 
     def __init__(self, lost_after_ns: int = LOST_AFTER_NS, parts: CoordinatorParts | None = None) -> None:
         self.now_ns = 0
@@ -47,21 +47,21 @@ class Coordinator:
             self._frame_handlers.update(part.frames())
 
     def _assembled(self, lost_after_ns: int, kinds: CoordinatorParts) -> list[Part]:
-        """Make the parts and introduce them to each other."""
+        """Makes the parts and connects them."""
         self._membership = membership = Membership(self, lost_after_ns)
         hosts = LesseeHosts(self, membership)
         observing = Observing(self, membership)
         self._jobs = jobs = Jobs(self, membership, hosts, observing)
         checkpointing = kinds.checkpointing(self, jobs)
         self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership)
-        # Some need each other.
-        observing.meet(jobs.attempts)
-        jobs.meet(checkpointing, recovery)
-        checkpointing.meet(recovery)
+        # Some parts need each other.
+        observing.connect(jobs.attempts)
+        jobs.connect(checkpointing, recovery)
+        checkpointing.connect(recovery)
         return [membership, hosts, jobs, recovery, checkpointing, observing]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
-        """Take one event in; the effects are to be carried out in order."""
+        """Handles one event, and returns the effects to carry out in order."""
         effects: list[Effect] = []
         self.effects = effects
         self.now_ns = now_ns
@@ -69,7 +69,7 @@ class Coordinator:
         return effects
 
     def next_deadline_ns(self) -> int | None:
-        """When to say `Ticked` at the latest: when the first silent worker would count as lost, or a checkpoint or a
+        """Returns when the next `Ticked` is due: when a silent worker would count as lost, or a checkpoint or a
         recovery is due."""
         due = (part.deadline_ns() for part in self._parts)
         return min((each for each in due if each is not None), default=None)
@@ -84,7 +84,7 @@ class Coordinator:
             self._membership.on_join(sender, frame)
             return
         if self._membership.is_expected(sender) and isinstance(frame, Heartbeat):
-            return  # Its pulse may overtake its request to join.
+            return  # Its heartbeat may overtake its request to join.
         if sender not in self._membership.members:
             self.refuse(f"a frame of {sender}, which is not a member in version {self._membership.version}")
             return
@@ -92,12 +92,12 @@ class Coordinator:
         if handler is None:
             self.refuse(f"a frame of type {type(frame).__name__} from {sender}")
             return
-        self._membership.heard(sender)
+        self._membership.mark_alive(sender)
         handler(sender, frame)
 
-    # What parts ask for.
+    # The machine as its parts see it.
 
-    def tell(self, member: str, frame: Frame) -> None:
+    def send(self, member: str, frame: Frame) -> None:
         self.effects.append(Send(member, frame))
 
     def refuse(self, reason: str) -> None:
@@ -108,21 +108,21 @@ class Coordinator:
         return None if job is None or job.status.ended else job
 
     def joined(self, member: str) -> None:
-        """There is another member."""
+        """Informs the parts of a new member."""
         self._jobs.joined(member)
         self._recovery.tick()
 
     def lost(self, member: str, role: MemberRole, reason: str) -> None:
-        """A member is gone."""
+        """Informs the parts of a lost member."""
         for part in self._parts:
             part.member_lost(member)
         self._jobs.lost(member, role, reason)
 
     def end_all(self) -> None:
-        """The cluster ends."""
+        """Ends all jobs, since the cluster closes."""
         self._jobs.end_all()
 
-    # What tests and the simulator look at.
+    # For tests and the simulator.
 
     @property
     def members(self) -> dict[str, Member]:
@@ -130,5 +130,5 @@ class Coordinator:
 
     @property
     def version(self) -> int:
-        """Of the membership."""
+        """The version of the membership."""
         return self._membership.version

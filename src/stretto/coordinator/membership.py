@@ -1,4 +1,4 @@
-"""Who is a member: workers are expected, join, are heard of, leave, and are lost and replaced."""
+"""The members: workers are expected, join, send heartbeats, leave, are lost and are replaced."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
 from stretto.protocol.membership import Join, Leave, Left, Member, MemberRole, Members
 
 HELD_UP_AFTER_NS = 1_000_000_000
-"""Ticks come more often than this, unless the coordinator itself was held up."""
+"""Ticks are more frequent than this, unless the coordinator itself was delayed."""
 
 
 class MembershipHost(Host, Protocol):
-    """The machine, which tells its parts who joined and who is gone."""
+    """The machine, which informs its parts of new and lost members."""
 
     def joined(self, member: str) -> None: ...
 
@@ -30,7 +30,7 @@ class MembershipHost(Host, Protocol):
 
 
 class Membership(Part):
-    """The members, and when each was last heard of. A parked one gets nothing to do until another one is lost."""
+    """The members, and when each last sent a frame. A parked one is idle until another one is lost."""
 
     def __init__(self, host: MembershipHost, lost_after_ns: int) -> None:
         self._host = host
@@ -50,7 +50,7 @@ class Membership(Part):
         return {Left: self._on_left}
 
     def deadline_ns(self) -> int | None:
-        """When the first silent worker would count as lost."""
+        """Returns when the first silent worker would count as lost."""
         return min(self._seen_ns.values()) + self._lost_after_ns if self._seen_ns else None
 
     @property
@@ -63,7 +63,7 @@ class Membership(Part):
         workers = (name for name, member in self.members.items() if member.role is MemberRole.WORKER)
         return sorted(name for name in workers if name not in self.parked)
 
-    # Coming.
+    # Joining.
 
     def _on_expected(self, event: WorkerExpected) -> None:
         self._expected[event.name] = event.public_key
@@ -71,11 +71,11 @@ class Membership(Part):
             self.parked.add(event.name)
 
     def is_expected(self, name: str) -> bool:
-        """Whether it was started and has not joined yet."""
+        """Whether a worker was started and has not joined yet."""
         return name in self._expected
 
     def on_join(self, sender: str, frame: Join) -> None:
-        """A worker asks to be a member."""
+        """Admits a worker, if it is expected."""
         member = frame.member
         if member.name != sender or self._expected.get(sender) != member.public_key or self.closing:
             self._host.refuse(f"{sender} asked to join and is not expected")
@@ -92,12 +92,12 @@ class Membership(Part):
         members = list(self.members.values())
         self._host.effects.append(AnnounceMembers(self.version, tuple(members)))
         for name in self.members:
-            self._host.tell(name, Members(self.version, members))
+            self._host.send(name, Members(self.version, members))
 
-    # Going.
+    # Leaving.
 
-    def heard(self, sender: str) -> None:
-        """A member lives."""
+    def mark_alive(self, sender: str) -> None:
+        """Records that a member is alive."""
         if sender in self._seen_ns:
             self._seen_ns[sender] = self._host.now_ns
 
@@ -105,12 +105,13 @@ class Membership(Part):
         now_ns = self._host.now_ns
         held_up_ns = now_ns - self._ticked_ns - min(HELD_UP_AFTER_NS, self._lost_after_ns // 4)
         if self._ticked_ns and held_up_ns > 0:
-            # The coordinator itself was held up (a paused machine, a busy driver) and must not blame the workers.
+            # The coordinator itself was delayed (a paused machine, a busy driver), which must not count against the
+            # workers.
             self._seen_ns = {name: seen_ns + held_up_ns for name, seen_ns in self._seen_ns.items()}
         self._ticked_ns = now_ns
         for name, seen_ns in list(self._seen_ns.items()):
             if now_ns - seen_ns >= self._lost_after_ns:
-                self._lose(name, f"nothing was heard from it for {self._lost_after_ns / 1e9:g} s")
+                self._lose(name, f"it sent nothing for {self._lost_after_ns / 1e9:g} s")
 
     def _on_left(self, sender: str, frame: Left) -> None:
         self._lose(sender, "it left", replace=False)
@@ -135,7 +136,7 @@ class Membership(Part):
         self._host.lost(name, role, reason)
 
     def _replace(self, name: str, joined: bool = True) -> None:
-        """A parked worker takes the place of one that is gone, if that had one, and another one is started."""
+        """Has a parked worker take the place of a lost one, if that was active, and another one started."""
         was_parked = name in self.parked
         self.parked.discard(name)
         free = sorted(self.parked & self.members.keys())
@@ -147,4 +148,4 @@ class Membership(Part):
         self.closing = True
         self._host.end_all()
         for name in self.members:
-            self._host.tell(name, Leave())
+            self._host.send(name, Leave())

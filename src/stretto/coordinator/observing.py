@@ -1,4 +1,4 @@
-"""Puts the observation of the cluster together from the reports of its workers, and has it announced."""
+"""Builds the observation of the cluster from the reports of its workers, and announces it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stretto.protocol.reports import Report
 OBSERVE_EVERY_NS = 250_000_000
 
 Place = tuple[str, int, str]
-"""A function, a partition and the member that an instance is on: an actor may run in several places."""
+"""A function, a partition and the member of an instance: an actor may have instances on several members."""
 
 
 class Observing(Part):
@@ -28,7 +28,7 @@ class Observing(Part):
         self._changed = False
         self._next_ns = 0
 
-    def meet(self, attempts: dict[str, Job]) -> None:
+    def connect(self, attempts: dict[str, Job]) -> None:
         self._attempts = attempts
 
     def frames(self) -> FrameHandlers:
@@ -39,7 +39,7 @@ class Observing(Part):
             self.observe()
 
     def began(self, job: Job) -> None:
-        """An attempt of a job begins; what was reported of the one before counts no more."""
+        """Begins an attempt of a job; the reports of the one before are dropped."""
         self._series[job.name] = {}
 
     def _on_report(self, sender: str, frame: Report) -> None:
@@ -58,7 +58,7 @@ class Observing(Part):
                     known[place] = Series(totals, frame.measured_ns, now_ns)
 
     def observe(self) -> None:
-        """Announce what the cluster does now."""
+        """Announces the present observation."""
         self._changed = False
         self._next_ns = self._host.now_ns + OBSERVE_EVERY_NS
         self._series = {name: series for name, series in self._series.items() if name in self._host.jobs}

@@ -9,31 +9,31 @@ from stretto.coordinator.events import Effect
 from stretto.coordinator.records import Job
 
 Handlers = dict[type, Callable[[Any], None]]
-"""What is done on each type of event."""
+"""The handler of each type of event."""
 FrameHandlers = dict[type, Callable[[str, Any], None]]
-"""What is done on each type of frame, given its sender."""
+"""The handler of each type of frame; its first argument is the sender."""
 
 
 class Part:
     """A part of the machine. All declarations have a default; a part overrides those that concern it."""
 
     def events(self) -> Handlers:
-        """The events that it handles."""
+        """Returns the events that it handles."""
         return {}
 
     def frames(self) -> FrameHandlers:
-        """The frames that it handles."""
+        """Returns the frames that it handles."""
         return {}
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Acts on what is due."""
 
     def deadline_ns(self) -> int | None:
-        """When it wants to be woken, if nothing else happens."""
+        """Returns when it is to be called again, if nothing else happens."""
         return None
 
     def member_lost(self, member: str) -> None:
-        """A member is gone, and nothing of it will be heard any more."""
+        """Handles the loss of a member, which sends no more frames."""
 
 
 class Host(Protocol):
@@ -43,11 +43,11 @@ class Host(Protocol):
     effects: list[Effect]
     jobs: dict[str, Job]
 
-    def tell(self, member: str, frame: Any) -> None:
-        """Send a frame to a member."""
+    def send(self, member: str, frame: Any) -> None:
+        """Sends a frame to a member."""
 
     def refuse(self, reason: str) -> None:
-        """Count and log what has no business here."""
+        """Counts and logs a frame or request that is refused."""
 
     def running(self, attempt: str) -> Job | None:
-        """The job that workers know by this name; None for what has ended, and for an attempt that was given up."""
+        """Returns the job of this attempt; None if the job has ended or the attempt was given up."""

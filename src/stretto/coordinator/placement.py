@@ -1,4 +1,4 @@
-"""Which actor lives on which worker."""
+"""Which actor runs on which worker."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from stretto.actors.shape import Shapes
 
 Placement = dict[str, list[str]]
-"""For each function, the member that hosts each of its partitions."""
+"""The member that hosts each partition, by function."""
 
 
 def placed(shapes: Shapes, workers: list[str], driver: str | None, others: Iterable[Placement]) -> Placement:
-    """Where the actors of a job go, given where those of the other jobs are.
+    """Returns the placement of a job, given the placements of the other jobs.
 
     Partition i of each function of a job goes to the same worker, so that forward channels stay local; jobs, and
-    functions of one partition, start at the least loaded worker. Without workers, functions have no place."""
+    functions of one partition, start at the least loaded worker. Without workers, functions are not placed."""
     load = dict.fromkeys(workers, 0)
     for placement in others:
         _add(load, placement)

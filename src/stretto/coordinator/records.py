@@ -1,4 +1,4 @@
-"""What the coordinator keeps of a job: its shape, where it runs, how far it is, and its checkpoints."""
+"""What the coordinator keeps about a job: its shape, its placement, its status, and its checkpoints."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stretto.errors import InvariantError
 from stretto.protocol.jobs import Failure
 
 Actor = tuple[str, int]
-"""A function and a partition of it."""
+"""A function and a partition."""
 
 
 class JobStatus(Enum):
-    """The life of a job."""
+    """The status of a job."""
 
     DEPLOYING = "deploying"
     RUNNING = "running"
@@ -38,17 +38,17 @@ MOVES: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.RECOVERING: frozenset({JobStatus.RUNNING, JobStatus.RECOVERING, JobStatus.STOPPING}),
     JobStatus.STOPPING: frozenset({JobStatus.STOPPING}),
 }
-"""What may become of a job that has not ended; in addition, it may end at any time. Nothing becomes of one that has."""
+"""The moves of a job that has not ended; in addition, it may end at any time. A job that has ended does not move."""
 
 
 @dataclass
 class Underway:
-    """A checkpoint that is being taken: whom it waits for, and where the snapshots of the others are."""
+    """A checkpoint in progress: the actors that it waits for, and the snapshots of the others."""
 
     checkpoint: int
     awaited: set[Actor]
     overdue_ns: int
-    """When to ask what keeps it from being complete."""
+    """When to ask what delays it."""
     savepoint: str | None = None
     records: dict[Actor, ActorRecord] = field(default_factory=dict)
 
@@ -56,10 +56,10 @@ class Underway:
 @dataclass
 class Durability:
     """A job's checkpoints. `manifests` are the complete ones that are kept, the latest last; `checkpoint` is the last
-    that was begun; `committing` is one whose manifest is being written, so that it is not known yet whether it counts.
+    that was begun; `committing` is one whose manifest is being written.
 
-    `attempt` numbers the attempts of the job: each recovery is another one. While it waits for workers,
-    `waits_since_ns` is since when."""
+    `attempt` numbers the attempts of the job: each recovery is another one. `waits_since_ns` is when it began to wait
+    for workers, or None."""
 
     storage: Storage
     interval_ns: int | None
@@ -69,27 +69,27 @@ class Durability:
     began_ns: int = 0
     due_ns: int = 0
     retry_ns: int = 0
-    """One that failed is not tried again before this, if it was asked for."""
+    """A requested checkpoint that failed is not retried before this."""
     requested: bool = False
     savepoint: str | None = None
-    """The name of the one to stop with, where that was asked for."""
+    """The name of the savepoint to stop with, if requested."""
     underway: Underway | None = None
     committing: Manifest | None = None
     unpublished: set[Actor] = field(default_factory=set)
     attempt: int = 1
     workers: int = 0
-    """How many workers it had at first."""
+    """The number of workers that it started with."""
     waits_since_ns: int | None = None
     shapes: Shapes = field(default_factory=dict)
-    """What the manifests of this attempt say of the functions."""
+    """The shapes of the functions, for the manifests of this attempt."""
     unread: int = 0
-    """How often in a row a checkpoint could not be read."""
+    """The number of consecutive times that a checkpoint could not be read."""
 
 
 @dataclass
 class Job:
-    """`attempt` is what workers know it by, another name after each failure: what is still under way of an earlier one
-    speaks of a job that is not there any more."""
+    """One job. `attempt` is its name on the workers, a new one after each failure, so that late frames of an earlier
+    attempt name no job."""
 
     name: str
     shapes: Shapes
@@ -102,9 +102,9 @@ class Job:
     attempt: str = ""
     change: int = 0
     unchanged: set[str] = field(default_factory=set)
-    """Members that have not said that they took the last change of hosts in."""
+    """Members that have not confirmed the last change of hosts."""
     draining: bool = False
-    """Whether its sources are to end where they are."""
+    """Whether its sources are to end at their present position."""
     status: JobStatus = JobStatus.DEPLOYING
     failure: Failure | None = None
     unready: set[str] = field(default_factory=set)
@@ -113,7 +113,7 @@ class Job:
     objective: SLO | None = None
 
     def become(self, status: JobStatus) -> None:
-        """Move to another status; a move that is not in the table is a fault of the protocol."""
+        """Moves to another status; a move that is not in the table is a fault of the protocol."""
         if self.status.ended or not (status.ended or status in MOVES[self.status]):
             raise InvariantError(f"job '{self.name}' is {self.status.value} and cannot become {status.value}")
         self.status = status
@@ -137,10 +137,10 @@ class Job:
 
     @property
     def origin(self) -> Manifest | None:
-        """The checkpoint that the next attempt goes on from."""
+        """The checkpoint that the next attempt resumes from."""
         return self.durability.manifests[-1] if self.durability is not None and self.durability.manifests else None
 
     @property
     def resumption(self) -> Resumption:
-        """How it goes on from there."""
+        """How it resumes from there."""
         return Resumption(self.origin, self.shapes)

@@ -1,8 +1,8 @@
-"""What becomes of a job with checkpoints when a worker of it is lost: it goes on from the last complete one.
+"""Recovery of a job with checkpoints that has lost a worker: it resumes from the last complete checkpoint.
 
-A part of the coordinator machine. The job runs again under another name, on the workers that are there, from the last
-manifest; whatever the old run still sends or writes counts for nothing. A parked worker takes the place of the lost one
-at once; without one, the job waits a while for the replacement that Spark starts, and then goes on with fewer workers.
+A part of the coordinator machine. The job runs again under another name, on the present workers, from the last
+manifest; whatever the old run still sends or writes is ignored. A parked worker takes the place of the lost one at
+once; without one, the job waits a while for the replacement that Spark starts, and then resumes with fewer workers.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from stretto.protocol.jobs import Failure, Stop
 from stretto.protocol.membership import Heartbeat, MemberRole
 
 REPLACED_WITHIN_NS = 10_000_000_000
-"""So long a job waits for a worker in place of the lost one."""
+"""How long a job waits for a replacement of a lost worker."""
 UNREAD_MAX = 10
-"""So often in a row it is tried to read a checkpoint."""
+"""How often in a row reading a checkpoint is tried."""
 WORKERLESS_NS = 60_000_000_000
-"""So long a job waits for any worker at all."""
+"""How long a job without any worker waits for one."""
 
 
 class JobsHere(Protocol):
-    """Whoever deploys, renames and fails jobs."""
+    """What recovery needs of the jobs."""
 
     def deploy(self, job: Job) -> None: ...
 
@@ -40,7 +40,7 @@ class JobsHere(Protocol):
 
 
 class Workers(Protocol):
-    """Whoever knows the workers that there are."""
+    """What recovery needs of the hosts."""
 
     def workers(self) -> list[str]: ...
 
@@ -54,17 +54,17 @@ class Recovery(Part):
         self._hosts = hosts
         self._membership = membership
         self._suspects: dict[str, list[tuple[str, Broken]]] = {}
-        """By member: who has said that a connection with it broke, until it is known whether it lives."""
+        """Reports of a broken connection, by the member at its other end, until it is known whether that is alive."""
 
     def frames(self) -> FrameHandlers:
         return {Broken: self._on_broken, Unfetched: self._on_unfetched, Heartbeat: self._on_heartbeat}
 
     def begin(self, job: Job) -> None:
-        """Give the running attempt up."""
+        """Gives up the running attempt."""
         durability = job.durability
         assert durability is not None
         for member in self._jobs.holders(job):
-            self._host.tell(member, Stop(job.attempt))
+            self._host.send(member, Stop(job.attempt))
         durability.attempt += 1
         self._rename(job, f"{job.name}~{durability.attempt}")
         durability.underway = None
@@ -78,7 +78,7 @@ class Recovery(Part):
         self._jobs.rename(job, attempt)
 
     def resume(self, job: Job) -> None:
-        """Deploy a job that waits to be, if there are the workers for it and it is known where it goes on from."""
+        """Deploys a waiting job, if there are workers for it and its last checkpoint is known."""
         durability = job.durability
         if durability is None or durability.waits_since_ns is None or durability.committing is not None:
             return
@@ -88,7 +88,7 @@ class Recovery(Part):
             durability.waits_since_ns = None
             self._jobs.deploy(job)
         elif waited_ns >= WORKERLESS_NS:
-            fact = f"job '{job.name}' has no worker to go on with"
+            fact = f"job '{job.name}' has no worker to resume on"
             self._jobs.fail(job, Failure("ClusterError", fact, None, "Start it again from its checkpoints."))
 
     def tick(self) -> None:
@@ -110,18 +110,18 @@ class Recovery(Part):
         return min(waits) + (REPLACED_WITHIN_NS if self._hosts.workers() else WORKERLESS_NS)
 
     def _on_broken(self, sender: str, frame: Broken) -> None:
-        """Frames between two members may be lost, so a job that both have a part in cannot go on as it is. But most
-        often the other one is gone, which is known soon; if it is heard of again, it is not."""
+        """Records a broken connection. Frames between the two members may be lost, so a job on both must recover. Most
+        often the other member is gone, which is detected soon; its next heartbeat shows that it is not."""
         self._suspects.setdefault(frame.member, []).append((sender, frame))
         member = self._membership.members.get(frame.member)
         if member is not None and member.role is MemberRole.DRIVER:
-            self._heard(frame.member)
+            self._confirm_broken(frame.member)
 
     def _on_heartbeat(self, sender: str, frame: Heartbeat) -> None:
-        self._heard(sender)
+        self._confirm_broken(sender)
 
-    def _heard(self, member: str) -> None:
-        """A member lives: what was said of connections with it is true."""
+    def _confirm_broken(self, member: str) -> None:
+        """Recovers or fails the jobs of broken connections with a member, since the member is alive."""
         for sender, frame in self._suspects.pop(member, ()):
             job = self._host.running(frame.job)
             if job is None or not {sender, member} <= set(job.members):
@@ -147,7 +147,7 @@ class Recovery(Part):
                 manifest for manifest in durability.manifests if manifest.checkpoint < frame.checkpoint
             ]
         if not durability.manifests or durability.unread > UNREAD_MAX:
-            # From the beginning would be wrong too: what the damaged ones had is published.
+            # Starting from the beginning would be wrong too: the output of the damaged checkpoints is published.
             fact = f"no checkpoint of job '{job.name}' can be read"
             self._jobs.fail(job, Failure("StorageError", fact, frame.reason))
         else:

@@ -6,7 +6,7 @@ from stretto.actors.metrics import FunctionMetrics
 from stretto.observation.model import ActorObserved
 
 IDLE_AFTER_NS = 1_000_000_000
-"""An instance reports when something has changed. One that has not for so long did nothing in the last interval."""
+"""An instance reports when something has changed. One that has not reported for this long is idle."""
 
 
 class Series:
@@ -22,12 +22,12 @@ class Series:
         self._reported_ns = now_ns
 
     def add(self, totals: FunctionMetrics, measured_ns: int, now_ns: int) -> None:
-        """A report came; `measured_ns` is by the worker's clock, which need not agree with that of `now_ns`."""
+        """Adds a report; `measured_ns` is by the worker's clock, which may differ from that of `now_ns`."""
         self._before, self._interval_ns = self._totals, max(0, measured_ns - self._measured_ns)
         self._totals, self._measured_ns, self._reported_ns = totals, measured_ns, now_ns
 
     def observed(self, partition: int, member: str, now_ns: int) -> ActorObserved:
-        """What is known of the instance now."""
+        """Returns the observation of the instance now."""
         if now_ns - self._reported_ns > IDLE_AFTER_NS:
             return ActorObserved(partition, member, self._totals, self._totals, IDLE_AFTER_NS)
         return ActorObserved(partition, member, self._totals, self._before, self._interval_ns)

@@ -14,7 +14,7 @@ from stretto.protocol.membership import Member
 
 @dataclass(frozen=True)
 class ActorObserved:
-    """One instance of an actor: its totals since it began, and those of when the last interval began."""
+    """One instance of an actor: its totals now, and at the beginning of the last interval."""
 
     partition: int
     member: str
@@ -24,18 +24,18 @@ class ActorObserved:
 
     @cached_property
     def interval(self) -> FunctionMetrics:
-        """What it did in the last interval."""
+        """Its totals of the last interval."""
         return difference(self.totals, self.before)
 
     @property
     def busy_share(self) -> float:
-        """How much of the interval it was running."""
+        """The share of the interval in which it ran."""
         return (self.totals.busy_ns - self.before.busy_ns) / self.interval_ns if self.interval_ns else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeObserved:
-    """Rows per second from one function to another: sent by the one, executed by the other."""
+    """Rows per second from one function to another: sent by the first, executed by the second."""
 
     sender: str
     receiver: str
@@ -45,8 +45,8 @@ class EdgeObserved:
 
 @dataclass(frozen=True)
 class FunctionObserved:
-    """One function over all its instances. `state_bytes` is the size of its state in the last complete checkpoint;
-    None where there is none."""
+    """One function over all its instances. `state_bytes` is the size of its state in the last complete checkpoint; None
+    if there is none."""
 
     shape: FunctionShape
     actors: tuple[ActorObserved, ...]
@@ -54,12 +54,12 @@ class FunctionObserved:
 
     @cached_property
     def totals(self) -> FunctionMetrics:
-        """Since it began. Merging sketches takes a while, so it is done for those who ask."""
+        """The totals since it began. Computed on demand, because merging sketches is slow."""
         return merged([actor.totals for actor in self.actors])
 
     @cached_property
     def interval(self) -> FunctionMetrics:
-        """In the last interval."""
+        """The totals of the last interval."""
         return merged([actor.interval for actor in self.actors])
 
     @property
@@ -77,13 +77,13 @@ class FunctionObserved:
 
     @property
     def queued(self) -> int:
-        """Messages that wait."""
+        """The number of messages that wait."""
         return sum(actor.totals.queued for actor in self.actors)
 
 
 @dataclass(frozen=True, slots=True)
 class JobObserved:
-    """One job: where it runs, what it promises and how its functions do, in topological order."""
+    """One job: its workers, its objective and its functions in topological order."""
 
     name: str
     status: str
@@ -105,7 +105,7 @@ class JobObserved:
 
     @property
     def edges(self) -> list[EdgeObserved]:
-        """Who sent how much to whom in the last interval."""
+        """Returns the row rates between functions in the last interval."""
         found = []
         for name, function in self.functions.items():
             for feed in function.shape.feeds:
@@ -118,7 +118,7 @@ class JobObserved:
 
 @dataclass(frozen=True, slots=True)
 class WorkerObserved:
-    """One member: how busy it is with all jobs together, how many messages wait there, and what it has refused."""
+    """One member: its busy share over all jobs, the messages that wait there, and what it has refused."""
 
     member: Member
     parked: bool

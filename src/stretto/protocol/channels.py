@@ -19,7 +19,7 @@ class OpenChannel(msgspec.Struct, frozen=True, tag="open"):
     input: str
     schema: bytes
     forwards: bool = False
-    """It carries what a lessor forwards to its lessee."""
+    """Whether it carries what a lessor forwards to its lessee."""
 
 
 class CriticalSent(msgspec.Struct, frozen=True, tag="critical", array_like=True):
@@ -35,8 +35,8 @@ class CriticalSent(msgspec.Struct, frozen=True, tag="critical", array_like=True)
 
 
 class Grant(msgspec.Struct, frozen=True, tag="grant", array_like=True):
-    """Credits given back on a channel, by the sender's number for it, with the reply context: what the receiver's
-    function and the longest way below it have cost of late, in nanoseconds."""
+    """Credits returned on a channel, by the sender's number for it, with the reply context: the recent cost of the
+    receiver's function and of the longest path below it, in nanoseconds."""
 
     number: int
     credits: int

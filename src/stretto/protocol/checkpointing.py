@@ -1,6 +1,4 @@
-"""Checkpoints, from the first mark to the last sink that has published, and what is wrong with a checkpoint or a
-connection.
-"""
+"""Checkpoints, from the first mark to the last sink that has published, and failures of checkpoints and connections."""
 
 from __future__ import annotations
 
@@ -18,21 +16,21 @@ class Checkpoint(msgspec.Struct, frozen=True, tag="checkpoint"):
 
 
 class Abandon(msgspec.Struct, frozen=True, tag="abandon"):
-    """The checkpoints up to this one will not be: nobody waits for their marks any more."""
+    """The checkpoints up to this one are abandoned: actors stop waiting for their marks."""
 
     job: str
     checkpoint: int
 
 
 class Overdue(msgspec.Struct, frozen=True, tag="overdue"):
-    """This checkpoint is not complete for a while: if anything here keeps it from that, say so."""
+    """This checkpoint takes long. A worker that finds the reason in one of its actors replies with `Unstored`."""
 
     job: str
     checkpoint: int
 
 
 class Stored(msgspec.Struct, frozen=True, tag="stored"):
-    """The snapshot of an actor is durable, and this is where it is."""
+    """The snapshot of an actor is durable; the record says where it is."""
 
     actor: Address
     checkpoint: int
@@ -40,7 +38,7 @@ class Stored(msgspec.Struct, frozen=True, tag="stored"):
 
 
 class Unstored(msgspec.Struct, frozen=True, tag="unstored"):
-    """An actor has no part in a checkpoint, and why."""
+    """An actor cannot take part in a checkpoint, and why."""
 
     actor: Address
     checkpoint: int
@@ -48,7 +46,7 @@ class Unstored(msgspec.Struct, frozen=True, tag="unstored"):
 
 
 class Publish(msgspec.Struct, frozen=True, tag="publish"):
-    """This checkpoint is complete: sinks let go what they got before its mark."""
+    """This checkpoint is complete: sinks publish what they received before its mark."""
 
     job: str
     checkpoint: int
@@ -60,7 +58,7 @@ class Published(msgspec.Struct, frozen=True, tag="published"):
 
 
 class Unfetched(msgspec.Struct, frozen=True, tag="unfetched"):
-    """A checkpoint cannot be read, and why; `damaged` if it will never be."""
+    """A checkpoint cannot be read, and why; `damaged` means that retrying does not help."""
 
     job: str
     checkpoint: int

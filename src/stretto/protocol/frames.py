@@ -1,4 +1,4 @@
-"""All frames together, for who encodes, decodes or carries them."""
+"""All frames, for code that encodes, decodes or carries them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Scheduling = ScheduleRequest | ScheduleReply
 Control = Membership | Jobs | Checkpointing | Report | Misbehaved | Leasing | Scheduling | OpenChannel
 """What comes seldom, and is decoded by its tag."""
 OnChannel = CriticalSent | Grant | Offered
-"""What speaks of a channel by its number, and is packed tighter."""
+"""Frames that name a channel by its number, packed more tightly."""
 Peer = OpenChannel | OnChannel | Data | Leasing | Scheduling
-"""What workers send each other."""
+"""All that workers send each other."""
 Frame = Any

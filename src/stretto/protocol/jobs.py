@@ -1,4 +1,5 @@
-"""The life of a job: deployed, ready, started, finished, failed or stopped; and who may host its lessees."""
+"""The life of a job: deployed, ready, started, finished, failed or stopped; and the workers that may host its
+lessees."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from stretto.checkpoints.manifest import Manifest, Storage
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a job failed: the error's type by name, what it says, the user's traceback, and a sample of the batch."""
+    """Why a job failed: the name of the error's type, its message, the user's traceback, and a sample of the batch."""
 
     error: str
     fact: str
@@ -21,10 +22,10 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
-    """Make the instances of a job that are placed here. `digest` names the code, which comes through a file.
+    """Make the instances of a job that are placed here. `digest` names the code, which is in a file.
 
-    A worker where nothing is placed gets it too, if lessees of the job may come there. Sinks of a job with `storage`
-    publish what they got only when it is in a complete checkpoint; `origin` is the checkpoint to go on from."""
+    A worker where nothing is placed gets it too, if it may host lessees of the job. Sinks of a job with `storage`
+    publish rows only when they are in a complete checkpoint; `origin` is the checkpoint to resume from."""
 
     job: str
     digest: str
@@ -38,14 +39,14 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Start(msgspec.Struct, frozen=True, tag="start"):
-    """All members are ready: open the channels and let the sources read. `hosts` may be given lessees."""
+    """All members are ready: open the channels and let the sources read. `hosts` may host lessees."""
 
     job: str
     hosts: list[str] = []
 
 
 class Hosts(msgspec.Struct, frozen=True, tag="hosts"):
-    """The workers that may be given lessees from now on. Who is no longer among them loses them at the next barrier."""
+    """The workers that may host lessees from now on. A worker that is removed loses its lessees at the next barrier."""
 
     job: str
     hosts: list[str]
@@ -53,14 +54,14 @@ class Hosts(msgspec.Struct, frozen=True, tag="hosts"):
 
 
 class HostsLeft(msgspec.Struct, frozen=True, tag="hostsleft"):
-    """No lessor here has a lessee any more on a worker that the change took away."""
+    """No lessor here has a lessee on a removed worker any more."""
 
     job: str
     change: int
 
 
 class Drain(msgspec.Struct, frozen=True, tag="drain"):
-    """Sources end as if their input had ended; what was read is processed to the last window."""
+    """Sources end as if their input had ended; everything read is processed, to the last window."""
 
     job: str
 
@@ -76,7 +77,7 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """An actor has come to the end of its input; `checkpoint` is the last one whose mark it has passed."""
+    """An actor has reached the end of its input; `checkpoint` is the last one whose mark it has passed."""
 
     actor: Address
     checkpoint: int = 0

@@ -1,4 +1,4 @@
-"""Between the instances of a dual-mode actor, and from actor to actor about them (dirigo.txt 4.1.2).
+"""Frames between the instances of a dual-mode actor, and between actors about their instances (dirigo.txt 4.1.2).
 
 A frame names the actor whose instance it is for.
 """
@@ -20,11 +20,11 @@ class Lease(msgspec.Struct, frozen=True, tag="lease"):
     criticals: int
     states: bytes | None = None
     cost_ns: float = 0.0
-    """What a message has cost the lessor of late."""
+    """The recent cost of a message on the lessor."""
 
 
 class SyncRequest(msgspec.Struct, frozen=True, tag="sync"):
-    """To a lessee: run what is in the dependency set, hold back the rest, and reply with your state."""
+    """To a lessee: run the dependency set, hold back the rest, and reply with the partial state."""
 
     actor: Address
     barrier: int
@@ -32,14 +32,15 @@ class SyncRequest(msgspec.Struct, frozen=True, tag="sync"):
 
 
 class SyncAck(msgspec.Struct, frozen=True, tag="syncack"):
-    """From a lessee: the request is here, and nothing beyond the dependency set runs from now on."""
+    """From a lessee: the request has arrived, and only the dependency set runs from now on."""
 
     actor: Address
     barrier: int
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True):
-    """How far a lessee has sent on one channel, and the place of that channel among the outs of its actor."""
+    """The last message that a lessee has sent on one channel, and the index of that channel in the outs of its
+    actor."""
 
     index: int
     last: Last
@@ -55,14 +56,14 @@ class SyncReply(msgspec.Struct, frozen=True, tag="reply"):
 
 
 class Ack(msgspec.Struct, frozen=True, tag="ack"):
-    """To the upstream lessor: the barrier of a critical message of its actor stands. What the actor sends from now on
-    cannot overtake it."""
+    """To the upstream lessor: the barrier of a critical message of its actor is in place. Messages that the actor sends
+    from now on cannot overtake it."""
 
     actor: Address
 
 
 class Unsync(msgspec.Struct, frozen=True, tag="unsync"):
-    """To a lessee: the barrier is over. `keep` says whether the lease goes on; `states` is the consolidated state."""
+    """To a lessee: the barrier is over. `keep` says whether the lease continues; `states` is the consolidated state."""
 
     actor: Address
     barrier: int
@@ -75,8 +76,8 @@ class Unsync(msgspec.Struct, frozen=True, tag="unsync"):
 class Register(msgspec.Struct, frozen=True, tag="register"):
     """LESSEE_REGISTRATION: an upstream instance asks the lessor for lessees that it may send to directly.
 
-    `criticals` counts the critical messages of the upstream actor; `index` is its place for the channel. With `near`,
-    it wants a lessee on its own worker and no other."""
+    `criticals` counts the critical messages of the upstream actor; `index` is the channel's index there. With `near`,
+    only a lessee on its own worker is wanted."""
 
     actor: Address
     sender: Address

@@ -1,6 +1,7 @@
-"""What both machines, the worker's and the coordinator's, hear and say.
+"""Events and effects that both machines, the worker's and the coordinator's, have.
 
-Events are past facts and come with the time; effects are imperatives, carried out in order by whoever drives it.
+Events are past facts and come with the time; effects are imperatives, carried out in order by the driver of the
+machine.
 """
 
 from __future__ import annotations

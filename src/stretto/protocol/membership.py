@@ -1,7 +1,6 @@
-"""Who belongs to the cluster: joining, the versioned membership, signs of life, leaving.
+"""Membership of the cluster: joining, the versioned list of members, heartbeats, leaving.
 
-A member is named `worker~incarnation`; a restarted worker is a new member, and what its predecessor still sends is
-refused.
+A member is named `worker~incarnation`; a restarted worker is a new member, and frames of its predecessor are refused.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ COORDINATOR = "coordinator"
 
 
 class MemberRole(Enum):
-    """What a member is there for. Transient workers and clients do not exist yet."""
+    """The role of a member. Transient workers and clients do not exist yet."""
 
     WORKER = "worker"
     """It hosts actors of all jobs."""
     DRIVER = "driver"
-    """It is the driver's own process, which hosts what can only run there."""
+    """The driver's own process, which hosts what can only run there."""
     TRANSIENT = "transient"
     """It runs what a burst redirects to it, and may vanish at any time."""
     CLIENT = "client"
@@ -27,7 +26,7 @@ class MemberRole(Enum):
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
-    """One incarnation of a worker, as all others know it."""
+    """One incarnation of a worker, as the other members see it."""
 
     name: str
     endpoint: str
@@ -42,7 +41,7 @@ class Join(msgspec.Struct, frozen=True, tag="join"):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="beat"):
-    """From a worker, and back from the coordinator: each learns that the other is alive."""
+    """From a worker, and back from the coordinator: the sender is alive."""
 
 
 class Members(msgspec.Struct, frozen=True, tag="members"):
@@ -55,4 +54,4 @@ class Leave(msgspec.Struct, frozen=True, tag="leave"):
 
 
 class Left(msgspec.Struct, frozen=True, tag="left"):
-    """The worker's last word: it returns by itself."""
+    """The last frame of a worker, which returns by itself."""

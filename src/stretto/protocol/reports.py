@@ -8,7 +8,7 @@ from stretto.actors.metrics import FunctionMetrics
 
 
 class Report(msgspec.Struct, frozen=True, tag="report"):
-    """Totals per function and partition of the instances here, and when they were read."""
+    """Totals per function and partition of the sender's instances, and when they were read."""
 
     job: str
     functions: dict[str, dict[int, FunctionMetrics]]

@@ -1,4 +1,4 @@
-"""Between the strategies of two workers (thesis 6.5.2)."""
+"""Frames between the strategies of two workers (thesis 6.5.2)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stretto.actors.address import Address
 
 
 class ScheduleRequest(msgspec.Struct, frozen=True, tag="ask"):
-    """To the strategy of an actor's function: whatever it makes of the content, which is plain data."""
+    """A request to the strategy of an actor's function; the content is plain data that the strategy defines."""
 
     actor: Address
     number: int
@@ -18,7 +18,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True, tag="ask"):
 
 
 class ScheduleReply(msgspec.Struct, frozen=True, tag="answer"):
-    """What the strategy said to the request of this number."""
+    """The strategy's reply to the request of this number."""
 
     number: int
     content: Any

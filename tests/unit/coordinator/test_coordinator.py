@@ -1,4 +1,4 @@
-"""The coordinator machine, event by event: who is a member, where actors live, how jobs begin and end."""
+"""The coordinator machine, event by event: membership, placement, and how jobs begin and end."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_failure_ends_the_job_everywhere_and_leaves_the_others() -> None:
     assert not coordinator.handle(FrameArrived("w1~1", Failed("bad", failure)), 0)
 
 
-def test_a_silent_worker_is_lost_and_a_heard_one_is_not() -> None:
+def test_a_silent_worker_is_lost_and_one_that_sends_frames_is_not() -> None:
     coordinator = joined("w0~1", "w1~1", "driver~1")
     running(coordinator)
     coordinator.handle(FrameArrived("w1~1", Heartbeat()), LOST_AFTER_NS - 1)
@@ -172,7 +172,7 @@ def test_a_silent_worker_is_lost_and_a_heard_one_is_not() -> None:
     assert "w0~1" in ended.failure.fact
 
 
-def test_a_coordinator_that_was_held_up_itself_blames_nobody() -> None:
+def test_a_coordinator_that_was_delayed_itself_loses_no_worker() -> None:
     coordinator = joined("w0~1", "driver~1", now_ns=1)
     for second in range(1, 5):
         coordinator.handle(FrameArrived("w0~1", Heartbeat()), second * 10**9)
@@ -206,12 +206,12 @@ def test_stopping_waits_for_every_member_and_draining_asks_the_sources() -> None
     assert len(frames(Stop, coordinator.handle(StopRequested("job"), 0))) == 3
     for name in ("w0~1", "w1~1"):
         assert not coordinator.handle(FrameArrived(name, Stopped("job")), 0)
-    # The last one dies instead of answering: that is as good as an answer.
+    # The last one dies instead of answering, which counts as an answer.
     effects = coordinator.handle(WorkerEnded("driver~1", "killed"), 0)
     assert AnnounceJob("job", JobStatus.STOPPED) in effects
 
 
-def test_closing_stops_all_jobs_and_sends_everyone_home() -> None:
+def test_closing_stops_all_jobs_and_asks_all_workers_to_leave() -> None:
     coordinator = joined("w0~1", "driver~1")
     running(coordinator)
     effects = coordinator.handle(CloseRequested(), 0)
@@ -236,7 +236,7 @@ SINGLE = {"source": FunctionShape("source", 1)}
 
 
 def spread_job(coordinator: Coordinator) -> dict[str, Deploy]:
-    """A job with its one actor on the first worker, running, and what was deployed."""
+    """Starts a job with its one actor on the first worker, and returns what was deployed."""
     deployed = frames(Deploy, coordinator.handle(SubmitRequested("job", "digest", SINGLE, spreads=True), 0))
     for name in deployed:
         effects = coordinator.handle(FrameArrived(name, Ready("job")), 0)
@@ -244,7 +244,7 @@ def spread_job(coordinator: Coordinator) -> dict[str, Deploy]:
     return deployed
 
 
-def test_a_job_that_spreads_is_deployed_to_all_workers_and_told_them() -> None:
+def test_a_job_that_spreads_is_deployed_to_all_workers_and_gets_their_names() -> None:
     coordinator = joined("a~1", "b~1", "driver~1")
     assert set(spread_job(coordinator)) == {"a~1", "b~1"}
     assert coordinator.jobs["job"].hosts == ["a~1", "b~1"]
@@ -260,7 +260,7 @@ def test_a_worker_that_joins_later_may_host_lessees_once_it_has_the_code() -> No
     assert frames(Hosts, effects)["a~1"].hosts == ["a~1", "b~1"]
 
 
-def test_a_worker_retires_when_nobody_has_lessees_on_it_any_more() -> None:
+def test_a_worker_retires_when_it_has_no_lessees_left() -> None:
     coordinator = joined("a~1", "b~1", "driver~1")
     spread_job(coordinator)
     told = frames(Hosts, coordinator.handle(RetireRequested("b~1"), 0))

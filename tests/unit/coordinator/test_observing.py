@@ -1,4 +1,4 @@
-"""What the coordinator announces of the cluster, and when."""
+"""What the coordinator announces about the cluster, and when."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHAPES = {"source": FunctionShape("source", 1)}
 
 
 def running() -> Coordinator:
-    """A job with one actor on one worker."""
+    """Returns a coordinator with one job, whose one actor is on one worker."""
     coordinator = Coordinator()
     coordinator.handle(WorkerExpected("w0~1", "key"), 0)
     coordinator.handle(FrameArrived("w0~1", Join(Member("w0~1", "tcp://w0", "key", "host", 1))), 0)
@@ -60,7 +60,7 @@ def test_an_observation_has_jobs_with_their_objectives_and_workers_with_their_lo
     assert (worker.busy_share, worker.refused, worker.parked) == (0.5, 3, False)
 
 
-def test_the_last_observation_of_a_job_goes_ahead_of_its_end() -> None:
+def test_the_last_observation_of_a_job_is_announced_before_its_end() -> None:
     coordinator = running()
     coordinator.handle(report(700, 1), 1)
     effects = coordinator.handle(FrameArrived("w0~1", Finished(Address("job", "source", 0))), 2)
@@ -78,7 +78,7 @@ def test_an_observation_never_changes() -> None:
 
 
 @pytest.mark.parametrize("status", [status for status in JobStatus if status.ended])
-def test_nothing_becomes_of_a_job_that_has_ended(status: JobStatus) -> None:
+def test_a_job_that_has_ended_does_not_change_its_status(status: JobStatus) -> None:
     job = Job("job", {})
     job.become(status)
     with pytest.raises(InvariantError, match="cannot become running"):

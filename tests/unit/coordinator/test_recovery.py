@@ -1,4 +1,4 @@
-"""The coordinator with checkpoints, event by event: who takes whose place, and what a job waits for."""
+"""The coordinator with checkpoints, event by event: how workers are replaced, and what a job waits for."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def of(kind: type[Any], effects: list[Effect]) -> list[Any]:
 
 
 def workers_of(coordinator: Coordinator) -> list[str]:
-    """Those that a job would be placed on."""
+    """Returns the workers that a job would be placed on."""
     effects = coordinator.handle(SubmitRequested("probe", "", {"f": FunctionShape("f", 8)}), 0)
     return sorted({effect.to for effect in effects if isinstance(effect, Send)})
 
@@ -97,7 +97,7 @@ def test_a_parked_worker_takes_the_place_of_a_lost_one_at_once() -> None:
     assert of(ReplaceWorker, effects) == [ReplaceWorker("w0~1", parked=True, joined=True)]
 
 
-def test_a_job_with_checkpoints_waits_for_a_worker_to_begin_with() -> None:
+def test_a_job_with_checkpoints_waits_for_its_first_worker() -> None:
     coordinator = Coordinator()
     expect(coordinator, "w0~1")
     assert not frames(Deploy, submit(coordinator))
@@ -113,7 +113,7 @@ def test_a_job_that_waits_for_workers_can_be_stopped() -> None:
     assert coordinator.next_deadline_ns() is None
 
 
-def test_a_checkpoint_that_takes_long_is_asked_after_and_yields() -> None:
+def test_a_checkpoint_that_an_actor_declines_as_overdue_is_abandoned() -> None:
     coordinator = running()
     assert [frame.checkpoint for frame in frames(Checkpoint, coordinator.handle(Ticked(), 2_000_000))] == [1]
     assert not frames(Overdue, coordinator.handle(Ticked(), 3_000_000))

@@ -16,7 +16,7 @@ def observed(first: FunctionMetrics, second: FunctionMetrics, took_ns: int = SEC
     return series.observed(0, "w0~1", 8)
 
 
-def test_an_interval_is_what_came_between_two_reports() -> None:
+def test_an_interval_is_the_difference_of_two_reports() -> None:
     actor = observed(FunctionMetrics(rows_in=10, busy_ns=5), FunctionMetrics(rows_in=50, busy_ns=SECOND // 2 + 5))
     assert (actor.totals.rows_in, actor.interval.rows_in) == (50, 40)
     assert actor.busy_share == 0.5
@@ -41,7 +41,7 @@ def test_rates_of_a_function_add_up_over_workers_with_different_clocks() -> None
     assert FunctionObserved(FunctionShape("f", 2), (fast, slow)).input_rate == 150.0
 
 
-def test_edges_say_who_sent_how_much_to_whom_and_what_was_executed_of_it() -> None:
+def test_edges_have_the_rates_of_rows_sent_and_executed() -> None:
     source = observed(FunctionMetrics(), FunctionMetrics(rows_out=100, sent_to={"sink": 100}))
     sink = observed(FunctionMetrics(messages_in=1), FunctionMetrics(messages_in=2, executed_from={"source": 80}))
     functions = {
