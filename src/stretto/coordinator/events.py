@@ -65,8 +65,8 @@ class AnnounceLoss:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceWorker:
-    """Effect: start another worker in place of a lost one; `parked`, if a parked one has already taken its place;
-    `joined`, if the lost one had joined."""
+    """Effect: start another worker in place of a lost one; `parked` means that it starts as a parked one, since a
+    parked one has taken over or was lost; `joined`, that the lost one had joined."""
 
     name: str
     parked: bool

@@ -45,10 +45,10 @@ class LesseeHosts(Part):
 
     def _change(self, job: Job, hosts: list[str]) -> None:
         """Sends the new hosts to all members of a job; removed hosts may still have lessees until the next barrier."""
-        told = job.members
+        before = job.members
         job.hosts = hosts
         job.change += 1
-        job.unchanged = {member for member in {*told, *job.members} if member in self._membership.members}
+        job.unchanged = {member for member in {*before, *job.members} if member in self._membership.members}
         for member in sorted(job.unchanged):
             self._host.send(member, Hosts(job.attempt, hosts, job.change))
 

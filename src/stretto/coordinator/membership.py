@@ -136,7 +136,7 @@ class Membership(Part):
         self._host.lost(name, role, reason)
 
     def _replace(self, name: str, joined: bool = True) -> None:
-        """Has a parked worker take the place of a lost one, if that was active, and another one started."""
+        """Lets a parked worker replace a lost one, if that was active, and has another one started."""
         was_parked = name in self.parked
         self.parked.discard(name)
         free = sorted(self.parked & self.members.keys())
