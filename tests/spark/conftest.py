@@ -1,4 +1,4 @@
-"""What tests on real Spark share: a local session, and waiting for a condition instead of for time to pass."""
+"""Fixtures of the tests on real Spark: a local session, and waiting for a condition."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ T = TypeVar("T")
 Eventually = Callable[..., T]
 
 
-# Per module: a module may have settings of its own (`SPARK_SETTINGS`), and a process has one session at a time.
+# Per module: a module may have its own settings (`SPARK_SETTINGS`), and a process has one session at a time.
 @pytest.fixture(scope="module")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """Eight slots, so that several clusters fit beside each other."""
+    """A session with eight slots, enough for several clusters at once."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[8]").appName("stretto-tests")
     for key, value in (DEFAULTS | getattr(request.module, "SPARK_SETTINGS", {})).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")  # Tasks are killed on purpose here; Spark would fill the page.
+    session.sparkContext.setLogLevel("OFF")  # Tasks are killed on purpose here; Spark would log a lot.
     yield session
     session.stop()
 
 
 @pytest.fixture(scope="session")
 def eventually() -> Callable[..., object]:
-    """`eventually(condition)` gives the first true value of the condition, or fails after a while."""
+    """`eventually(condition)` returns the first true value of the condition, or fails after a while."""
 
     def wait(condition: Callable[[], T], within_s: float = 20.0, what: str = "the condition") -> T:
         deadline = time.monotonic() + within_s

@@ -1,4 +1,4 @@
-"""`stretto bench checkpoint` on Spark: runs with checkpoints beside runs without, and how little is written."""
+"""`stretto bench checkpoint` on Spark: runs with and without checkpoints, and how little is written."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def cluster(spark: SparkSession) -> Iterator[Cluster]:
 
 
 def paced(directory: Path, seconds: float = 6.0) -> sources.FileSource:
-    """Rows in order of time that come within some seconds."""
+    """Returns a source of rows in order of time, replayed within `seconds`."""
     times = pa.array([i * 1_000 for i in range(ROWS)], pa.timestamp("us", tz="UTC"))
     table = pa.table({"k": [i % 7 for i in range(ROWS)], "v": list(range(ROWS)), "t": times})
     directory.mkdir(exist_ok=True)
@@ -92,9 +92,7 @@ def test_a_query_survives_chaos(spark: SparkSession, cluster: Cluster) -> None:
     assert report.recoveries >= 3
 
 
-def test_what_a_callback_got_it_does_not_get_again(
-    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
-) -> None:
+def test_a_callback_gets_no_row_twice(cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]) -> None:
     got: list[pa.RecordBatch] = []
     app = totals(App("called"), paced(tmp_path / "in"), sinks.callback(got.append))
     job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "checkpoints", every="200 ms")
@@ -114,7 +112,7 @@ def test_a_checkpoint_on_demand(cluster: Cluster, tmp_path: Path) -> None:
     assert found(job.results()) == right()
 
 
-def test_it_goes_on_from_the_last_checkpoint_when_it_is_submitted_again(
+def test_it_resumes_from_the_last_checkpoint_when_it_is_submitted_again(
     cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
 ) -> None:
     source = paced(tmp_path / "in")
@@ -126,13 +124,13 @@ def test_it_goes_on_from_the_last_checkpoint_when_it_is_submitted_again(
     second.wait(60)
     assert second.metrics().rows_in < ROWS
     assert found(pq.read_table(tmp_path / "out")) == right()
-    # All is done: a third time there is nothing to do.
+    # Everything is done: the third run has nothing to do.
     third = cluster.submit(totals(App("again"), source, sinks.parquet(tmp_path / "out")), engine="actors", **where)
     third.wait(60)
     assert found(pq.read_table(tmp_path / "out")) == right()
 
 
-def test_a_savepoint_is_kept_and_gone_on_from(
+def test_a_savepoint_is_kept_and_resumed_from(
     cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
 ) -> None:
     source = paced(tmp_path / "in")
@@ -142,7 +140,7 @@ def test_a_savepoint_is_kept_and_gone_on_from(
     first.stop(savepoint="half way")
     rows = pq.read_table(tmp_path / "out").num_rows
     assert 0 < rows < len(right())
-    for _ in range(2):  # The second time, what the first one has published after the savepoint is withdrawn.
+    for _ in range(2):  # The second run withdraws what the first one has published after the savepoint.
         again = cluster.submit(
             totals(App("saved"), source, sinks.parquet(tmp_path / "out")), engine="actors", start="half way", **where
         )
@@ -190,7 +188,7 @@ def test_storage_that_fails_fails_the_checkpoint_and_not_the_job(
     assert found(job.results()) == right()
 
 
-def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(
     cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
 ) -> None:
     source = paced(tmp_path / "in")
@@ -221,7 +219,7 @@ counts.sink(sinks.parquet({out!r}), name="out")
 """
 
 
-def test_a_driver_that_is_killed_goes_on_where_it_was(tmp_path: Path, eventually: Callable[..., object]) -> None:
+def test_a_killed_driver_resumes_when_it_is_started_again(tmp_path: Path, eventually: Callable[..., object]) -> None:
     paced(tmp_path / "in")
     text = APP.format(directory=str(tmp_path / "in"), speed=ROWS / 1_000 / 6.0, out=str(tmp_path / "out"))
     (tmp_path / "killed_app.py").write_text(text)

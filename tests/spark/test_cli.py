@@ -1,4 +1,4 @@
-"""The command line from outside: a process, its lines, its exit code, and nothing left behind."""
+"""The command line as a process: its output, its exit code, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_failing_function_shows_its_traceback_and_json_stays_clean(tmp_path: P
 def test_interrupted_it_stops_and_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
     command = [sys.executable, "-m", "stretto", "run", "endless:app", "--workers", "1"]
-    # A session of its own, so that the interruption goes to the whole group, as Ctrl-C in a terminal does.
+    # In its own session, so that the interruption goes to the whole group, as Ctrl-C in a terminal does.
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stderr is not None
         said = ""

@@ -1,4 +1,5 @@
-"""The comparison for real: processes that answer or do not, answers right and wrong, and one short run of it all."""
+"""The comparison on real processes: systems that answer or fail, right and wrong results, and one short run of
+everything."""
 
 from __future__ import annotations
 
@@ -73,10 +74,10 @@ def test_a_system_answers_questions_whatever_it_prints(fake: System) -> None:
     assert "noise" in fake.log.read_text()
 
 
-def test_what_it_cannot_express_it_says(fake: System) -> None:
+def test_a_system_reports_what_it_cannot_express(fake: System) -> None:
     with pytest.raises(CannotExpress, match="it has no joins"):
         fake.prepare(task("q4"))
-    assert fake.progress()["rows"] == 5, "it lives on"
+    assert fake.progress()["rows"] == 5, "it keeps running"
 
 
 @pytest.mark.parametrize(("query", "reason"), [("q5", "ValueError: it broke"), ("q8", "it has ended")])
@@ -90,7 +91,7 @@ def test_a_system_that_does_not_answer_is_given_up(fake: System, monkeypatch: py
     monkeypatch.setattr(systems, "CLOSE_TIMEOUT_S", 0.5)
     with pytest.raises(SystemFailed, match=r"no answer within 0\.5 s"):
         fake.prepare(task("q11"))
-    fake.close()  # does not wait for it either
+    fake.close()  # Does not wait for it either.
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ def test_the_judge_finds_a_row_that_is_wrong_missing_or_too_many(spark: SparkSes
     assert "different schema" in str(judge.complaint(right.drop_columns(["bidder"])))
 
 
-def test_windows_that_end_with_the_input_are_nobodys_fault(spark: SparkSession, rendered: Rendered) -> None:
+def test_windows_that_end_with_the_input_are_not_compared(spark: SparkSession, rendered: Rendered) -> None:
     judge = Judge(spark, "q7", compared("q7"), rendered)
     right = oracle.answer(spark, "q7", rendered.directory).sort_by("window_end")
     assert judge.complaint(right.slice(0, right.num_rows - 1)) is None
@@ -123,7 +124,7 @@ def test_windows_of_arrival_must_add_up(spark: SparkSession, rendered: Rendered)
     totals = spark.read.parquet(str(rendered.directory / "bid")).groupBy("bidder").count().toArrow()
     answer = pa.table({"bidder": totals.column("bidder"), "bids": totals.column("count")})
     split = pa.concat_tables([answer, answer.set_column(1, "bids", pa.array([0] * answer.num_rows))])
-    assert judge.complaint(split) is None, "over how many windows is not known"
+    assert judge.complaint(split) is None, "the number of windows is unknown"
     assert judge.complaint(pa.concat_tables([answer, answer.slice(0, 1)])) is not None
 
 
@@ -149,5 +150,5 @@ def test_a_short_comparison_with_spark_has_all_figures() -> None:
     for kind in ("throughput_per_core", "p99"):
         low, high = found["ranges"][kind]["spark"]
         assert low <= found["ratios"][kind]["spark"] <= high
-    # Whatever the machine: messages one by one are sooner there than micro-batches are.
+    # On any machine, single messages have a lower latency than micro-batches.
     assert found["ratios"]["p99"]["spark"] < 1

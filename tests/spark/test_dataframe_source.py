@@ -17,7 +17,7 @@ from stretto.runtime.connectors.dataframe import DataFrameSource, StreamingReade
 
 TIMEOUT_S = 60
 
-# mapInArrow asks for pandas' version though no pandas is used.
+# mapInArrow checks the version of pandas though pandas is not used.
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
 
@@ -71,7 +71,7 @@ def test_rows_already_in_the_driver_arrive(spark: SparkSession) -> None:
     assert read(reader) == [{"a": 1}, {"a": 2}, {"a": 3}]
 
 
-def test_a_reader_can_be_left_in_the_middle(spark: SparkSession) -> None:
+def test_a_reader_can_be_closed_in_the_middle(spark: SparkSession) -> None:
     reader = DataFrameSource(spark.range(1000)).reader(0, 1)
     assert reader.read(0, 10).batch is not None
     reader.close()
@@ -103,7 +103,7 @@ def test_every_row_of_a_streaming_dataframe_arrives(spark: SparkSession, tmp_pat
     idle = reader.read(1_000, 10)
     assert idle.batch is None
     assert idle.next_ns is not None
-    with pytest.raises(SourceError, match="cannot be put back"):
+    with pytest.raises(SourceError, match="cannot seek"):
         reader.seek(3)
     reader.close()
     assert spark.streams.active == []

@@ -1,7 +1,7 @@
-"""The Python code of README.md and docs/ runs, block by block, and gives what the documents say.
+"""The Python code of README.md and docs/ runs, block by block, and prints what the documents say.
 
-A document is one program: its blocks share a namespace and a current directory. The guides build on the session and
-the data of docs/README.md, so its blocks run first. What stands after `python` on a fence:
+A document is one program: its blocks share a namespace and a current directory. The guides build on the session and the
+data of docs/README.md, so its blocks run first. The words after `python` on a fence:
 
 - `no-run`: the block is not run; its first line is a comment that says why.
 - `file=NAME`: the block is the content of that file in the current directory.

@@ -1,4 +1,4 @@
-"""Expressions against Spark itself: the same text over the same rows must give the same values and types.
+"""Expressions against Spark itself: the same text over the same rows must have the same values and types.
 
 The pure twin, with results known by hand, is tests/unit/expressions.
 """
@@ -173,7 +173,7 @@ def _same(mine: Any, theirs: Any) -> bool:
 
 
 def _spark_columns(table: DataFrame, sqls: list[str]) -> list[Any]:
-    """Type and values of each expression; halved when one fails, so that the failing one is found."""
+    """Returns the type and values of each expression; halves the list when one fails, to find the failing one."""
     frame = table.selectExpr(*sqls)
     try:
         answer = frame.toArrow()
@@ -278,7 +278,7 @@ def _plain(value: Any) -> Any:
 
 
 def _brute_force(call: Any, rows: pa.RecordBatch) -> Any:
-    """What the call means, in the plainest Python: a second opinion on its parts, not on its kernels."""
+    """Returns the result of a call in plain Python, independent of its kernels."""
     if call.argument is None:
         return rows.num_rows
     raw = [_plain(value) for value in call.argument.evaluate(rows).to_pylist()]

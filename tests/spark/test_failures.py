@@ -1,4 +1,4 @@
-"""What goes wrong in one job stays in it: the error names the thing and the fix, and the other jobs go on.
+"""A failure in one job stays in it: the error names the cause and the fix, and the other jobs keep running.
 
 Also here because they need real workers: backpressure, stopping and draining, and the function API over the wire.
 """
@@ -35,7 +35,7 @@ from stretto.scheduling import OutChannel, Pending, Strategy
 WAIT_S = 60.0
 EVENTS = 2_000
 BATCH = 100
-"""Events that a source reads at once; 92 of 100 are bids."""
+"""The number of events that a source reads at once; 92 of 100 are bids."""
 
 Eventually = Callable[..., Any]
 
@@ -63,7 +63,7 @@ def auctions(job: Job) -> Counter[int]:
 
 
 class Bystander:
-    """A job that runs beside the one that fails, and must give its answer."""
+    """A job that runs at the same time as the failing one, and must return its result."""
 
     def __init__(self, cluster: Cluster) -> None:
         app, stream = bids("bystander", rate=4_000.0)
@@ -76,7 +76,7 @@ class Bystander:
 
 
 def failure_of(cluster: Cluster, app: App, kind: type[StrettoError]) -> str:
-    """The text of the error that the app fails with, while a bystander runs to its end."""
+    """Returns the text of the error that the app fails with, while a bystander runs to its end."""
     workers = cluster.workers
     bystander = Bystander(cluster)
     job = cluster.submit(app)
@@ -223,7 +223,7 @@ def test_a_broken_row_group_is_named(cluster: Cluster, tmp_path: Path) -> None:
     assert "row group 2" in text
 
 
-# What cannot be had.
+# Missing resources.
 
 
 def test_more_workers_than_slots_says_how_many_there_are(spark: SparkSession) -> None:
@@ -237,7 +237,7 @@ def test_more_workers_than_slots_says_how_many_there_are(spark: SparkSession) ->
 def test_what_needs_a_free_slot_says_so_when_there_is_none(
     spark: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_module, "slots_of", lambda spark: 2)  # As if Spark had just those of the workers.
+    monkeypatch.setattr(cluster_module, "slots_of", lambda spark: 2)  # As if Spark had only those of the workers.
     app = App("frame", engine="actors")
     app.source("numbers", sources.dataframe(spark.range(10))).sink(sinks.collect(), name="out")
     with pytest.raises(ClusterError, match="source 'numbers' of app 'frame' needs a free Spark slot") as caught:
@@ -286,12 +286,12 @@ def test_a_slow_sink_slows_the_sources_and_nothing_is_lost(cluster: Cluster) -> 
     assert consumed == expected_auctions(batches * BATCH)
     assert job.metrics().rows_in == job.metrics().rows_out == consumed.total()
 
-    # Two channels into the sink, each with its credits, and a batch in each source's and the sink's hands.
+    # Two channels into the sink, each with its credits, and one batch in progress in each source and the sink.
     rows = 92
     bound = (2 * CREDITS_PER_CHANNEL + 3) * rows
     assert max(ahead) <= bound
     assert max(ahead) > bound // 4, "the sources did run ahead, until they had to wait"
-    # The figures of source and sink are of slightly different moments: up to half a second of the sink's work.
+    # The figures of source and sink are of slightly different times: up to half a second of the sink's work.
     assert max(reported) <= bound + 0.5 / sink_s * rows
 
 
@@ -326,12 +326,12 @@ def test_draining_ends_an_endless_job_with_all_of_its_windows(cluster: Cluster, 
     assert sum(result.column("n").to_pylist()) == rows > 1_000
     counts = dict(zip(result.column("auction").to_pylist(), result.column("n").to_pylist(), strict=True))
     assert len(counts) == result.num_rows
-    # Two partitions read blocks in turn, and need not have come equally far.
+    # Two partitions read blocks in turn, and may differ in progress.
     certain = expected_auctions(BATCH * 2)
     assert all(counts[auction] >= count for auction, count in certain.items())
 
 
-def test_two_jobs_of_one_app_are_told_apart(cluster: Cluster) -> None:
+def test_two_jobs_of_one_app_have_different_names(cluster: Cluster) -> None:
     app, stream = bids("twice")
     stream.sink(sinks.collect(), name="out")
     jobs = [cluster.submit(app), cluster.submit(app)]
@@ -346,7 +346,7 @@ READINGS = "t timestamp, key string, v long"
 
 
 class Tally(Function):
-    """Sums per key, with a timer of each clock and a critical message whenever a reading of 0 asks for it."""
+    """Sums per key, with a timer of each clock and a critical message at each reading of 0."""
 
     seen = ValueState(0)
     sums: MapState[str, int] = MapState()
@@ -391,7 +391,7 @@ def _schema(fields: dict[str, pa.DataType]) -> pa.Schema:
 
 
 class Witness(Function):
-    """Notes how many rows had arrived when a critical message did."""
+    """Records how many rows had arrived when a critical message did."""
 
     rows = ValueState(0)
 

@@ -1,6 +1,6 @@
-"""Whatever ends a cluster, nothing is left of it: no thread, no process, no open port, no file, no memory.
+"""However a cluster ends, nothing is left of it: no thread, no process, no open port, no file, no memory.
 
-Drivers that are killed run in processes of their own, all started first, because a Spark session takes seconds.
+Drivers that are killed run in their own processes, all started first, because a Spark session takes seconds to start.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def auctions(job: Job) -> Counter[int]:
 
 
 def alive(pid: int, created_s: float) -> bool:
-    """Whether the very process still runs; a zombie that nobody has buried yet does not."""
+    """Whether this process still runs; a zombie does not."""
     try:
         process = psutil.Process(pid)
         return abs(process.create_time() - created_s) < 1 and process.status() != psutil.STATUS_ZOMBIE
@@ -66,7 +66,7 @@ def alive(pid: int, created_s: float) -> bool:
 
 
 def running_threads() -> list[str]:
-    """The names of stretto's threads in this process."""
+    """Returns the names of stretto's threads in this process."""
     return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("stretto-"))
 
 
@@ -77,7 +77,7 @@ def listening(worker: Member) -> bool:
         return probe.connect_ex((host, int(port))) == 0
 
 
-# Ends that are meant.
+# Intended ends.
 
 
 def test_close_may_be_called_twice_and_nothing_works_afterwards(spark: SparkSession) -> None:
@@ -155,7 +155,7 @@ def test_closing_ends_a_worker_whose_function_blocks(
 def test_closing_does_not_wait_for_a_callback_that_blocks(
     spark: SparkSession, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread cannot be ended from outside; it ends when the callback returns."""
+    """A thread cannot be killed; it ends when the callback returns."""
     monkeypatch.setattr(cluster_module, "LEAVE_TIMEOUT_S", 1.0)
     called, release = threading.Event(), threading.Event()
 
@@ -182,7 +182,7 @@ def test_a_cluster_that_cannot_start_leaves_nothing(spark: SparkSession) -> None
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
 
 
-def test_an_app_that_cannot_be_shipped_says_so_and_disturbs_nobody(spark: SparkSession) -> None:
+def test_an_app_that_cannot_be_shipped_is_refused_without_effect_on_others(spark: SparkSession) -> None:
     lock = threading.Lock()
 
     def locked(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -231,7 +231,7 @@ def test_a_killed_worker_fails_its_jobs_and_no_others(
         again = cluster.submit(bids("again", 2_000, parallelism=2))
         assert auctions(again.wait(WAIT_S)) == expected_auctions(2_000)
         assert auctions(other.wait(WAIT_S)) == expected_auctions(6_000)
-        # Another one has taken its place.
+        # Another one has replaced it.
         replaced = killed.name.replace("~1", "~2")
         eventually(lambda: sorted(worker.name for worker in cluster.workers) == sorted([spared.name, replaced]))
         last = cluster.submit(bids("last", 2_000, parallelism=2))
@@ -240,7 +240,7 @@ def test_a_killed_worker_fails_its_jobs_and_no_others(
 
 
 def test_a_worker_that_falls_silent_is_fenced_when_it_comes_back(spark: SparkSession, eventually: Eventually) -> None:
-    """A stopped process is as silent as a lost machine. What it still sends afterwards is refused, and it leaves."""
+    """A stopped process is as silent as a lost machine. Frames that it sends afterwards are refused, and it leaves."""
     with Cluster.on_spark(spark, workers=2, lost_after="4 s") as cluster:
         doomed = cluster.submit(bids("doomed", None, rate=1_000.0))
         eventually(lambda: doomed.updates("out").num_rows)
@@ -326,7 +326,7 @@ with Cluster.on_spark(spark, workers=2) as cluster:
 
 
 class Driver:
-    """A driver in a process of its own, with everything that it started."""
+    """A driver in its own process, with everything that it started."""
 
     def __init__(self, directory: Path, master: str, mood: str) -> None:
         directory.mkdir()
@@ -336,7 +336,7 @@ class Driver:
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
         environment["TMPDIR"] = str(directory)
         with self._out.open("w") as out, self._err.open("w") as err:
-            # A session of its own: what a terminal's Ctrl-C reaches is then just this driver and what it started.
+            # In its own session: Ctrl-C then reaches only this driver and what it started.
             self.process = subprocess.Popen(
                 [sys.executable, str(script), master, mood],
                 stdout=out,
@@ -346,7 +346,7 @@ class Driver:
             )
 
     def started(self) -> dict[str, Any] | None:
-        """What it has started, once it runs."""
+        """Returns what it has started, once it runs."""
         assert self.process.poll() is None, f"the driver ended by itself:\n{self._err.read_text()[-3000:]}"
         text = self._out.read_text()
         return json.loads(text) if text.endswith("\n") else None
@@ -355,7 +355,7 @@ class Driver:
         return self._err.read_text()
 
     def clean_up(self) -> None:
-        """For when a test has failed: end what is left."""
+        """Ends what is left after a failed test."""
         started = self._out.read_text()
         if self.process.poll() is None:
             self.process.kill()
@@ -471,7 +471,7 @@ def test_ten_runs_in_a_row_leave_nothing(tmp_path: Path) -> None:
     for name in ("ours", "open_ports", "files"):
         assert [run[name] for run in runs] == [[]] * 10, name
     third, tenth = runs[2], runs[9]
-    # Spark keeps its Python processes for the next task; there must not be more of them with each run.
+    # Spark keeps its Python processes for the next task; their number must not grow with each run.
     for name in ("threads", "fds", "pythons"):
         assert tenth[name] <= third[name], (name, [run[name] for run in runs])
     assert tenth["objects"] < third["objects"] * 1.01, [run["objects"] for run in runs]
@@ -479,16 +479,16 @@ def test_ten_runs_in_a_row_leave_nothing(tmp_path: Path) -> None:
     assert told["left"] == [], "after spark.stop() no Python process is left"
 
 
-def test_a_busy_coordinator_turns_nobody_away(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that is refused once does not come back, so workers are admitted before they start."""
-    tell = CoordinatorLoop._tell
+def test_a_busy_coordinator_refuses_no_worker(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refused connection is not retried, so workers are admitted before they start."""
+    handle = CoordinatorLoop._handle
 
     def slowly(self: CoordinatorLoop, event: Event) -> None:
         if isinstance(event, WorkerExpected):
-            time.sleep(1.0)  # As long as a loaded machine may take: the driver's own worker connects within it.
-        tell(self, event)
+            time.sleep(1.0)  # As slow as a loaded machine: the driver's own worker connects within this time.
+        handle(self, event)
 
-    monkeypatch.setattr(CoordinatorLoop, "_tell", slowly)
+    monkeypatch.setattr(CoordinatorLoop, "_handle", slowly)
     with Cluster.on_spark(spark, workers=2, start_timeout=30.0) as cluster:
         assert len(cluster.workers) == 2
         assert cluster.refused[COORDINATOR] == 0

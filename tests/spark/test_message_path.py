@@ -1,4 +1,4 @@
-"""The micro-benchmark of the message path, with its real sockets: figures for every step, and no growth to fear."""
+"""The micro-benchmark of the message path, with its real sockets: figures for every step, and bounded growth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_every_step_is_measured_locally_and_over_a_socket() -> None:
 
 
 def test_the_cost_of_a_message_grows_no_faster_than_the_logarithm() -> None:
-    """As ratios within one run, and with room for caches that no longer hold everything."""
+    """Compares ratios within one run, with a margin for cache misses."""
     few, many = 10, 10_000
     allowed = 3 * log(many) / log(few)
     assert _growth(many, many, 2_000) < allowed * _growth(few, few, 2_000)

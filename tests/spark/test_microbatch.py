@@ -1,4 +1,4 @@
-"""Plans as Structured Streaming queries: their answers are the batch twin's, and failures name what failed."""
+"""Plans as Structured Streaming queries: their results equal the batch twin's, and failures name what failed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCHEMA = pa.schema([("t", pa.timestamp("us", tz="UTC")), ("auction", pa.int64())
 
 
 def table(rows: int = ROWS) -> pa.Table:
-    """Bids 0.3 seconds apart, each four of them in reverse."""
+    """Returns bids 0.3 seconds apart, each four of them in reverse order."""
     numbers = [i // 4 * 4 + 3 - i % 4 for i in range(rows)]
     columns = [[1_000_000 + i * 300_000 for i in numbers], [i * i % 7 for i in numbers], [i * 37 % 11 for i in numbers]]
     return pa.table([pa.array(c, pa.int64()).cast(f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
@@ -123,7 +123,7 @@ def test_joins_and_windows_over_windows(spark: SparkSession, tmp_path: Path) -> 
 
 
 def rows_of_sink(app: App, spark: SparkSession, stream: str) -> list[tuple[Any, ...]]:
-    """The batch rows of any stream, by way of a sink of its own."""
+    """Returns the batch rows of any stream, through an added sink."""
     app.stream(stream).sink(CollectSink(), name="looked-at")
     sink = app.plan().nodes["looked-at"]
     assert isinstance(sink, SinkNode)
@@ -170,7 +170,7 @@ def test_static_dataframes_are_streamed(spark: SparkSession, tmp_path: Path) -> 
 
 
 class Endless(Source):
-    """One row per position, 100 of them a read, for ever."""
+    """An endless source: one row per position, 100 per read."""
 
     schema = SCHEMA
 

@@ -1,4 +1,4 @@
-"""NEXMark on a real cluster: every query equals Spark SQL row by row, however it is spread, batched and disordered."""
+"""NEXMark on a real cluster: every query equals Spark SQL row by row, for any parallelism, batch size and disorder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAIT_S = 120.0
 DISORDERED = NexmarkConfig(seed=7, events=20_000, event_rate=1000, disorder_s=2.0)
 SHORT = NexmarkConfig(seed=11, events=2_000, event_rate=100, disorder_s=1.0)
 
-# One query of each sort: stateless, unbounded join, interval join with aggregates, panes and top, sessions.
+# One query of each kind: stateless, unbounded join, interval join with aggregates, panes and top, sessions.
 SPREAD = ["q1", "q3", "q4", "q5", "q11"]
 
 
@@ -130,7 +130,7 @@ def test_several_queries_at_once_on_the_same_workers(two_workers: Cluster, judge
 
 @pytest.mark.parametrize("query", [query for query in QUERIES if query != "q12"])
 def test_the_batch_twin_is_the_same_query(spark: SparkSession, judges: Judges, query: str) -> None:
-    """Two ways of writing a query for Spark, ours and by hand, and neither saw an actor."""
+    """Compares two Spark versions of a query, ours and one written by hand; no actor is involved."""
     twin = build(query, Workload(SHORT)).to_spark(spark)
     verdict = compare(twin.toArrow(), judges.of(SHORT).answer(query))
     assert verdict.match is Match.MATCH, verdict.describe()
@@ -180,7 +180,7 @@ def test_one_bad_row_in_a_real_result_is_seen(
     assert verdict.missing + verdict.extra in (1, 2)
 
 
-def test_a_query_that_takes_too_long_has_failed_and_the_cluster_goes_on(two_workers: Cluster, judges: Judges) -> None:
+def test_a_query_that_takes_too_long_fails_and_the_cluster_keeps_running(two_workers: Cluster, judges: Judges) -> None:
     bench = Bench(two_workers, Workload(SHORT, rate=1), judges.of(SHORT))
     outcome = bench.run("q0", lambda running: None, timeout_s=0.5)
     assert outcome.status is Status.FAILED

@@ -40,7 +40,8 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def events() -> dict[str, pa.Table]:
-    """Every view's events. Bids are ingested 30 seconds after their time, the dearest ones another 10 later."""
+    """Returns the events of every view. Bids are ingested 30 seconds after their time, the most expensive ones 40
+    seconds."""
     tables = {kind.value: pa.Table.from_batches([generate(CONFIG, kind, 0, 20_000)]) for kind in Kind}
     bid = tables["bid"]
     late = [at + (40 if price > 10**7 else 30) * SECOND for at, price in times_and_prices(bid)]
@@ -54,7 +55,7 @@ def answers(spark: SparkSession, events: dict[str, pa.Table]) -> dict[str, pa.Ta
 
 
 def rows(table: pa.Table) -> list[Row]:
-    """Rows as dictionaries, with times as microseconds."""
+    """Returns rows as dictionaries, with times as microseconds."""
     as_numbers = pa.schema([f.with_type(pa.int64()) if f.type == TIMESTAMP else f for f in table.schema])
     return list(table.cast(as_numbers).to_pylist())
 
@@ -132,7 +133,7 @@ def test_mistakes_are_refused(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def winners(events: dict[str, pa.Table]) -> list[tuple[Row, Row]]:
-    """Each auction that has a winning bid, with that bid."""
+    """Returns each auction that has a winning bid, with that bid."""
     bids = defaultdict(list)
     for bid in rows(events["bid"].select(["auction", "price", "dateTime"])):
         bids[bid["auction"]].append(bid)
@@ -236,7 +237,7 @@ def test_q11(answers: dict[str, pa.Table], events: dict[str, pa.Table]) -> None:
 
 
 def test_q11_sessions_that_touch_are_one(spark: SparkSession) -> None:
-    """A window's end is exclusive, and yet a bid exactly one gap after the last one continues its session."""
+    """A window's end is exclusive, but a bid exactly one gap after the last one continues its session."""
     first = CONFIG.base_time_us
     times = [first, first + 10 * SECOND, first + 20 * SECOND + 1000]
     bids = pa.table({"bidder": [1, 1, 1], "dateTime": pa.array(times, TIMESTAMP)})

@@ -1,4 +1,4 @@
-"""Plans as batch DataFrames: answers are those of plain Python, and what Spark cannot express is refused by name."""
+"""Plans as batch DataFrames: results equal those of plain Python, and what Spark cannot express is refused by name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def bids() -> MemorySource:
 
 
 def answer(app: App, spark: SparkSession) -> list[tuple[Any, ...]]:
-    """The rows of the only sink, with times in microseconds, sorted."""
+    """Returns the rows of the only sink, with times in microseconds, sorted."""
     plan = app.plan()
     frames = {node.name: batch_frame(spark, node) for node in plan.sources}
     (frame,) = to_dataframes(plan, spark, frames, streaming=False).values()
@@ -50,7 +50,7 @@ def answer(app: App, spark: SparkSession) -> list[tuple[Any, ...]]:
 
 
 def windows_of(time_us: int, size_s: int, slide_s: int) -> list[int]:
-    """Starts of the windows that a time is in."""
+    """Returns the starts of the windows that contain a time."""
     last = time_us // (slide_s * SECOND) * slide_s * SECOND
     return [
         start for start in range(last, last - size_s * SECOND, -slide_s * SECOND) if start + size_s * SECOND > time_us
@@ -82,7 +82,7 @@ def test_hopping_count_and_top_with_ties(spark: SparkSession) -> None:
         if n == max(found.values())
     ]
     assert answer(app, spark) == sorted(rows)
-    assert len({row[1] for row in rows}) < len(rows), "no tie was tried"
+    assert len({row[1] for row in rows}) < len(rows), "the test has no tie"
 
 
 def test_a_window_over_windows_takes_them_by_their_last_microsecond(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""Savepoints and checkpoints on real Spark that are started from with other workers, other partitions, another app."""
+"""Resuming from savepoints and checkpoints on real Spark with other workers, another parallelism, or a changed app."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ QUERIES = ("q3", "q4", "q5", "q6", "q8", "q11")
 
 
 @pytest.mark.parametrize("legs", ["2x1,5x4,1x1", "2x4,1x3"])
-def test_queries_go_on_with_other_workers_and_partitions(spark: SparkSession, legs: str) -> None:
+def test_queries_resume_with_other_workers_and_partitions(spark: SparkSession, legs: str) -> None:
     for report in travel(spark, Trip(QUERIES, legs_of(legs), events=16_000)):
         assert report.match, f"{report.query}: {report.complaint}"
         assert all(report.rows_read), f"{report.query} was not in the middle: {report.rows_read}"
 
 
-def test_legs_as_people_write_them() -> None:
+def test_legs_are_parsed() -> None:
     assert legs_of("2x1,5x4") == (Leg(2, 1), Leg(5, 4))
     for wrong in ("2", "2x", "0x1", "axb", "1x2x3"):
         with pytest.raises(UserError):
@@ -53,13 +53,13 @@ def paced(directory: Path, seconds: float = 4.0) -> sources.FileSource:
     times = pa.array([i * 1_000 for i in range(ROWS)], pa.timestamp("us", tz="UTC"))
     table = pa.table({"k": [i % 50 for i in range(ROWS)], "v": list(range(ROWS)), "t": times})
     directory.mkdir(exist_ok=True)
-    # Small row groups, so that each part of the source, however many there are, has rows of all times.
+    # Small row groups, so that each split of the source has rows of all times, for any number of splits.
     pq.write_table(table, directory / "rows.parquet", row_group_size=100)
     return sources.parquet(directory, time="t", speed=ROWS / 1_000 / seconds)
 
 
 class Counts(Function):
-    """Keyed state of a user's own: the rows of each key, told at the end."""
+    """A user's keyed state: the rows of each key, sent at the end."""
 
     seen: MapState[int, int] = MapState()
 
@@ -97,7 +97,7 @@ class Remembering(Counts):
 
 
 class ByOther(Counts):
-    """Its map is not kept by the key that rows are dealt by."""
+    """Its map is not kept by the key that rows are partitioned by."""
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         for v in batch.column("v").to_pylist():
@@ -107,7 +107,7 @@ class ByOther(Counts):
 def app_of(
     where: Path, parallelism: int, function: Function | None = None, window: Tumbling | None = None, **names: str
 ) -> App:
-    """Windows into Parquet files, and a user's function beside them."""
+    """Returns an app with windows into Parquet files, and a user's function."""
     app = App("rescaled", parallelism=parallelism)
     rows = app.source("rows", paced(where / "in"), time="t")
     windows = rows.key_by("k").window(window or tumbling("100 ms"))
@@ -145,7 +145,7 @@ def test_a_lost_worker_before_the_first_new_checkpoint_changes_nothing(
     cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
 ) -> None:
     saved(cluster, tmp_path, app_of(tmp_path, 3), eventually)
-    for parallelism in (1, 4):  # The second time, what the first one has published after the savepoint is withdrawn.
+    for parallelism in (1, 4):  # The second run withdraws what the first one has published after the savepoint.
         job = cluster.submit(
             app_of(tmp_path, parallelism), engine="actors", checkpoint=tmp_path / "c", every=None, start="half"
         )
@@ -157,7 +157,7 @@ def test_a_lost_worker_before_the_first_new_checkpoint_changes_nothing(
         assert_right(job, tmp_path)
 
 
-def test_it_goes_on_from_a_checkpoint_with_another_parallelism(
+def test_it_resumes_from_a_checkpoint_with_another_parallelism(
     cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
 ) -> None:
     for parallelism in (1, 4, 2):
@@ -169,7 +169,7 @@ def test_it_goes_on_from_a_checkpoint_with_another_parallelism(
     assert_right(job, tmp_path)
 
 
-def test_a_changed_app_keeps_what_it_knew(cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]) -> None:
+def test_a_changed_app_keeps_its_state(cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]) -> None:
     saved(cluster, tmp_path, app_of(tmp_path, 2), eventually)
     changed = app_of(tmp_path, 3)
     more = changed.source("more", sources.memory([{"x": 1}, {"x": 2}]))
@@ -179,7 +179,7 @@ def test_a_changed_app_keeps_what_it_knew(cluster: Cluster, tmp_path: Path, even
     assert job.results("new").to_pylist() == [{"x": 2}]
 
 
-def test_what_would_be_dropped_is_refused_unless_asked_for(
+def test_dropping_state_is_refused_unless_requested(
     cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
 ) -> None:
     saved(cluster, tmp_path, app_of(tmp_path, 2), eventually)

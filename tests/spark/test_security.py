@@ -1,8 +1,8 @@
 """Strangers and impostors at the ports of a running cluster: nothing changes, and each attempt is counted and logged.
 
-The strangers know what anyone on the network could: ports, public keys, the cluster's id, the code. Impostors hold the
-key of one member and try to be, or to command, another. A job that runs meanwhile must give its exact answer, which
-comes from the generator and not from the code under test.
+The strangers know what anyone on the network could: ports, public keys, the cluster's id, the code. Impostors have the
+key of one member and try to be, or to command, another. A job that runs at the same time must return its exact result,
+which is computed from the generator and not by the code under test.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def cluster(spark: SparkSession) -> Iterator[Cluster]:
 
 
 class Outside:
-    """Sockets of someone who is not part of the cluster; all are closed after the test."""
+    """Sockets outside the cluster; all are closed after the test."""
 
     def __init__(self) -> None:
         self._context = zmq.Context()
@@ -79,7 +79,7 @@ class Outside:
 
 
 def knock(peer: Any, parts: list[Any]) -> None:
-    """Send, unless the socket was turned away already: it then has nobody to send to, and would wait for ever."""
+    """Sends, unless the socket was refused already: it then has no peer, and would block for ever."""
     with suppress(zmq.Again):
         peer.send_multipart(parts, zmq.NOBLOCK)
 
@@ -113,7 +113,7 @@ def member(cluster: Cluster, name: str) -> Member:
 
 
 def keys_of(cluster: Cluster, name: str) -> KeyPair:
-    """The secret of a worker, as someone would have it who took over its process."""
+    """Returns the secret of a worker, as an attacker in its process would have it."""
     return next(host for host in cluster._hosts if host.member == name)._settings.keys
 
 
@@ -131,7 +131,7 @@ def counted(job: Job) -> dict[int, int]:
 
 @contextmanager
 def undisturbed(cluster: Cluster) -> Iterator[Job]:
-    """A job runs during the block, and afterwards has given exactly its answer on the same two processes."""
+    """Runs a job during the block, and checks its exact result and that the same two processes ran it."""
     processes = {worker.name: worker.pid for worker in cluster.workers}
     job = cluster.submit(bids_per_auction("meanwhile"))
     yield job
@@ -150,7 +150,7 @@ def refusals_grow(
     )
 
 
-def test_a_cluster_that_nobody_disturbs_refuses_nothing(cluster: Cluster) -> None:
+def test_an_undisturbed_cluster_refuses_nothing(cluster: Cluster) -> None:
     with undisturbed(cluster):
         pass
     assert set(cluster.refused) == {"w0~1", "w1~1", "driver~1", COORDINATOR}
@@ -190,7 +190,7 @@ def test_garbage_is_cut_off(
             while chunk := stranger.recv(4096):
                 received += chunk
         except ConnectionResetError:
-            pass  # Cut off, before all of the garbage was read.
+            pass  # The connection was cut before all of the garbage was read.
         assert len(received) <= 256, "at most a greeting is answered"
         refusals_grow(cluster, target, before, eventually)
     assert cluster.refused[target.name] == before[target.name] + 1
@@ -206,7 +206,7 @@ def test_connections_that_say_nothing_are_counted_when_they_end(
         refusals_grow(cluster, target, before, eventually, by=5)
 
 
-def test_a_key_of_ones_own_opens_nothing(
+def test_a_strangers_key_is_refused(
     cluster: Cluster, target: Target, outside: Outside, eventually: Callable[..., Any]
 ) -> None:
     before = cluster.refused
@@ -249,7 +249,7 @@ def test_refusals_of_the_coordinator_are_logged(
 
 
 def replayed(job: str) -> list[list[Any]]:
-    """Valid frames as they were once sent, each of which would do harm if it were believed."""
+    """Returns valid recorded frames, each of which would do harm if it were accepted."""
     frames: list[Frame] = [
         Stop(job),
         Deploy(job, "0" * 64, {"bids": ["w0~1", "w1~1"]}),
@@ -300,7 +300,7 @@ def test_a_member_cannot_speak_for_others(
 def test_a_member_cannot_command_another_worker(
     cluster: Cluster, outside: Outside, eventually: Callable[..., Any]
 ) -> None:
-    """In its own name, but with what only the coordinator may say."""
+    """It sends frames in its own name that only the coordinator may send."""
     before = cluster.refused
     worker = member(cluster, "w0~1")
     target = Target(worker.name, worker.endpoint, worker.public_key)
@@ -318,7 +318,7 @@ def test_a_member_cannot_command_another_worker(
 
 
 class Bomb:
-    """Makes a file when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -373,7 +373,7 @@ def test_broken_messages_of_a_member_are_refused_and_never_unpickled(
         opening = OpenChannel(
             10**6, Address("no such job", "f", 0), Address("no such job", "g", 0), "in", SCHEMA.serialize().to_pybytes()
         )
-        peer.send_multipart(encode(opening))  # So that what follows on it is taken for a batch.
+        peer.send_multipart(encode(opening))  # So that the next frames on it are decoded as batches.
         for parts in messages.values():
             peer.send_multipart(parts)
         refusals_grow(cluster, target, before, eventually, by=len(messages))
@@ -400,10 +400,10 @@ def test_frames_over_the_length_limit_are_refused(
 # A worker that is gone.
 
 
-def test_a_dead_incarnation_is_not_heard_any_more(
+def test_frames_of_a_dead_incarnation_are_refused(
     spark: SparkSession, outside: Outside, eventually: Callable[..., Any]
 ) -> None:
-    """Whoever has the key of a lost worker, and even a connection of it that stood before, changes nothing."""
+    """The key of a lost worker, and even an older connection of it, have no effect."""
     with Cluster.on_spark(spark, workers=2) as cluster:
         keys, identity = keys_of(cluster, "w1~1"), routing_id(cluster.id, "w1~1", MAIN)
         loop, survivor = cluster._coordinator, member(cluster, "w0~1")
@@ -440,7 +440,7 @@ def test_a_dead_incarnation_is_not_heard_any_more(
         assert "w1~1" not in [worker.name for worker in cluster.workers]
 
 
-# Transports alone, where more can be seen.
+# Transports alone, where more is visible.
 
 
 class Pair:
@@ -453,7 +453,7 @@ class Pair:
         self.server.expect("w1~1", self.peer.public)
 
     def received(self, until: Callable[[list[Any]], bool]) -> list[Any]:
-        """What arrives before the condition is true."""
+        """Returns what arrives before the condition is true."""
         found: list[Any] = []
         deadline = time.monotonic() + 20
         while not until(found):
@@ -476,7 +476,7 @@ def test_over_long_frames_are_refused_or_cut_and_later_ones_arrive(
     sender.send_multipart([b"c" + bytes(10_001)])
     pair.received(lambda _: pair.server.refusals.count == 1)
     assert "w0~1 refused a frame of w1~1 that is longer than 10000 bytes" in caplog.text
-    sender.send_multipart([b"c" + bytes(1_000_000)])  # The socket itself cuts this one off.
+    sender.send_multipart([b"c" + bytes(1_000_000)])  # The socket itself cuts this connection.
     deadline = time.monotonic() + 20
     arrivals: list[Any] = []
     while not arrivals:
@@ -506,7 +506,7 @@ def test_recorded_bytes_of_a_valid_conversation_cannot_be_played_again(pair: Pai
 
 
 def _record(listener: socket.socket, to: tuple[str, int], recorded: bytearray) -> None:
-    """Stand between one client and the server, and keep what the client sends."""
+    """Proxies between one client and the server, and records what the client sends."""
     client, _ = listener.accept()
     server = socket.create_connection(to)
 
@@ -525,7 +525,7 @@ def _record(listener: socket.socket, to: tuple[str, int], recorded: bytearray) -
         end.close()
 
 
-def test_who_left_the_membership_is_cut_off(pair: Pair, outside: Outside) -> None:
+def test_a_member_that_left_is_cut_off(pair: Pair, outside: Outside) -> None:
     sender = outside.dealer(pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
     sender.send_multipart(encode(Grant(1, 1)))
     assert pair.received(bool) == [("w1~1", Grant(1, 1))]
@@ -535,7 +535,7 @@ def test_who_left_the_membership_is_cut_off(pair: Pair, outside: Outside) -> Non
     assert pair.server.refusals.reasons == {"a frame of 'w1~1', which is not a member": 1}
 
 
-def test_a_broken_frame_from_the_coordinator_is_refused_and_the_next_one_heard(pair: Pair) -> None:
+def test_a_broken_frame_from_the_coordinator_is_refused_and_the_next_one_accepted(pair: Pair) -> None:
     worker = Transport("c1", "w1~1", pair.peer, "127.0.0.1")
     try:
         worker.connect_coordinator(pair.server.endpoint, pair.keys.public)
@@ -554,7 +554,7 @@ def test_a_broken_frame_from_the_coordinator_is_refused_and_the_next_one_heard(p
 
 
 def test_a_member_cannot_take_over_anothers_connection(pair: Pair, outside: Outside) -> None:
-    """What the coordinator sends to w1 goes to the connection by which w1 joined, whoever else uses its name."""
+    """Frames of the coordinator to w1 go to the connection by which w1 joined, even if another one uses its name."""
     other = KeyPair.new()
     pair.server.expect("w2~1", other.public)
     worker = outside.dealer(pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))

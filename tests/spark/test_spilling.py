@@ -1,4 +1,5 @@
-"""Functions whose state is larger than their memory, on real Spark: a worker is killed, the answer is Spark SQL's."""
+"""Functions whose state is larger than their memory, on real Spark: a worker is killed, and the result equals Spark
+SQL's."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ KEYS = 4_001
 
 
 class Gathering(Function):
-    """The values of each key so far, as lists that change in place; sends how many there are, and their sum."""
+    """The values of each key so far, as lists that change in place; sends their count and sum."""
 
     values: MapState[int, list[int]] = MapState()
 
@@ -47,7 +48,7 @@ def cluster(spark: SparkSession) -> Iterator[Cluster]:
 
 
 def paced(directory: Path, seconds: float) -> sources.FileSource:
-    """Rows in order of time that come within some seconds."""
+    """Returns a source of rows in order of time, replayed within `seconds`."""
     times = pa.array([i * 1_000 for i in range(ROWS)], pa.timestamp("us", tz="UTC"))
     table = pa.table({"k": [i * 7919 % KEYS for i in range(ROWS)], "v": list(range(ROWS)), "t": times})
     directory.mkdir(exist_ok=True)
@@ -62,7 +63,7 @@ def kill_one(cluster: Cluster) -> None:
 
 
 def last_rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Of each key, the row with the most values; all that came before must be there, each once."""
+    """Returns the row with the most values of each key; checks that all earlier rows are there, each once."""
     rows = sorted((row["k"], row["n"], row["total"]) for row in table.to_pylist())
     assert len({(k, n) for k, n, _ in rows}) == len(rows)
     return [row for row, after in zip(rows, [*rows[1:], (None,)], strict=True) if row[0] != after[0]]
@@ -97,7 +98,7 @@ def test_a_killed_worker_changes_no_row_of_a_spilling_function(
     assert last_rows(found) == sorted(tuple(row) for row in right)
 
 
-def test_what_was_spilled_goes_with_the_job(
+def test_spilled_state_is_removed_with_the_job(
     spark: SparkSession, cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
 ) -> None:
     app = App("leaving")
@@ -112,13 +113,13 @@ def test_what_was_spilled_goes_with_the_job(
     state = stretto.state.read(spark, tmp_path / "checkpoints", "kept")
     held = sorted((row.v, row.k) for row in state.selectExpr("explode(value.value) v", "key.key k").collect())
     assert ROWS // 8 < len(held) < ROWS
-    # Of both files, the rows up to some place, each once and with its key.
+    # The rows of both files up to some position, each once and with its key.
     for part in range(2):
         mine = [(v, k) for v, k in held if v % 2 == part]
         assert mine == [(v, v * 7919 % KEYS) for v in range(part, part + 2 * len(mine), 2)]
 
 
-def test_a_value_that_cannot_be_spilled_is_told(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_spilled_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     class Odd(Function):
         values: MapState[int, object] = MapState()
 

@@ -1,4 +1,5 @@
-"""Dual-mode actors on a real cluster: lessees do all the work and answers stay Spark SQL's; a hot actor gets help."""
+"""Dual-mode actors on a real cluster: lessees do all the work and results still equal Spark SQL's; lessees help a hot
+actor."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def test_a_hot_actor_falls_behind_alone_and_not_with_lessees(cluster: Cluster) -
     assert alone.instances == 1
     assert spread.instances > 1
     assert spread.forwarded > 0
-    # A second of the stream takes two on one instance, so that each adds a second of delay.
+    # One instance needs two seconds for a second of the stream, so that each adds a second of delay.
     assert alone.growth_ms_per_s > 300
     assert spread.growth_ms_per_s < alone.growth_ms_per_s / 3
     assert spread.first_lessee_ms is not None

@@ -1,4 +1,4 @@
-"""On a standalone Spark cluster of processes, which the test starts itself: a Spark worker dies whole."""
+"""A standalone Spark cluster, which the test starts itself: a whole Spark worker dies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stretto.runtime.session import spark_session
 
 def test_a_query_survives_the_death_of_a_spark_worker() -> None:
     told: list[str] = []
-    # Either Spark worker has room for all three workers, and for Spark's own answer.
+    # Either Spark worker has enough slots for all three workers and for Spark's own query.
     with (
         standalone_cluster(2, slots=5) as master,
         spark_session("stretto-tests", master) as spark,

@@ -1,4 +1,4 @@
-"""`stretto.state.read` and `stretto state DIR --function` on real checkpoints: they show what Spark SQL says."""
+"""`stretto.state.read` and `stretto state DIR --function` on real checkpoints: their rows equal Spark SQL's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = 4_000
 
 
 class Remembering(Function):
-    """The rows of each key, and the keys in the order in which they came; it sends nothing."""
+    """Keeps the rows of each key, and the keys in their order of arrival; sends nothing."""
 
     sums: MapState[int, int] = MapState()
     firsts: ListState[int] = ListState()
@@ -49,7 +49,7 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def checkpoints(
     spark: SparkSession, rows: Path, tmp_path_factory: pytest.TempPathFactory, eventually: Callable[..., object]
 ) -> Path:
-    """The checkpoints of an app that was stopped half way: one that has finished has no states any more."""
+    """Returns the checkpoints of an app that was stopped half way: a finished app has no state left."""
     directory = tmp_path_factory.mktemp("checkpoints")
     app = App("kept", parallelism=2)
     stream = app.source("rows", sources.parquet(rows, time="t", speed=1.0), time="t")
@@ -71,7 +71,7 @@ def read(spark: SparkSession, directory: Path, sql: str, function: str, **option
 
 
 def test_all_functions_show_the_same_rows_read(spark: SparkSession, checkpoints: Path) -> None:
-    """A savepoint is one moment of all functions: each of them has seen the rows up to some place, the same one."""
+    """A savepoint is consistent: all functions have seen the rows up to the same position."""
     totals = read(spark, checkpoints, "select key.k, value.n, value.mean from state", "totals", savepoint="all")
     seen = sum(n for _, n, _ in totals)
     right = spark.sql(f"select k, count(*), avg(v) from rows where v < {seen} group by k").collect()
@@ -95,13 +95,13 @@ def test_the_columns_are_those_of_sparks_own_reader(spark: SparkSession, checkpo
     assert {row.partition_id for row in frame.select("partition_id").distinct().collect()} == {0, 1}
 
 
-def test_several_states_of_a_function_are_told_apart(spark: SparkSession, checkpoints: Path) -> None:
+def test_rows_of_several_states_have_the_name_of_their_state(spark: SparkSession, checkpoints: Path) -> None:
     frame = stretto.state.read(spark, checkpoints, "remembering")
     assert frame.columns == ["key", "value", "partition_id", "state"]
     assert {row.state: row["count"] for row in frame.groupBy("state").count().collect()} == {"sums": 50, "firsts": 50}
 
 
-def test_what_is_not_there_is_told(spark: SparkSession, checkpoints: Path, tmp_path: Path) -> None:
+def test_what_does_not_exist_is_named(spark: SparkSession, checkpoints: Path, tmp_path: Path) -> None:
     for message, function, options in [
         ("has no function 'other'", "other", {}),
         ("has no state 'other'", "remembering", {"state": "other"}),
@@ -122,7 +122,7 @@ def test_the_command_shows_rows(checkpoints: Path) -> None:
     assert set(found["rows"][0]) == {"key", "value", "partition_id"}
 
 
-def test_damage_is_told_with_the_file(spark: SparkSession, checkpoints: Path) -> None:
+def test_damage_is_reported_with_the_file(spark: SparkSession, checkpoints: Path) -> None:
     victim = next(path for path in sorted((checkpoints / "data").rglob("totals-0.arrow")))
     content = victim.read_bytes()
     try:

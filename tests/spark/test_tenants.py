@@ -1,4 +1,4 @@
-"""Jobs that share workers on Spark: an urgent one beside bulk work under two policies, and fair shares."""
+"""Jobs that share workers on Spark: an urgent job with bulk work under two policies, and fair shares."""
 
 from __future__ import annotations
 

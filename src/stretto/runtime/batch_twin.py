@@ -1,4 +1,4 @@
-"""The batch twin of a plan: the same answer as a DataFrame over the whole of its bounded sources."""
+"""The batch twin of a plan: the same result as a DataFrame over all rows of its bounded sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from stretto.runtime.spark_sources import batch_frame
 
 
 def batch_twin(plan: Plan, spark: SparkSession) -> dict[str, DataFrame]:
-    """For each sink, by name, the DataFrame of its rows. Raises an EngineError that names what Spark cannot express."""
+    """Returns the DataFrame of each sink's rows, by name. Raises an EngineError that names what Spark cannot
+    express."""
     use_own_python(spark)
     frames = {node.name: batch_frame(spark, node) for node in plan.sources}
     return to_dataframes(plan, spark, frames, streaming=False)

@@ -1,4 +1,4 @@
-"""What a submitted app goes on from: its storage is claimed, and the last checkpoint must fit the app."""
+"""What a submitted app resumes from: its storage is claimed, and the last checkpoint must fit the app."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ log = logging.getLogger("stretto.checkpoints")
 
 @dataclass(frozen=True)
 class Wish:
-    """Where a user wants checkpoints, how often, how many, and from which savepoint to go on, if any."""
+    """The user's options: the directory, the interval, how many checkpoints to keep, and the savepoint to resume from,
+    if any."""
 
     uri: str
     every: Duration | None
     keep: int
     start: str | None = None
     drop_state: bool = False
-    """Whether what functions knew that are gone may be dropped."""
+    """Whether the state of removed functions may be dropped."""
 
     @property
     def interval_us(self) -> int | None:
         interval_us = None if self.every is None else duration_us(self.every, "the interval of checkpoints")
         if self.keep < 1 or (interval_us is not None and interval_us <= 0):
-            told = f"every {self.every}, keep {self.keep}"
-            raise UserError("checkpoints need a positive interval, and one must be kept", told)
+            detail = f"every {self.every}, keep {self.keep}"
+            raise UserError("checkpoints need a positive interval, and at least one must be kept", detail)
         return interval_us
 
 
 def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[CheckpointStore, CheckpointPlan]:
-    """The storage of an app's checkpoints, with this driver as its owner, and the plan for the coordinator."""
+    """Returns the storage of an app's checkpoints, with this driver as its owner, and the plan for the coordinator."""
     interval_us, uri, keep = wish.interval_us, absolute(wish.uri), wish.keep
     store = store_at(uri)
     store.claim()
@@ -63,7 +64,7 @@ def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[Ch
         manifests = [manifest for manifest in manifests if _fits(app, shapes, manifest, wish.drop_state)]
         store.sweep(manifests)
         for name in new:
-            log.info("function '%s' of app '%s' is not in its checkpoint, and begins empty", name, app)
+            log.info("function '%s' of app '%s' is not in its checkpoint, and starts empty", name, app)
     for name in new:
         function = deployment.functions[name].function
         if isinstance(function, SinkFunction):
@@ -79,7 +80,7 @@ def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[Ch
 
 
 def _fits(app: str, shapes: Mapping[str, FunctionShape], manifest: Manifest, drop_state: bool) -> bool:
-    """Earlier checkpoints are there in case that the last one cannot be read; those of another app are no help."""
+    """Whether an earlier checkpoint, a fallback if the last one cannot be read, fits the app."""
     try:
         check_fit(app, shapes, manifest, drop_state)
     except StorageError:

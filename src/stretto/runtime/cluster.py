@@ -1,4 +1,4 @@
-"""A cluster of workers inside Spark: start it, submit apps, close it. Everything that was started is ended again."""
+"""A cluster of workers inside Spark: start it, submit apps, close it. Closing ends everything that was started."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ log = logging.getLogger("stretto.cluster")
 START_TIMEOUT_S = 120.0
 LEAVE_TIMEOUT_S = 8.0
 UNJOINED_WAIT_S = 1.0
-"""A worker that ended before it joined is not followed at once by the next, which whatever kept it may keep too."""
+"""The delay before a worker that ended before it joined is replaced, since the replacement may fail in the same way."""
 DRIVER_MEMBER = "driver~1"
 
 
@@ -85,7 +85,7 @@ class Cluster:
         parked: int = 0,
         lost_after_us: int = LOST_AFTER_NS // 1_000,
     ) -> None:
-        # A mistake in a name is told here, and not by each worker.
+        # A wrong name fails here, and not in each worker.
         policy_named(policy)
         strategy_named(strategy)
         check_slots(spark, workers + parked)
@@ -138,14 +138,14 @@ class Cluster:
         code_dir: str | None = None,
         start_timeout: float = START_TIMEOUT_S,
     ) -> Cluster:
-        """Start `workers` workers, each a long-running task in a Spark job of its own.
+        """Starts `workers` workers, each a long-running task in its own Spark job.
 
         `policy` says which message runs first: llf (least laxity first), edf, sjf, fifo, fair, or a `module:Class` of
         your own (see `stretto.scheduling.Policy`). `strategy` says where the messages of spread functions run: one of
-        `stretto.scheduling.STRATEGIES`, or a `module:Class` of your own. So many `parked` workers wait to take the
-        place of others at once; a worker that was not heard of for `lost_after` is taken for lost. `code_dir` is where
-        apps' code is put for the workers to read; the default, a private temporary directory, does when the workers are
-        on the driver's machine."""
+        `stretto.scheduling.STRATEGIES`, or a `module:Class` of your own. `parked` is the number of idle workers that
+        replace lost ones at once; a worker that sends nothing for `lost_after` counts as lost. `code_dir` is where
+        workers read the code of apps; the default, a private temporary directory, works if the workers are on the
+        driver's machine."""
         lost_after_us = duration_us(lost_after, "lost_after")
         return Cluster(spark, workers, code_dir, start_timeout, policy, strategy, parked, lost_after_us)
 
@@ -207,7 +207,8 @@ class Cluster:
         )
 
     def _make_driver_loop(self) -> WorkerLoop:
-        """The driver hosts the ends that must be in its process: collecting, callbacks, DataFrames."""
+        """Returns the loop of the driver's worker, for what must run in its process: collecting, callbacks,
+        DataFrames."""
         settings = self._settings(DRIVER_MEMBER, MemberRole.DRIVER)
         host = _driver_address(self.spark)
         transport = Transport(self.id, settings.member, settings.keys, host)
@@ -229,7 +230,7 @@ class Cluster:
             self._driver_loop.close()
 
     def close(self) -> None:
-        """Stop all jobs, let the workers leave, and end everything that was started. May be called again."""
+        """Stops all jobs, lets the workers leave, and ends everything that was started. May be called again."""
         if self._closed:
             return
         with self._members_changed:
@@ -242,7 +243,7 @@ class Cluster:
         joined = {member.name for member in self._members}
         for host in self._hosts:
             if host.member not in joined:
-                host.cancel()  # Only members are told to leave; this one has not even started.
+                host.cancel()  # Only members are asked to leave; this one has not joined.
         deadline = time.monotonic() + LEAVE_TIMEOUT_S
         staying = [host for host in self._hosts if not host.join(max(0.0, deadline - time.monotonic()))]
         for host in staying:
@@ -260,7 +261,7 @@ class Cluster:
         self._coordinator.close()
         self._code.close()
 
-    # What the coordinator tells.
+    # Announcements of the coordinator.
 
     def _on_worker_ended(self, member: str, reason: str) -> None:
         if not self._closed:
@@ -271,14 +272,15 @@ class Cluster:
                 self._members_changed.notify_all()
 
     def _on_loss(self, loss: ReplaceWorker) -> None:
-        """Start another worker in place of a lost one. Not here, since the coordinator must not wait for Spark."""
+        """Starts another worker in place of a lost one, in another thread, since the coordinator must not wait for
+        Spark."""
         if not self._closed:
             threading.Thread(target=self._replace, args=(loss,), name="stretto-replace", daemon=True).start()
 
     def _replace(self, loss: ReplaceWorker) -> None:
         for host in self._hosts:
             if host.member == loss.name:
-                host.cancel()  # It may hang, and would keep its slot.
+                host.cancel()  # It may hang and keep its slot.
         name, _, incarnation = loss.name.partition("~")
         if not loss.joined:
             with self._members_changed:
@@ -289,7 +291,7 @@ class Cluster:
     def _on_checkpoint(self, change: AnnounceCheckpoint) -> None:
         execution = self._executions.get(change.job)
         if execution is not None:
-            execution.hear_of_checkpoint(change)
+            execution.record_checkpoint(change)
 
     def _on_misbehaviour(self, change: AnnounceMisbehaviour) -> None:
         execution = self._executions.get(change.job)
@@ -297,7 +299,7 @@ class Cluster:
             execution.hear_of_misbehaviour(change)
 
     def _on_failed(self, error: Exception) -> None:
-        """The coordinator's loop is gone, so nothing else will end the jobs: whoever waits for one is told now."""
+        """Fails all jobs, since the coordinator's loop has failed and nothing else will end them."""
         failed = InvariantError("the coordinator failed", f"{type(error).__name__}: {error}")
         for execution in list(self._executions.values()):
             execution.announce(JobStatus.FAILED, failed)
@@ -322,27 +324,27 @@ class Cluster:
         if execution is not None:
             execution.writers[instance.address.function] = instance.function.writer
 
-    # What users see.
+    # For users.
 
     @property
     def workers(self) -> list[Member]:
-        """The workers that are members now, without the driver's own."""
+        """The present members, without the driver's own."""
         return [member for member in self._members if member.role is MemberRole.WORKER]
 
     @property
     def observation(self) -> Observation:
-        """What the cluster does: jobs, functions, actors, edges and workers, as of the last reports."""
+        """The observation of jobs, functions, actors, edges and workers, as of the last reports."""
         return self._coordinator.observation
 
     @property
     def busy_workers(self) -> set[str]:
-        """The names of those that have a part in some job."""
+        """Returns the names of the workers that take part in some job."""
         jobs = self.observation.jobs.values()
         return {name for job in jobs if not JobStatus(job.status).ended for name in job.members}
 
     @property
     def refused(self) -> dict[str, int]:
-        """How many connections and frames each member has refused, with the coordinator's own."""
+        """Returns the number of connections and frames that each member and the coordinator have refused."""
         counts = dict(self.observation.refused)
         counts[COORDINATOR] = self._coordinator.transport.refusals.count
         return counts
@@ -358,16 +360,16 @@ class Cluster:
         start: str | None = None,
         drop_state: bool = False,
     ) -> Job:
-        """Run an app on this cluster. Bad plans are refused here, before anything runs.
+        """Runs an app on this cluster and returns its handle. Bad plans are refused here, before anything runs.
 
-        With `checkpoint`, a directory or a URI (s3://, hdfs://) that is this app's alone, its state is written there
-        `every` so often (None: only when `job.checkpoint()` asks for it), and the last `keep` complete checkpoints are
-        kept. When a worker is lost the app goes on from the last one, and so it does when it is submitted again, unless
-        `start` names a savepoint to go on from. Its sinks publish rows when a complete checkpoint has them.
+        With `checkpoint`, a directory or a URI (s3://, hdfs://) that only this app uses, its state is written there at
+        the interval `every` (None: only on `job.checkpoint()`), and the last `keep` complete checkpoints are kept. The
+        app resumes from the last one when a worker is lost and when it is submitted again, unless `start` names a
+        savepoint to resume from. Its sinks publish rows when a complete checkpoint has them.
 
-        It may go on with another number of workers or another parallelism, and changed: functions are known by their
-        names, and new ones begin empty. Where a function is gone that knew something, it is refused unless
-        `drop_state` says that this may be lost."""
+        It may resume with another number of workers, another parallelism, or changed code: functions are matched by
+        name, and new ones start empty. If a function with state was removed, the app is refused unless `drop_state` is
+        set."""
         if self._closed:
             raise ClusterError(f"cluster {self.id} is closed", None, "Submit inside the with block.")
         plan = app.plan()
@@ -470,7 +472,8 @@ class Cluster:
 
 
 def _for_workers(deployment: Deployment) -> Deployment:
-    """Without the functions that stay in the driver: a callback may refer to what cannot be pickled, such as a lock."""
+    """Returns the deployment without the functions of the driver: a callback may refer to what cannot be pickled, such
+    as a lock."""
     functions = {
         name: replace(spec, function=Function()) if spec.on_driver else spec
         for name, spec in deployment.functions.items()
@@ -479,14 +482,14 @@ def _for_workers(deployment: Deployment) -> Deployment:
 
 
 def _driver_address(spark: SparkSession) -> str:
-    """Loopback in local mode; otherwise the address under which executors reach the driver."""
+    """Returns loopback in local mode; otherwise the address under which executors reach the driver."""
     if (spark.sparkContext.master or "").split("[")[0] == "local":
         return "127.0.0.1"
     return socket.gethostbyname(spark.sparkContext.getConf().get("spark.driver.host", "localhost"))
 
 
 def _modules_of(plan: Plan) -> set[str]:
-    """The modules that define the plan's Python functions."""
+    """Returns the modules that define the plan's Python functions."""
     found: set[object] = set()
     for node in plan.nodes.values():
         match node:

@@ -1,9 +1,8 @@
-"""How an app's code reaches workers that are running already: as a file named by its SHA-256, never through a socket.
+"""How an app's code reaches running workers: as a file named by its SHA-256, never through a socket.
 
-A running Spark task cannot be handed a new closure, so the driver writes the pickled deployment into a directory of its
-own (mode 0700) that the workers were told about inside Spark's closure; the coordinator then names only the digest.
-A worker reads the file, checks the digest, and unpickles it. On several machines the directory must be on storage that
-they share, as a checkpoint's must.
+A running Spark task cannot get a new closure, so the driver writes the pickled deployment into a private directory
+(mode 0700) whose path is in Spark's closure; the coordinator then sends only the digest. A worker reads the file,
+checks the digest, and unpickles it. On several machines the directory must be on shared storage, like a checkpoint's.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ class CodeStore:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def put(self, deployment: Deployment, modules: list[ModuleType]) -> str:
-        """Write a deployment; `modules` are pickled by value, because workers may not be able to import them."""
+        """Writes a deployment and returns its digest; `modules` are pickled by value, because workers may not be able
+        to import them."""
         for module in modules:
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
         try:
@@ -62,7 +62,7 @@ class CodeStore:
 
 
 def load(directory: str, digest: str) -> Deployment:
-    """The worker's side: read, check, unpickle."""
+    """The worker's side: returns the deployment with this digest, after checking the digest."""
     path = Path(directory) / digest
     try:
         content = path.read_bytes()
@@ -73,13 +73,13 @@ def load(directory: str, digest: str) -> Deployment:
             "Workers on other machines need a shared directory: pass code_dir= to Cluster.on_spark.",
         ) from error
     if hashlib.sha256(content).hexdigest() != digest:
-        raise ClusterError("the code of a job was changed on its way", str(path), "Submit the job again.")
+        raise ClusterError("the code of a job does not match its digest", str(path), "Submit the job again.")
     deployment: Deployment = pickle.loads(content)
     return deployment
 
 
 def local_modules(names: set[str]) -> list[ModuleType]:
-    """Of the named modules, those that are neither installed nor ours, so that a worker may not find them."""
+    """Returns the named modules that are neither installed nor part of stretto, so that a worker may not find them."""
     installed = [sysconfig.get_paths()[key] for key in ("purelib", "platlib", "stdlib", "platstdlib")]
     found = []
     for name in sorted(names):

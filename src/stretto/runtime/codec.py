@@ -1,8 +1,8 @@
 """Frames to message parts and back. Typed by msgspec and Arrow IPC; nothing is ever pickled or unpickled here.
 
 The first byte says which decoder applies. A data frame is a header of fixed length and a body, the record batch without
-its schema, which went ahead once, when the channel was opened. Each part of a message costs a socket about as much as a
-small batch does, so a small body follows its header in one part; a large one has a part of its own and is not copied.
+its schema, which is sent once, when the channel is opened. Each part of a message costs a socket about as much as a
+small batch does, so a small body is in the same part as its header; a large one is a separate part and is not copied.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FRAME_BYTES_MAX = 256 * 1024 * 1024
 """The longest part that is sent or accepted."""
 
 ALIGNMENT_BYTES = 16
-"""Of the widest Arrow value, a decimal."""
+"""The alignment of the widest Arrow value, a decimal."""
 
 COPY_BELOW_BYTES = 65_536
-"""Shorter bodies are cheaper to copy than to hand over to the socket's thread."""
+"""Shorter bodies are cheaper to copy than to pass to the socket's thread."""
 
 _CONTROL, _CHANNEL, _DATA = b"c", b"h", b"d"
 _CONTROL_BYTE, _CHANNEL_BYTE, _DATA_BYTE = b"chd"
@@ -41,7 +41,7 @@ _decode_channel = msgspec.msgpack.Decoder(OnChannel).decode
 
 
 def encode(frame: Frame) -> list[Any]:
-    """The parts of a frame; the body of a data frame is an Arrow buffer that is not copied here."""
+    """Returns the parts of a frame; the body of a data frame is an Arrow buffer that is not copied here."""
     if type(frame) is Data:
         body = frame.batch.serialize()
         _check_length("a batch", body.size)
@@ -52,7 +52,7 @@ def encode(frame: Frame) -> list[Any]:
     try:
         content = _encode(frame)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        # Only a user's critical message, or a strategy's request or reply, can hold what has no encoding.
+        # Only a user's critical message, or a strategy's request or reply, can contain values without an encoding.
         raise ProtocolError(
             "a message cannot be sent",
             f"{type(error).__name__}: {error}",
@@ -72,13 +72,13 @@ def _check_length(what: str, length: int) -> None:
 
 
 class Decoder:
-    """Decodes what members send. Remembers the schema of each channel by sender and number."""
+    """Decodes the frames of members. Keeps the schema of each channel by sender and number."""
 
     def __init__(self) -> None:
         self._schemas: dict[tuple[str, int], pa.Schema] = {}
 
     def decode(self, sender: str, parts: list[Any]) -> Frame:
-        """The frame, or a ProtocolError that says why it is none."""
+        """Returns the frame; a ProtocolError says why it cannot be decoded."""
         try:
             return self._decoded(sender, parts)
         except Exception as error:
@@ -96,7 +96,7 @@ class Decoder:
         if kind == _DATA_BYTE:
             _, number, seq, arrived_ns, progress_us, deadline_ns = _DATA_HEADER.unpack_from(first)
             batch = pa.ipc.read_record_batch(_aligned(_body(parts)), self._schemas[sender, number])
-            # Whether the buffers are long enough, in constant time; reading past them would end the process.
+            # Checks that the buffers are long enough, in constant time; reading past them would crash the process.
             batch.validate()
             return Data(
                 number, seq, arrived_ns, batch, None if progress_us == _NO_PROGRESS else progress_us, deadline_ns
@@ -113,7 +113,7 @@ class Decoder:
 
 
 def _body(parts: list[Any]) -> Any:
-    """What follows a data frame's header."""
+    """Returns what follows a data frame's header."""
     if len(parts) == 1:
         return memoryview(parts[0])[_DATA_HEADER.size :]
     header, body = parts
@@ -123,7 +123,7 @@ def _body(parts: list[Any]) -> Any:
 
 
 def _aligned(part: Any) -> pa.Buffer:
-    """The part as a buffer at an address that Arrow's kernels can work on; a socket puts it anywhere."""
+    """Returns the part as an aligned buffer, which Arrow's kernels need; parts from a socket have any address."""
     buffer = pa.py_buffer(part)
     if buffer.address % ALIGNMENT_BYTES == 0:
         return buffer

@@ -1,9 +1,8 @@
 """Cold stores on the disk of a worker, as RocksDB databases through rocksdict.
 
-They are in a scratch directory of the worker's process and go when their instance is closed, at the latest with the
-process; what a killed process has left goes with Spark's own directories, or when the next scratch directory is made.
-Nothing is read from one that another process has written, so there is no log, and nothing is brought to the disk for
-safety.
+They are in a scratch directory of the worker's process and are removed when their instance is closed, at the latest
+with the process. What a killed process leaves is removed with Spark's own directories, or when the next scratch
+directory is made. No process reads the store of another, so there is no log and no fsync.
 """
 
 from __future__ import annotations
@@ -22,11 +21,12 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 CACHE_SHARE = 8
-"""RocksDB's own memory comes on top of a state's budget: a part of it for blocks that were read, as much for writes."""
+"""RocksDB's own memory is in addition to a state's budget: the budget divided by this for the block cache, and as much
+for writes."""
 CACHE_BYTES_MAX = 32 * MIB
 
 _END = b"\xff\xff"
-"""No key is after this (`state/cold.py`)."""
+"""No key sorts after this (`state/cold.py`)."""
 
 
 class RocksCold:
@@ -79,9 +79,11 @@ class RocksCold:
         try:
             self._db.write(batch)
         except Exception as error:
-            # RocksDB's own words for it; a full disk is the common one.
+            # RocksDB's own message; a full disk is the common cause.
             raise StorageError(
-                f"a state could not be spilled to {self._directory}", str(error), "Give it room, or a larger budget."
+                f"a state could not be spilled to {self._directory}",
+                str(error),
+                "Free disk space, or raise the budget.",
             ) from error
 
 
@@ -94,7 +96,7 @@ class ColdStores:
 
     def made(self, budget_bytes: int) -> RocksCold:
         if self._directory is None:
-            # Where Spark's tasks have their own scratch space, if this is one: a temporary directory may be memory.
+            # In the scratch space of Spark's tasks, if this is one: a temporary directory may be in memory.
             spark = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
             self._directory = scratch_directory("spill", spark if spark and os.path.isdir(spark) else None)
         self._made += 1
@@ -106,7 +108,7 @@ class ColdStores:
 
 
 def check_rocksdict() -> None:
-    """Say before anything runs that states cannot be spilled here."""
+    """Raises before anything runs if states cannot be spilled here."""
     _rocksdict()
 
 
@@ -115,7 +117,7 @@ def _rocksdict() -> Any:
         import rocksdict
     except ImportError as error:
         raise ClusterError(
-            "state cannot be spilled: rocksdict is not there", str(error), "Install rocksdict on every machine."
+            "state cannot be spilled: rocksdict is not installed", str(error), "Install rocksdict on every machine."
         ) from error
     return rocksdict
 

@@ -53,7 +53,7 @@ class CoordinatorLoop:
         self.keys = KeyPair.new()
         self._machine = Coordinator(lost_after_ns)
         self.observation = Observation()
-        """What the cluster does. It never changes; there is another one after the next reports."""
+        """The last observation of the cluster. It is immutable; the next reports replace it."""
         self.manifests = ManifestIO(self.request)
         self._on_loss = on_loss
         self._on_checkpoint = on_checkpoint
@@ -76,17 +76,17 @@ class CoordinatorLoop:
         self._thread.start()
 
     def expect(self, member: str, public_key: str, parked: bool = False) -> None:
-        """Admit a worker; to be called before it is started."""
+        """Admits a worker; called before it is started."""
         self.transport.expect(member, public_key)
         self.request(WorkerExpected(member, public_key, parked))
 
     def request(self, event: Event) -> None:
-        """Hand an event to the machine from another thread; nobody hears it once the loop is closed."""
+        """Passes an event to the machine from another thread; ignored once the loop is closed."""
         self._requests.put(event)
         self._wake()
 
     def close(self) -> None:
-        """Stop the loop once what was requested has been handled."""
+        """Stops the loop once all requests are handled."""
         self._stopping.set()
         self._wake()
         if self._thread.ident is not None:
@@ -99,7 +99,7 @@ class CoordinatorLoop:
             os.close(self._wake_write)
 
     def _wake(self) -> None:
-        with self._wake_lock:  # A closed descriptor's number may be a file of the user's by now.
+        with self._wake_lock:  # The number of a closed descriptor may be another file by now.
             if not self._closed:
                 os.write(self._wake_write, b"!")
 
@@ -120,19 +120,19 @@ class CoordinatorLoop:
     def _loop(self) -> None:
         while True:
             arrivals = self.transport.poll(POLL_MS)
-            # Requests first: that a worker is expected was requested before the worker could send anything.
+            # Requests first: a worker is expected before it can send anything.
             while True:
                 try:
-                    self._tell(self._requests.get_nowait())
+                    self._handle(self._requests.get_nowait())
                 except queue.Empty:
                     break
             for sender, frame in arrivals:
-                self._tell(FrameArrived(sender, frame))
-            self._tell(Ticked())
+                self._handle(FrameArrived(sender, frame))
+            self._handle(Ticked())
             if self._stopping.is_set() and self._requests.empty():
                 return
 
-    def _tell(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         if isinstance(event, WorkerEnded):
             self.transport.dismiss(event.name)
         for effect in self._machine.handle(event, time.time_ns()):
@@ -147,7 +147,7 @@ class CoordinatorLoop:
                 case AnnounceJob():
                     self._on_job(effect)
                 case AnnounceLoss(member=member, reason=reason):
-                    log.info("%s is a member no more: %s", member, reason)
+                    log.info("%s is no longer a member: %s", member, reason)
                 case Refuse(reason=reason):
                     self.transport.refusals.add(reason)
                 case WriteManifest() | PruneCheckpoints():

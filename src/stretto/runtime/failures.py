@@ -1,4 +1,4 @@
-"""What went wrong in a run, as plain data that crosses the wire, and back as the error that the user sees."""
+"""Failures of runs as plain data that crosses the wire, and back as the error that the user sees."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SAMPLE_CHARS = 2_000
 
 
 def failure_of(error: Exception, instance: Instance | None, work: Work | None) -> Failure:
-    """Describe an exception: whose function it was, the user's part of the traceback, a sample of the batch."""
+    """Returns a description of an exception: the function, the user's part of the traceback, a sample of the batch."""
     described = msgspec.structs.asdict(_described(error, instance, work))
-    # A lone surrogate, as in the name of a file that is no UTF-8, has no encoding; it must not hide the failure.
+    # A lone surrogate, as in a file name that is not UTF-8, has no encoding; it must not hide the failure.
     texts = {name: text and text.encode(errors="backslashreplace").decode() for name, text in described.items()}
     return Failure(**texts)
 
@@ -52,7 +52,7 @@ def _described(error: Exception, instance: Instance | None, work: Work | None) -
 
 
 def error_of(failure: Failure) -> StrettoError:
-    """The error to raise in the driver for a job's failure."""
+    """Returns the error to raise in the driver for a job's failure."""
     kind = getattr(errors, failure.error, StrettoError)
     if not (isinstance(kind, type) and issubclass(kind, StrettoError)):
         kind = StrettoError
@@ -65,7 +65,7 @@ def error_of(failure: Failure) -> StrettoError:
 
 
 def _user_traceback(cause: BaseException) -> str:
-    """The traceback without stretto's own frames at its top, so that it begins in the user's function."""
+    """Returns the traceback without stretto's own frames at its top, so that it begins in the user's function."""
     entry: TracebackType | None = cause.__traceback__
     while entry is not None and entry.tb_frame.f_globals.get("__name__", "").startswith("stretto."):
         entry = entry.tb_next

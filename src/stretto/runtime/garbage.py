@@ -1,4 +1,4 @@
-"""The garbage collector of a process that hosts a worker: it must not look at all state again and again."""
+"""The garbage collector of a process that hosts a worker: it must not traverse all state again and again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ THRESHOLDS = (20_000, 20, 100)
 
 @contextmanager
 def calm_garbage_collector() -> Iterator[None]:
-    """What was imported stays, and full collections over all state would be pauses of tens of milliseconds."""
+    """Makes full collections rare for the time of the block, since each over all state is a pause of tens of
+    milliseconds."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()

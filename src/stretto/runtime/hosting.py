@@ -1,4 +1,4 @@
-"""Hosting workers in Spark: one long-running task in a job of its own per worker, so that each can go alone."""
+"""Hosting workers in Spark: one long-running task in its own job per worker, so that each can end alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REGISTER_POLL_S = 0.2
 
 
 def slots_of(spark: SparkSession) -> int | None:
-    """How many tasks Spark can run at once, or None when it can grow on demand or does not tell."""
+    """Returns how many tasks Spark can run at once, or None if it can grow on demand or the number is unknown."""
     context = spark.sparkContext
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         return None
@@ -36,16 +36,16 @@ def slots_of(spark: SparkSession) -> int | None:
             return 1
         return context.defaultParallelism if local.group(1) == "*" else int(local.group(1)) // per_task
     try:
-        # Of the executors that have registered; Py4J gives the AtomicInteger as a number.
+        # Of the registered executors; Py4J converts the AtomicInteger to a number.
         return int(context._jsc.sc().schedulerBackend().totalCoreCount()) // per_task
     except Py4JError:
         return context.defaultParallelism // per_task
 
 
 def check_slots(spark: SparkSession, workers: int) -> None:
-    """Refuse more workers than Spark has slots, before any job starts."""
+    """Refuses more workers than Spark has slots, before any job starts."""
     if workers < 1:
-        raise ClusterError("a cluster needs at least one worker", f"workers={workers}", "Ask for one or more.")
+        raise ClusterError("a cluster needs at least one worker", f"workers={workers}", "Use one or more.")
     slots = slots_of(spark)
     deadline = time.monotonic() + REGISTER_TIMEOUT_S
     while slots is not None and workers > slots and not _is_local(spark) and time.monotonic() < deadline:
@@ -60,14 +60,14 @@ def check_slots(spark: SparkSession, workers: int) -> None:
 
 
 def _is_local(spark: SparkSession) -> bool:
-    """Whether tasks run in the driver's own JVM, so that all slots are there from the start."""
+    """Whether tasks run in the driver's own JVM, so that all slots exist from the start."""
     return (spark.sparkContext.master or "").split("[")[0] == "local"
 
 
 def use_own_python(spark: SparkSession) -> None:
-    """On the driver's own machine, let Spark's tasks run under the driver's interpreter, where stretto is installed.
+    """On the driver's own machine, makes Spark's tasks run under the driver's interpreter, where stretto is installed.
 
-    Spark would take the first `python3` of the path, another one when a virtual environment is not activated."""
+    Spark would use the first `python3` of the path, which is another one if a virtual environment is not activated."""
     context = spark.sparkContext
     if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
         context.pythonExec = sys.executable
@@ -89,13 +89,13 @@ class WorkerHost:
         self._thread.start()
 
     def join(self, timeout_s: float) -> bool:
-        """Whether the task ended within the time."""
+        """Waits for the task, and returns whether it ended within the time."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def cancel(self) -> None:
-        """End the task from outside, for when it did not leave by itself."""
-        # Future jobs too: the thread may not have come to submit its job yet.
+        """Cancels a task that did not leave by itself."""
+        # Future jobs too: the thread may not have submitted its job yet.
         self._spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def _run(self) -> None:
@@ -114,17 +114,17 @@ def _task(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[str]:
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
     if attempt:
-        # Spark's own retry would come back under a name that the coordinator has already seen leave.
+        # Spark's own retry would join under a name that has already left.
         return iter(["Spark tried the task again; a replacement joins as a new incarnation"])
     return host_worker(settings, rows)
 
 
 def failure_line(error: Exception) -> str:
-    """The one line that says why a Spark job failed, out of the many that come with it.
+    """Returns the one line of Spark's message that says why a job failed.
 
     It is the last line before Java's stack: Python's own message when there is one, else that of the lost task."""
     text = str(error)
-    told = text.partition("most recent failure: ")[2] or text.removeprefix("An error occurred while calling ")
-    lines = [line.strip() for line in told.split("\n\tat ")[0].splitlines() if line.strip()]
+    message = text.partition("most recent failure: ")[2] or text.removeprefix("An error occurred while calling ")
+    lines = [line.strip() for line in message.split("\n\tat ")[0].splitlines() if line.strip()]
     line = re.sub(r"^(Lost task .*?\): |z:.*?: |: )", "", lines[-1]) if lines else ""
     return line[:LINE_CHARS_MAX] or type(error).__name__

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("stretto.job")
 
 WAIT_STEP_S = 0.5
-"""Waits are cut into steps, so that Ctrl-C is noticed."""
+"""Waits are cut into steps of this length, so that Ctrl-C is noticed."""
 
 
 class Execution(Protocol):
@@ -43,7 +43,7 @@ class Execution(Protocol):
     def checkpoints(self) -> Checkpoints: ...
     def checkpoint(self, timeout_s: float) -> int: ...
     def wait(self, timeout_s: float) -> bool:
-        """Whether the job has ended within the time."""
+        """Waits for the job, and returns whether it has ended within the time."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class JobWarning:
 
 @dataclass(frozen=True)
 class CompleteCheckpoint:
-    """How large a checkpoint is, how much of it was written anew, and how long it took from the first mark."""
+    """The size of a checkpoint, how much of it is new, and how long it took from the first mark."""
 
     bytes: int
     bytes_written: int
@@ -68,7 +68,7 @@ class CompleteCheckpoint:
 
 @dataclass
 class Checkpoints:
-    """`complete` has each complete checkpoint by its checkpoint, `failed` why others are not."""
+    """`complete` has the complete checkpoints by number, `failed` the reasons of the failed ones."""
 
     complete: dict[int, CompleteCheckpoint] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Job:
         return list(self._execution.warnings)
 
     def wait(self, timeout: float | None = None) -> Job:
-        """Wait until the job has ended, at most `timeout` seconds; raises the job's error when it failed."""
+        """Waits until the job has ended, at most `timeout` seconds; raises the job's error if it failed."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = WAIT_STEP_S if deadline is None else min(WAIT_STEP_S, deadline - time.monotonic())
@@ -117,10 +117,10 @@ class Job:
         return self
 
     def stop(self, *, drain: bool = False, savepoint: str | None = None, timeout: float = 60.0) -> Job:
-        """End the job: at once, or with `drain` after its sources' rows so far went through to the last window.
+        """Ends the job: at once, or with `drain` after all rows read so far are processed, to the last window.
 
         With a `savepoint`, a job with checkpoints takes one under that name and ends; `cluster.submit(..., start=name)`
-        goes on from it. It is kept, however many checkpoints follow."""
+        resumes from it. A savepoint is kept until it is removed by hand."""
         if not self.status.ended:
             self._execution.stop(drain, savepoint)
             if not self._execution.wait(timeout):
@@ -132,15 +132,15 @@ class Job:
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """What is known of the job's checkpoints: complete ones, failed ones, recoveries."""
+        """The job's checkpoints: complete ones, failed ones, recoveries."""
         return self._execution.checkpoints
 
     def checkpoint(self, timeout: float = 60.0) -> int:
-        """Take a checkpoint now and wait until it is complete; its checkpoint is returned."""
+        """Takes a checkpoint now, waits until it is complete, and returns its number."""
         return self._execution.checkpoint(timeout)
 
     def updates(self, sink: str | None = None) -> pa.Table:
-        """All rows that a collecting sink got so far, in order of arrival."""
+        """Returns all rows that a collecting sink has received, in order of arrival."""
         node = self.plan.sink_named(sink)
         writer = self._execution.writers.get(node.name)
         if writer is None:
@@ -155,18 +155,18 @@ class Job:
         return table
 
     def results(self, sink: str | None = None) -> pa.Table:
-        """The rows of a collecting sink; where later rows replace earlier ones, only the last of each key."""
+        """Returns the rows of a collecting sink; if later rows replace earlier ones, only the last of each key."""
         node = self.plan.sink_named(sink)
         table = self.updates(node.name)
         return table if node.changes_by is None else last_by_key(table, node.changes_by)
 
     def dataframe(self, sink: str | None = None) -> DataFrame:
-        """The result as a Spark DataFrame."""
+        """Returns the result as a Spark DataFrame."""
         return self._spark.createDataFrame(self.results(sink))
 
 
 class ActorExecution:
-    """A job on actors: fed by the coordinator's announcements, read by the handle."""
+    """A job on actors: updated by the coordinator's announcements, read by the handle."""
 
     def __init__(self, cluster: Any, job: str, plan: Plan, is_durable: bool = False) -> None:
         self._is_durable = is_durable
@@ -184,16 +184,17 @@ class ActorExecution:
         self.warnings: list[JobWarning] = []
         self._heard = threading.Condition()
 
-    def hear_of_checkpoint(self, told: AnnounceCheckpoint) -> None:
+    def record_checkpoint(self, announced: AnnounceCheckpoint) -> None:
         """Called by the coordinator's thread."""
-        with self._heard:
-            if told.manifest is not None:
-                size, written = told.manifest.bytes, told.manifest.bytes_written
-                self.checkpoints.complete[told.checkpoint] = CompleteCheckpoint(size, written, told.took_ns / 1e9)
+        with self._changed:
+            if announced.manifest is not None:
+                size, written = announced.manifest.bytes, announced.manifest.bytes_written
+                took_s = announced.took_ns / 1e9
+                self.checkpoints.complete[announced.checkpoint] = CompleteCheckpoint(size, written, took_s)
             else:
-                self.checkpoints.failed[told.checkpoint] = told.reason or ""
-                log.warning("checkpoint %d of %s: %s", told.checkpoint, self._job, told.reason)
-            self._heard.notify_all()
+                self.checkpoints.failed[announced.checkpoint] = announced.reason or ""
+                log.warning("checkpoint %d of %s: %s", announced.checkpoint, self._job, announced.reason)
+            self._changed.notify_all()
 
     def hear_of_misbehaviour(self, told: AnnounceMisbehaviour) -> None:
         """Called by the coordinator's thread."""
@@ -203,10 +204,10 @@ class ActorExecution:
         log.warning("job %s on %s%s: %s\n%s", self._job, told.member, where, said.what, said.traceback)
 
     def checkpoint(self, timeout_s: float) -> int:
-        with self._heard:
+        with self._changed:
             before = max([*self.checkpoints.complete, *self.checkpoints.failed], default=0)
             self._cluster.request_checkpoint(self._job)
-            self._heard.wait_for(lambda: self._after(before) is not None or self._status.ended, timeout_s)
+            self._changed.wait_for(lambda: self._after(before) is not None or self._status.ended, timeout_s)
             checkpoint = self._after(before)
         if checkpoint is None:
             raise ClusterError(
@@ -238,8 +239,8 @@ class ActorExecution:
         self._status = status
         if status.ended:
             self._ended.set()
-            with self._heard:
-                self._heard.notify_all()
+            with self._changed:
+                self._changed.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
         return self._ended.wait(timeout_s)

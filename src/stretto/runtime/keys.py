@@ -1,6 +1,6 @@
-"""The keys of a cluster: one CURVE pair per member, made by the driver at start and handed out inside Spark's closure.
+"""The keys of a cluster: one CURVE pair per member, made by the driver at start and sent inside Spark's closure.
 
-A public key in the allow-list is what admits a connection; without such a list CURVE would accept any client key.
+A connection is admitted if its public key is in the allow-list; without such a list CURVE would accept any client key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import zmq
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A CURVE pair; the secret half never shows in a repr or a log."""
+    """A CURVE pair; the secret half never appears in a repr or a log."""
 
     public: str
     secret: str = field(repr=False)
@@ -25,7 +25,7 @@ class KeyPair:
 
 
 class AllowList:
-    """The public keys that may connect, as pyzmq's authenticator asks for them. Refusals are counted and told."""
+    """The public keys that may connect, as a credentials provider of pyzmq's authenticator. Refusals are reported."""
 
     def __init__(self, on_refused: Callable[[str], None]) -> None:
         self._keys: frozenset[bytes] = frozenset()

@@ -15,11 +15,11 @@ log = logging.getLogger("stretto.checkpoints")
 
 
 class ManifestIO:
-    """`stores` has the storage of each job with checkpoints; `tell` hands events to the coordinator."""
+    """`stores` has the storage of each job with checkpoints; `report` passes events to the coordinator."""
 
-    def __init__(self, tell: Callable[[Event], None]) -> None:
+    def __init__(self, report: Callable[[Event], None]) -> None:
         self.stores: dict[str, CheckpointStore] = {}
-        self._tell = tell
+        self._report = report
         self._pool: ThreadPoolExecutor | None = None
 
     def begin(self, effect: WriteManifest | PruneCheckpoints) -> None:
@@ -41,17 +41,17 @@ class ManifestIO:
             store.commit(effect.manifest)
             owned = store.is_owner()
         except Exception as error:
-            self._tell(ManifestFailed(effect.job, checkpoint, str(error)))
+            self._report(ManifestFailed(effect.job, checkpoint, str(error)))
             return
         if owned:
-            self._tell(ManifestWritten(effect.job, checkpoint))
+            self._report(ManifestWritten(effect.job, checkpoint))
             return
-        # Whatever this driver has done since is the other one's to do: nothing of it is published.
+        # The other driver repeats what this one has done since; nothing of it is published here.
         fact = f"another driver has taken over the checkpoints of job '{effect.job}'"
-        self._tell(JobLost(effect.job, Failure("ClusterError", fact, None, "Let one driver run the app at a time.")))
+        self._report(JobLost(effect.job, Failure("ClusterError", fact, None, "Run the app from one driver at a time.")))
 
     def _prune(self, store: CheckpointStore, effect: PruneCheckpoints) -> None:
         try:
             store.prune(effect.kept)
         except StorageError as error:
-            log.warning("old checkpoints of %s are left: %s", effect.job, error)
+            log.warning("old checkpoints of %s were not removed: %s", effect.job, error)

@@ -25,14 +25,14 @@ class FunctionReport:
     counts: dict[str, int] = field(default_factory=dict)
     messages_forwarded: int = 0
     barrier_ms: dict[str, float | None] = field(default_factory=dict)
-    """How long barriers over several instances took; empty when there was none."""
+    """How long barriers over several instances took; empty if there was none."""
     strategy: str | None = None
     """What a strategy that chooses by itself (`auto`) has chosen for its messages, and why."""
 
 
 @dataclass(frozen=True)
 class ObjectiveReport:
-    """How the job stands against its objective; None where the objective does not say or nothing was measured yet."""
+    """Whether the job meets its objective; None where the objective is silent or nothing was measured yet."""
 
     latency_ms: float | None
     latency_met: bool | None
@@ -43,7 +43,7 @@ class ObjectiveReport:
 
 @dataclass(frozen=True)
 class JobMetrics:
-    """A job's figures at one moment. Input is what sources read, output what sinks got."""
+    """A job's figures at one moment. Input is what sources read, output what sinks received."""
 
     elapsed_s: float
     rows_in: int
@@ -55,12 +55,12 @@ class JobMetrics:
     objective: ObjectiveReport
     functions: dict[str, FunctionReport]
     totals: dict[str, FunctionMetrics] = field(default_factory=dict, repr=False, compare=False)
-    """What the figures were made of, in topological order."""
+    """The totals behind the figures, in topological order."""
     plan: Plan | None = field(default=None, repr=False, compare=False)
 
     def since(self, earlier: JobMetrics) -> JobMetrics:
-        """The figures of the time between an earlier reading and this one: rows, rates, busy shares, latency, juice.
-        Queues are as they are now."""
+        """Returns the figures between an earlier reading and this one: rows, rates, busy shares, latency, juice. Queues
+        are those of this reading."""
         assert self.plan is not None
         totals = {
             name: difference(total, earlier.totals[name]) if name in earlier.totals else total
@@ -75,7 +75,7 @@ class JobMetrics:
 
 
 def report(totals: dict[str, FunctionMetrics], elapsed_s: float, plan: Plan) -> JobMetrics:
-    """The figures of a job, from the totals of its functions in topological order."""
+    """Returns the figures of a job, from the totals of its functions in topological order."""
     elapsed_s = max(elapsed_s, 1e-9)
     latency = LatencySketch()
     for total in totals.values():

@@ -1,8 +1,8 @@
 """A plan as Structured Streaming queries with RocksDB state: one query per sink, under one handle.
 
 Rows leave Spark in the driver, as Arrow, into the sink's own writer. The queries end by themselves when every source
-has ended: each is watched by a thread, which also collects its progress. Checkpoints exist because Spark wants them;
-they are in a temporary directory that goes with the query.
+has ended: a thread watches each, and also collects its progress. Spark requires checkpoints; they are in a temporary
+directory that is removed with the query.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STREAM_SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # State goes to the checkpoint as changes, not as whole files: a micro-batch is shorter by a good part.
+    # State is written to the checkpoint as changes, not as whole files, which makes micro-batches much shorter.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
     # The directory is removed as a whole at the end.
@@ -64,8 +64,8 @@ class MicrobatchQuery:
         rows_per_trigger: int = ROWS_PER_TRIGGER,
         directory: str | None = None,
     ) -> None:
-        """`parallelism` is how many tasks read a source and how many partitions the state has; by default as many as
-        Spark has cores. `directory` is where temporary files go; executors must see it (default: the local one)."""
+        """`parallelism` is the number of tasks that read a source and of partitions of the state; by default the number
+        of Spark's cores. `directory` is for temporary files; executors must see it (default: the local one)."""
         self.name = name
         self.plan = plan
         self.writers: dict[str, SinkWriter] = {}
@@ -84,7 +84,7 @@ class MicrobatchQuery:
         self._began = self._ended = time.monotonic()
 
     def start(self) -> None:
-        """Start all queries, or none: what is wrong with the plan is raised here."""
+        """Starts all queries, or none: errors in the plan are raised here."""
         for source in self.plan.sources:
             refuse_stream(source)
         self._directory = scratch_directory("microbatch", self._parent)
@@ -107,13 +107,13 @@ class MicrobatchQuery:
         raise EngineError("a job in micro-batches has no checkpoints of its own", None, 'Use engine="actors".')
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the query has ended, or for so many seconds, and tell whether it has."""
+        """Waits until the query has ended, at most `timeout_s` seconds, and returns whether it has."""
         if self._supervisor is not None:
             self._supervisor.join(timeout_s)
         return self.status.ended
 
     def stop(self, drain: bool = False, savepoint: str | None = None) -> None:
-        """End the query where it is, or let the sources end there and see their rows through to the last window.
+        """Ends the query at once, or with `drain` after all rows read so far are processed, to the last window.
 
         Returns at once; `wait` for the end. A streaming DataFrame cannot be drained: its query stops."""
         if self.status.ended:
@@ -126,10 +126,10 @@ class MicrobatchQuery:
         self._stopping.set()
 
     def metrics(self) -> JobMetrics:
-        """Totals since the start. A source that several sinks read counts once.
+        """Returns totals since the start. A source that several sinks read counts once.
 
-        A row's latency is taken from the start of the latest micro-batch that read anything to the end of the one that
-        wrote it: the wait for a trigger is not seen."""
+        A row's latency is measured from the start of the latest micro-batch that read anything to the end of the one
+        that wrote it: the wait for a trigger is not included."""
         ended = self._ended if self.status.ended else time.monotonic()
         measured = self._measured()
         totals = {name: merged(list(measured[name].values())) for name in self.plan.nodes if name in measured}
@@ -148,7 +148,7 @@ class MicrobatchQuery:
                     rows_in=watch.output_rows,
                     messages_in=max(1, len(watch.trigger_ms)),
                     busy_ns=round(sum(watch.trigger_ms) * 1e6),
-                    # All that was read was processed: a micro-batch leaves nothing behind.
+                    # Everything read was processed: a micro-batch leaves nothing in queues.
                     executed_from=dict(watch.input_rows) if rows_read else {},
                     counts={"triggers": len(watch.trigger_ms)},
                     latency=watch.latency.export(),
@@ -158,7 +158,7 @@ class MicrobatchQuery:
 
     @property
     def trigger_ms(self) -> dict[str, list[float]]:
-        """The durations of all micro-batches so far, by sink."""
+        """Returns the durations of all micro-batches so far, by sink."""
         return {watch.sink: list(watch.trigger_ms) for watch in self._watches}
 
     @property
@@ -167,13 +167,14 @@ class MicrobatchQuery:
         return self._directory / "drain"
 
     def _session(self) -> tuple[SparkSession, dict[str, str]]:
-        """The session to build in, and the settings for the time of starting; a query keeps those it started with."""
+        """Returns the session to build in, and the settings during the start; a query keeps the settings it started
+        with."""
         settings = {
             **STREAM_SETTINGS,
             "spark.sql.shuffle.partitions": state_partitions(self._spark, self._parallelism),
         }
         for source in filter(is_stream, self.plan.sources):
-            # Streams of two sessions do not mix, so it has to be the user's.
+            # Streams of two sessions cannot be combined, so it has to be the user's.
             return source.source.dataframe.sparkSession, settings  # type: ignore[attr-defined]
         return self._spark.newSession(), settings
 
@@ -253,7 +254,7 @@ class MicrobatchQuery:
 
 
 class _Watch:
-    """One sink's query: what it wrote, what it reported, and whether it is at its end."""
+    """One sink's query: what it wrote, what it reported, and whether it has ended."""
 
     query: StreamingQuery
 
@@ -270,7 +271,7 @@ class _Watch:
         self.error: BaseException | None = None
         self._batch = -1
         self._is_bounded = not any(is_stream(source) for source in plan.sources)
-        # What was staged is all there from the start; other sources say in their offsets when they have ended.
+        # Staged rows are complete from the start; the offsets of other sources say when they have ended.
         self._at_end = all(is_staged(source) for source in plan.sources)
 
     def write(self, frame: DataFrame, batch: int) -> None:
@@ -281,7 +282,7 @@ class _Watch:
                 if rows.num_rows:
                     self.writer.write(conform(rows, self.schema))
         except BaseException as error:
-            # Spark would give it back as text, with its own around it.
+            # Spark would return it as text, inside its own message.
             self.error = error if isinstance(error, StrettoError | PySparkException) else self._sink_error(error)
             raise
         self._wrote[batch] = table.num_rows
@@ -294,8 +295,8 @@ class _Watch:
         )
 
     def await_planner(self) -> None:
-        """Wait until the query's own Python processes are up. Spark gives each ten seconds to start, which many at once
-        on few cores may not keep."""
+        """Waits until the query's own Python processes have started. Spark allows each ten seconds, which may be too
+        short for many at once on few cores."""
         deadline = time.monotonic() + PLANNER_S_MAX
         while self.query.isActive and time.monotonic() < deadline:
             if not self.query.status["message"].startswith(("Initializing", "Getting offsets")):
@@ -303,7 +304,7 @@ class _Watch:
             time.sleep(POLL_S)
 
     def poll(self) -> None:
-        """Take in what the query has reported since the last time; raises what it failed with."""
+        """Collects what the query has reported since the last call; raises its error if it failed."""
         for progress in self.query.recentProgress:
             if progress.batchId > self._batch:
                 self._batch = progress.batchId
@@ -353,12 +354,13 @@ class _Watch:
 
 
 def state_partitions(spark: SparkSession, parallelism: int | None) -> str:
-    """As many as there are cores: Spark's default of 200 makes 200 small tasks of every micro-batch."""
+    """Returns the number of partitions, by default that of the cores: Spark's default makes 200 small tasks per
+    micro-batch."""
     return str(parallelism or spark.sparkContext.defaultParallelism)
 
 
 def _part_for(sink: SinkNode, plan: Plan) -> Plan:
-    """The part of a plan that one sink needs."""
+    """Returns the part of a plan that one sink needs."""
     needed: set[str] = set()
     waiting = [sink.name]
     while waiting:
@@ -370,7 +372,7 @@ def _part_for(sink: SinkNode, plan: Plan) -> Plan:
 
 
 def _with_lateness(source: SourceNode, plan: Plan) -> SourceNode:
-    """Spark has no allowed lateness after a window's result; the watermark waits for it instead."""
+    """Returns the source with a watermark delayed by the allowed lateness, which Spark does not have."""
     late_us = max(
         (node.lateness_us for node in plan.nodes.values() if isinstance(node, WindowAggregateNode)), default=0
     )
@@ -378,7 +380,8 @@ def _with_lateness(source: SourceNode, plan: Plan) -> SourceNode:
 
 
 def _earliest_us(plan: Plan) -> int:
-    """The first event time that Spark does not take for late: its watermark begins at 1970, and a join wants more."""
+    """Returns the first event time that Spark does not count as late: its watermark begins at 1970, and a join needs
+    more."""
     return 1 if any(isinstance(node, JoinNode) and node.lower is not None for node in plan.nodes.values()) else 0
 
 

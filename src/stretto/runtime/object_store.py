@@ -1,8 +1,8 @@
-"""Objects that are made only if they are not there yet, in one request (`If-None-Match: *`), through obstore.
+"""Objects that are created only if they do not exist, in one request (`If-None-Match: *`), through obstore.
 
-pyarrow.fs reads and writes checkpoints but has no such request, so the same place is opened once more here. The address
-and what it says of credentials, region and endpoint are those of pyarrow's URIs; credentials that it does not have are
-looked for in the environment and at the machine's metadata service, not in profiles.
+pyarrow.fs reads and writes checkpoints but has no such request, so obstore opens the same location here. The address,
+and the credentials, region and endpoint in it, are as in pyarrow's URIs; other credentials come from the environment
+and the machine's metadata service, not from profiles.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from pyarrow import fs
 from stretto.errors import StorageError
 
 Create = Callable[[str], bool]
-"""Makes an empty object at a path below the directory, or says that it was there already."""
+"""Creates an empty object at a path below the directory; returns False if it existed."""
 
 
 def creator_at(uri: str, filesystem: fs.FileSystem, root: str) -> Callable[[], Create] | None:
-    """Connects to the store of a URI that pyarrow has opened; None where there is no object store, as for HDFS."""
+    """Returns a function that connects to the store of a URI that pyarrow has opened; None if it is no object store, as
+    HDFS."""
     opens = {"s3": _s3, "gcs": _gcs, "abfs": _azure}.get(filesystem.type_name)
     if opens is None:
         return None
@@ -29,7 +30,7 @@ def creator_at(uri: str, filesystem: fs.FileSystem, root: str) -> Callable[[], C
 
 
 def create(store: Any, path: str, shown: str = "") -> bool:
-    """Make an empty object in a store of obstore, or say that it was there already."""
+    """Creates an empty object in a store of obstore; returns False if it existed."""
     import obstore
     from obstore.exceptions import AlreadyExistsError, BaseError
 
@@ -37,20 +38,20 @@ def create(store: Any, path: str, shown: str = "") -> bool:
         obstore.put(store, path, b"", mode="create")
     except AlreadyExistsError:
         return False
-    except (BaseError, OSError) as error:  # What is not found is an OSError.
-        told = str(error).partition("\n")[0]
+    except (BaseError, OSError) as error:  # A missing object is an OSError.
+        message = str(error).partition("\n")[0]
         hint = "Check permissions; give credentials in the environment (such as AWS_ACCESS_KEY_ID), not in a profile."
-        raise StorageError(f"cannot create {shown}/{path}", told, hint) from error
+        raise StorageError(f"cannot create {shown}/{path}", message, hint) from error
     return True
 
 
 def _s3(uri: str, filesystem: fs.S3FileSystem, root: str) -> Any:
-    # pyarrow has asked where the bucket is, if the URI does not say.
+    # pyarrow has looked up the region, if the URI does not have it.
     return s3_store(uri, filesystem.region, root)
 
 
 def s3_store(uri: str, region: str, root: str) -> Any:
-    """The bucket of a URI as pyarrow writes them, in a region."""
+    """Returns the bucket of a URI in pyarrow's form, in a region."""
     from obstore.store import S3Store
 
     parts = urlsplit(uri)

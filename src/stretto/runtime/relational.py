@@ -1,15 +1,15 @@
 """The relational part of a plan as Spark DataFrames: one lowering for the batch twin and for micro-batches.
 
 Every node becomes DataFrame operations over the frames of its inputs. Expressions are already Spark SQL, so this module
-only decides shapes: how a window groups, how a top-k ranks, how two streams meet. It never reads a source or starts a
+only decides shapes: how a window groups, how a top-k ranks, how two streams join. It never reads a source or starts a
 query; `spark_sources.py` and `microbatch.py` do.
 
-Answers are those of ANSI mode and UTC whatever the session says, because Spark fixes both when it analyses an
+Results are those of ANSI mode and UTC, independent of the session, because Spark fixes both when it analyses an
 expression, and `to_dataframes` sets them while it builds.
 
 Micro-batches need one more thing: Spark closes a window by the watermark only when the grouping column is marked as
-event time, and the mark is lost by Python functions, by `window_end - 1 us`, and by windows that rows bring along. So
-each stateful step marks its own time column anew (`_timed`), and clears all other marks: Spark refuses more than one.
+event time, and the mark is lost by Python functions, by `window_end - 1 us`, and by windows of an earlier step. So each
+stateful step marks its own time column again (`_timed`), and clears all other marks: Spark refuses more than one.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _ROWS = "__stretto_rows"
 _RIGHT = "__stretto_right_"
 _WINDOW_START, _WINDOW_END = "window_start", "window_end"
 
-# Spark's own keys: a column with the first is event time to its stateful operators; the second says it is a window.
+# Spark's own metadata keys: the first marks a column as event time for stateful operators; the second as a window.
 _EVENT_TIME = {"spark.watermarkDelayMs": 0}
 _EVENT_WINDOW = {"spark.watermarkDelayMs": 0, "spark.timeWindow": True}
 _NO_MARK = {"stretto.plain": True}
@@ -76,7 +76,7 @@ _ACTORS_INSTEAD = 'Run it with engine="actors".'
 def to_dataframes(
     plan: Plan, spark: SparkSession, frames: dict[str, DataFrame], streaming: bool
 ) -> dict[str, DataFrame]:
-    """For each sink, by name, the DataFrame of its rows. `frames` has one DataFrame per source, by name.
+    """Returns the DataFrame of each sink's rows, by name. `frames` has one DataFrame per source, by name.
 
     Raises an EngineError that names the node which Spark cannot express.
     """
@@ -93,7 +93,7 @@ def to_dataframes(
 
 @contextmanager
 def session_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
-    """Settings of a session for the length of a block; afterwards it is as it was."""
+    """Sets settings of a session for the time of a block, and restores them afterwards."""
     before = {key: spark.conf.get(key, None) for key in settings}
     try:
         for key, value in settings.items():
@@ -109,8 +109,8 @@ def session_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[
 
 @contextmanager
 def shipped_by_value(*things: Any) -> Iterator[None]:
-    """For the length of a block, pickle the modules that define these functions, or objects' classes, where a Python
-    process of Spark's may not be able to import them."""
+    """Pickles by value, for the time of a block, the modules that define these functions or the classes of these
+    objects, since a Python process of Spark may not be able to import them."""
     names = {getattr(thing, "__module__", None) for thing in things}
     known = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
     modules = [module for module in local_modules({n for n in names if n}) if module.__name__ not in known]
@@ -189,7 +189,8 @@ class _Lowering:
         return frame.mapInArrow(_over_batches(step, given), spark_schema(node.schema))
 
     def _windowed(self, frame: DataFrame, window: Window | None, time: EventTime | None) -> tuple[DataFrame, Column]:
-        """The frame and the column to group by. None: rows have window_start and window_end from an earlier step."""
+        """Returns the frame and the column to group by. Without a window, rows have window_start and window_end from an
+        earlier step."""
         if window is None or isinstance(window, Span):
             span = window or Span(_WINDOW_START, _WINDOW_END)
             start, end = _column(span.start), _column(span.end)
@@ -206,7 +207,7 @@ class _Lowering:
         self, node: WindowAggregateNode | AggregateNode, frame: DataFrame, windows: list[Column], keys: Sequence[str]
     ) -> DataFrame:
         given = self.plan.nodes[node.inputs[0]].schema
-        # The count keeps a grouping without calls legal, and lets an empty input have no row, also without keys.
+        # The count makes a grouping without calls valid, and lets an empty input have no row, also without keys.
         wanted = [F.count(F.lit(1)).alias(_ROWS), *(self._call(call) for call in node.calls)]
         grouped = frame.groupBy(*map(_column, keys), *windows).agg(*wanted).filter(_column(_ROWS) > 0)
         values = [
@@ -226,7 +227,8 @@ class _Lowering:
         return F.expr(call.sql).alias(call.name)
 
     def _top(self, node: TopNode, frame: DataFrame) -> DataFrame:
-        """Ties are kept, or go by the other columns in their order and in the direction of the ranking."""
+        """Lowers a top-k. Ties are kept, or broken by the other columns in their order and in the direction of the
+        ranking."""
         names = self.plan.nodes[node.inputs[0]].schema.names
         framed, window = self._windowed(frame, node.window, self._time(node))
         if self.streaming or isinstance(node.window, Session):
@@ -250,7 +252,7 @@ class _Lowering:
         if node.lower is not None or node.upper is not None:
             assert right_time is not None
             conditions += _interval(node, EventTime(_RIGHT + right_time.column, right_time.offset_us))
-        # New names for all of right's columns: nothing is ambiguous, also when a stream meets itself.
+        # New names for all columns of the right side: nothing is ambiguous, even in a self-join.
         right = right.select(*(_column(name).alias(_RIGHT + name) for name in right.columns))
         condition = conditions[0] if conditions else F.lit(True)
         for other in conditions[1:]:
@@ -270,7 +272,7 @@ class _Lowering:
 
 
 def _column(name: str, struct_fields: int = 0) -> Column:
-    """A column by its exact name; with `struct_fields`, the last dots lead into a struct."""
+    """Returns a column by its exact name; with `struct_fields`, the last dots lead into a struct."""
     parts = name.rsplit(".", struct_fields) if struct_fields else [name]
     return F.col(".".join(quoted(part) for part in parts))
 
@@ -295,18 +297,18 @@ def _unmarked(frame: DataFrame) -> list[Column]:
 
 
 def _timed(frame: DataFrame, time: Column) -> DataFrame:
-    """The frame with one more column, the only one that is event time."""
+    """Returns the frame with one more column, the only one that is event time."""
     return frame.select(*_unmarked(frame), time)
 
 
 def _marked(frame: DataFrame, time: EventTime | None) -> DataFrame:
-    """The frame with its own time column, if it has a plain one, as the only one that is event time."""
+    """Returns the frame with its own time column, if it has a plain one, as the only one that is event time."""
     marks = {time.column: _EVENT_TIME} if time is not None and not time.offset_us else {}
     return frame.select(*(_column(name).alias(name, metadata=marks.get(name, _NO_MARK)) for name in frame.columns))
 
 
 def _with_bounds(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The input's columns, and the window's bounds unless the input has them itself."""
+    """Returns the input's columns, and the window's bounds unless the input has them."""
     bounds = [
         _column(f"{_WINDOW}.{part}", 1).alias(f"window_{part}")
         for part in ("start", "end")
@@ -316,8 +318,9 @@ def _with_bounds(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def _top_of_lists(node: TopNode, frame: DataFrame, window: Column, names: Sequence[str]) -> DataFrame:
-    """Top-k by an aggregation, because streams have no window functions: sort each group's rows, keep the best."""
-    # A struct compares field by field: the order first, then the rest, which settles ties.
+    """Returns a top-k by an aggregation, because streams have no window functions: it sorts each group's rows and keeps
+    the best."""
+    # A struct compares field by field: the order first, then the rest, which breaks ties.
     entry = F.struct(F.expr(node.order_by.sql).alias("o"), F.struct(*map(_column, names)).alias("r"))
     ranked = F.sort_array(F.collect_list(entry), asc=not node.descending).alias(_ROWS)
     ties = f"OR x.o <=> {_ROWS}[{node.k - 1}].o" if node.ties else ""
@@ -343,13 +346,13 @@ def _interval(node: JoinNode, right: EventTime) -> list[Column]:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """A schema of the dataflow as Spark's; every column may be null."""
+    """Returns a schema of the dataflow as Spark's; every column may be null."""
     nullable = pa.schema([pa.field(field.name, field.type) for field in canonical_schema(schema)])
     return from_arrow_schema(nullable, prefer_timestamp_ntz=False)
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:
-    """What Spark wants to get from Python for this schema."""
+    """Returns the schema that Spark expects from Python for this schema."""
     return to_arrow_schema(spark_schema(schema), timezone="UTC")
 
 
@@ -386,7 +389,7 @@ def _function_name(function: Callable[..., Any]) -> str:
 
 
 def _over_rows(aggregate: UserAggregate, given: pa.Schema) -> Callable[[Column], Column]:
-    """A user's aggregate as a function of the list of a group's rows."""
+    """Returns a user's aggregate as a function of the list of a group's rows."""
     schema = canonical_schema(pa.schema([given.field(name) for name in aggregate.columns]))
 
     def finished(rows: pa.RecordBatch) -> Any:
@@ -407,7 +410,7 @@ def _over_rows(aggregate: UserAggregate, given: pa.Schema) -> Callable[[Column],
             start = end
         return pa.array(values, aggregate.type)
 
-    # Its kind is told by the type hints; the stubs want it as an argument, which is deprecated.
+    # Spark derives its kind from the type hints; the stubs require an argument, which is deprecated.
     made: Any = arrow_udf
     udf: Callable[[Column], Column] = made(run, from_arrow_type(aggregate.type, False))
     return udf
@@ -420,7 +423,7 @@ _AFTER_PYTHON = re.compile(
 
 
 def python_error(error: BaseException) -> StrettoError | None:
-    """The error that stretto's code raised in a Spark task, out of Spark's report of it; None when there is none."""
+    """Returns the error that stretto's code raised in a Spark task, from Spark's report; None if there is none."""
     if isinstance(error, StrettoError):
         return error
     text = str(error)
@@ -432,7 +435,7 @@ def python_error(error: BaseException) -> StrettoError | None:
 
 
 def spark_error(app: str, error: BaseException) -> StrettoError:
-    """What to tell the user about a query that failed."""
+    """Returns the user's error for a query that failed."""
     known = python_error(error)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""Temporary directories that carry their owner's process id, so that what a killed process left is removed later."""
+"""Temporary directories named by their owner's process id, so that those of a killed process are removed later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OWNED = re.compile(r"stretto-[a-z]+-(\d+)-\w+")
 
 
 def scratch_directory(kind: str, parent: str | None = None) -> Path:
-    """A new private directory (mode 0700). Also removes those of processes of this user that are gone."""
+    """Returns a new private directory (mode 0700). Also removes those of this user's processes that have ended."""
     directory = Path(tempfile.mkdtemp(prefix=f"stretto-{kind}-{os.getpid()}-", dir=parent))
     _sweep(directory.parent)
     return directory

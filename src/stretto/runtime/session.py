@@ -1,4 +1,4 @@
-"""A quiet local Spark for the command line and the benchmarks: started in one place, and stopped again."""
+"""A quiet local Spark session for the command line and the benchmarks."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from pyspark.sql import SparkSession
 from stretto.errors import ClusterError
 
 SPARE_SLOTS = 2
-"""Slots beside those of the workers, for Spark's own queries."""
+"""Slots in addition to those of the workers, for Spark's own queries."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 def local_master(workers: int) -> str:
-    """The master for so many workers and what runs beside them."""
+    """Returns the master URL for this number of workers and the spare slots."""
     return f"local[{workers + SPARE_SLOTS}]"
 
 
 @contextmanager
 def spark_session(name: str, master: str) -> Iterator[SparkSession]:
-    """A Spark session for the time of the block. One that the user's own code has started is used, and stopped, too."""
+    """Yields a Spark session and stops it after the block, even one that the user's own code has started."""
     spark = start_spark(name, master)
     try:
         yield spark
@@ -37,7 +37,7 @@ def spark_session(name: str, master: str) -> Iterator[SparkSession]:
 
 
 def start_spark(name: str, master: str) -> SparkSession:
-    """Start Spark: UTC, no web page, no progress bar, and only errors in the log, which goes to stderr."""
+    """Starts Spark: UTC, no web page, no progress bar, and only errors in the log, which goes to stderr."""
     is_local = master.split("[")[0] == "local"
     if is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -59,7 +59,7 @@ def start_spark(name: str, master: str) -> SparkSession:
         raise ClusterError(
             "Spark did not start",
             str(error),
-            "Spark needs Java 17 or later: install it, and let JAVA_HOME or the path lead to it.",
+            "Spark needs Java 17 or later: install it, and set JAVA_HOME or the path.",
         ) from error
     except PySparkException as error:
         raise ClusterError("Spark did not start", str(error)) from error
@@ -68,6 +68,7 @@ def start_spark(name: str, master: str) -> SparkSession:
 
 
 def _keep_interrupts() -> None:
-    """Let Ctrl-C end our own waits only: Spark's handler would also cancel the workers' jobs before they can leave."""
+    """Makes Ctrl-C end only our own waits: Spark's handler would also cancel the workers' jobs before they can
+    leave."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Writes and reads snapshots in a thread beside what runs; what became of it comes back as an event for the machine."""
+"""Writes and reads snapshots in another thread; the outcome comes back as an event for the machine."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from stretto.worker.events import Event, FetchFailed, FetchSnapshots, SnapshotFa
 
 
 class SnapshotIO:
-    """One thread, so that the snapshots of an actor are written in their order. `fd` is readable when there is news."""
+    """One thread, so that the snapshots of an actor are written in their order. `fd` is readable when there are
+    events."""
 
     def __init__(self) -> None:
-        self._news: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._stores: dict[Storage, CheckpointStore] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -27,25 +28,25 @@ class SnapshotIO:
         os.set_blocking(self.fd, False)
 
     def begin(self, effect: StoreSnapshot | FetchSnapshots) -> None:
-        """Do it later; `news` will tell."""
+        """Starts the effect; its outcome will be in `events`."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="stretto-snapshots")
         self._pool.submit(self._do, effect)
 
-    def news(self) -> list[Event]:
-        """What has become of what was begun."""
+    def events(self) -> list[Event]:
+        """Returns the outcomes since the last call."""
         try:
             while os.read(self.fd, 4096):
                 pass
         except BlockingIOError:
             pass
         found = []
-        while not self._news.empty():
-            found.append(self._news.get())
+        while not self._events.empty():
+            found.append(self._events.get())
         return found
 
     def close(self) -> None:
-        """Whatever is still to be written is not needed any more."""
+        """Cancels what is still to be written, which is not needed any more."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
         with self._lock:
@@ -55,7 +56,7 @@ class SnapshotIO:
 
     def _do(self, effect: StoreSnapshot | FetchSnapshots) -> None:
         event = self._store(effect) if isinstance(effect, StoreSnapshot) else self._fetch(effect)
-        self._news.put(event)
+        self._events.put(event)
         with self._lock:
             if not self._closed:
                 os.write(self._wake, b"!")
@@ -65,14 +66,14 @@ class SnapshotIO:
         try:
             record = self._store_of(effect.storage).store(effect.address, effect.snapshot)
         except Exception as error:
-            return SnapshotFailed(effect.address, checkpoint, _told(error))
+            return SnapshotFailed(effect.address, checkpoint, _reason_of(error))
         return SnapshotStored(effect.address, checkpoint, record)
 
     def _fetch(self, effect: FetchSnapshots) -> Event:
         try:
             return effect.read_from(self._store_of(effect.storage))
         except Exception as error:
-            return FetchFailed(effect.job, _told(error), isinstance(error, DamagedError))
+            return FetchFailed(effect.job, _reason_of(error), isinstance(error, DamagedError))
 
     def _store_of(self, storage: Storage) -> CheckpointStore:
         store = self._stores.get(storage)
@@ -81,5 +82,5 @@ class SnapshotIO:
         return store
 
 
-def _told(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     return str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"

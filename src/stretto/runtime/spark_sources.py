@@ -1,12 +1,12 @@
 """Any stretto source as a Spark DataFrame: whole for the batch twin, or piece by piece for micro-batches.
 
 A source is read through its readers in both. As a stream it is one sequence of positions, whatever the number of tasks:
-a micro-batch takes the next stretch and cuts it among its tasks. So no micro-batch has what the source gave before an
-earlier one's end, and Spark's watermark, which follows the greatest time seen in any partition, is safe.
+a micro-batch takes the next range and divides it among its tasks. So micro-batches have the rows in the source's order,
+and Spark's watermark, which follows the greatest time seen in any partition, is safe.
 
-The watermark is kept on a hidden column, the source's own promise where it makes one and else the event time, less the
-delay. At the end of a bounded source one more row, with a watermark far in the future, makes Spark close all windows.
-The row is taken out again just after the watermark is read, by a filter that the optimiser can move neither way.
+The watermark is computed from a hidden column: the source's own watermark if it has one, otherwise the event time, less
+the delay. At the end of a bounded source one more row, with a watermark far in the future, makes Spark close all
+windows. A filter that the optimiser cannot move removes the row just after the watermark is read.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from stretto.expressions.scalar import quoted
 from stretto.runtime.relational import shipped_by_value, spark_schema, wire_schema
 
 ROWS_PER_TRIGGER = 100_000
-"""Positions that one micro-batch takes of a source at most."""
+"""The maximum number of positions of a source in one micro-batch."""
 
 ROWS_PER_READ = 16_384
 ROWS_PER_TASK_MIN = 8_192
-"""A stretch is cut among tasks only into pieces of at least so many positions."""
+"""The minimum number of positions of a task."""
 
 IDLE_READS_MAX = 1_000
 _IDLE_S = 0.01
@@ -51,13 +51,13 @@ _WATERMARK = "__stretto_watermark"
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _END_US = 253_370_764_800_000_000  # the year 9999
 _AFTER_ALL = "TIMESTAMP'9000-01-01 00:00:00Z'"
-# Spark counts a time equal to the watermark as late; a promise means that only earlier times are.
+# Spark counts a time equal to the watermark as late; for a source's watermark only earlier times are.
 _MARGIN_US = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Stamping:
-    """What is added to a source's rows on their way into Spark."""
+    """The columns that are added to a source's rows on their way into Spark."""
 
     schema: pa.Schema
     stamp: str | None
@@ -80,14 +80,14 @@ class _Stamping:
         return self.schema.append(pa.field(_WATERMARK, _TIMESTAMP)) if self.time else self.schema
 
     def rows(self, batch: pa.RecordBatch, stamp_us: int | None = None) -> pa.RecordBatch:
-        """The batch in the node's schema, with its ingestion time, by default now, if that is asked for."""
+        """Returns the batch in the node's schema, with its ingestion time (by default now) if the node has one."""
         if self.stamp is not None:
             now = _times(np.full(batch.num_rows, stamp_us or time.time_ns() // 1000))
             batch = pa.RecordBatch.from_arrays([*batch.columns, now], names=[*batch.schema.names, self.stamp])
         return conform(batch, self.schema)
 
     def stream_rows(self, batch: pa.RecordBatch, promise_us: int | None, stamp_us: int | None = None) -> pa.RecordBatch:
-        """The same with the watermark that each row brings."""
+        """Returns the same with the watermark of each row."""
         rows = self.rows(batch, stamp_us)
         if self.time is None:
             return rows
@@ -103,7 +103,7 @@ class _Stamping:
         return pa.RecordBatch.from_arrays([*nulls, _times(np.array([_END_US]))], schema=self.streamed)
 
     def mark(self) -> Column:
-        """The watermark of each row of a DataFrame."""
+        """Returns the watermark of each row of a DataFrame."""
         times = F.col(quoted(str(self.time)))
         too_early = F.unix_micros(times) < self.earliest_us
         refused = F.raise_error(F.lit(str(self._too_early("a row")))).cast("timestamp")
@@ -124,7 +124,7 @@ class _Stamping:
 
 
 def batch_frame(spark: SparkSession, node: SourceNode) -> DataFrame:
-    """All rows of a bounded source. Pauses and paces are not waited for."""
+    """Returns all rows of a bounded source, without its pauses and pacing."""
     source = node.source
     stamping = _Stamping.of(node, 0)
     given = getattr(source, "dataframe", None)
@@ -155,12 +155,12 @@ def stream_frame(
     earliest_us: int = 0,
     drain: str | None = None,
 ) -> DataFrame:
-    """The source as a stream with its watermark. Each micro-batch reads it in at most `partitions` tasks. When the file
-    `drain` appears, the source ends where it is. `staging` is a path that is free to use.
+    """Returns the source as a stream with its watermark. Each micro-batch reads it in at most `partitions` tasks. When
+    the file `drain` appears, the source ends at its present position. `staging` is an unused path.
 
-    A source that can be read in the driver only, or is a static DataFrame, is first written to the directory `staging`,
-    which Spark's executors must be able to read, and comes as one micro-batch. Rows with an event time before
-    `earliest_us` are refused, because Spark would drop them.
+    A source that can only be read in the driver, or is a static DataFrame, is first written to the directory `staging`,
+    which Spark's executors must be able to read, and is one micro-batch. Rows with an event time before `earliest_us`
+    are refused, because Spark would drop them.
     """
     stamping = _Stamping.of(node, earliest_us)
     if is_stream(node):
@@ -187,8 +187,8 @@ def is_staged(node: SourceNode) -> bool:
 
 
 def _with_watermark(frame: DataFrame) -> DataFrame:
-    # Filters of the user could move below the watermark and drop the end row before it is seen, but not past a filter
-    # that is not deterministic, as one that asks for the partition is.
+    # Filters of the user could move below the watermark and drop the end row before it is seen, but not past a
+    # nondeterministic filter, such as one on the partition.
     without_end = f"({_WATERMARK} < {_AFTER_ALL} OR {_WATERMARK} IS NULL) AND spark_partition_id() >= 0"
     return frame.withWatermark(_WATERMARK, "0 seconds").filter(without_end).drop(_WATERMARK)
 
@@ -210,7 +210,7 @@ def _staged(spark: SparkSession, node: SourceNode, stamping: _Stamping, director
         frame = _stamped_frame(given, node)
         if node.time is not None:
             frame = frame.withColumn(_WATERMARK, stamping.mark())
-        # In its own session; the files carry it into the query's.
+        # In its own session; the query's session reads the files.
         frame.write.parquet(directory)
     else:
         batches = [stamping.stream_rows(batch, promise) for batch, promise in _read_all(node.source.reader(0, 1))]
@@ -235,7 +235,7 @@ def _read_all(reader: SourceReader) -> Iterator[tuple[pa.RecordBatch, int | None
 
 
 def _read_until(reader: SourceReader, end: int | None) -> Iterator[tuple[pa.RecordBatch, int | None]]:
-    """Batches up to a position, or to the end, with the watermark after each. No pace or pause is waited for: after the
+    """Yields batches up to a position, or to the end, with the watermark after each. There is no pacing: after the
     first read, from which a reader may count, everything is long due."""
     now_ns, idle = time.time_ns(), 0
     while end is None or reader.position < end:
@@ -254,7 +254,8 @@ def _read_until(reader: SourceReader, end: int | None) -> Iterator[tuple[pa.Reco
 def _wait_a_little(idle: int, reader: SourceReader) -> None:
     if idle > IDLE_READS_MAX:
         raise SourceError(
-            "a source stands still", f"{type(reader).__name__} at position {reader.position} gives no row and no end"
+            "a source makes no progress",
+            f"{type(reader).__name__} at position {reader.position} returns neither rows nor its end",
         )
     time.sleep(_IDLE_S)
 
@@ -264,7 +265,7 @@ def _wait_a_little(idle: int, reader: SourceReader) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Planning:
-    """How a source is cut into micro-batches. `stamps` is a file in which queries agree on the times of ingestion."""
+    """How a source is divided into micro-batches. `stamps` is a file in which queries agree on the ingestion times."""
 
     name: str
     partitions: int
@@ -277,7 +278,7 @@ def _positions_frame(spark: SparkSession, source: Source, stamping: _Stamping, p
     format_name = f"stretto-{uuid.uuid4().hex}"
 
     class Positions(DataSource):
-        """Made anew for each source, because a data source's options can only be text."""
+        """Defined for each source, because a data source's options can only be text."""
 
         @classmethod
         def name(cls) -> str:
@@ -309,7 +310,7 @@ class _Stretch(InputPartition):
 
 class PositionsReader(DataSourceStreamReader):
     """Offsets name the source, the position, whether it is the end, how many end rows came before it, and when it was
-    planned. One copy plans in a process beside the driver, others read in tasks."""
+    planned. One copy plans in a process next to the driver, others read in tasks."""
 
     def __init__(self, source: Source, stamping: _Stamping, planning: _Planning) -> None:
         self._source = source
@@ -345,7 +346,7 @@ class PositionsReader(DataSourceStreamReader):
         return self._offset(position, ended, stamp_us)
 
     def _ahead(self, start: int, rows_max: int) -> tuple[int, bool]:
-        """How far the source can be read now, and whether it ends there."""
+        """Returns the position up to which the source can be read now, and whether it ends there."""
         if self._planning.drain is not None and os.path.exists(self._planning.drain):
             return start, True
         now_ns = time.time_ns()
@@ -359,8 +360,8 @@ class PositionsReader(DataSourceStreamReader):
         return end, length is not None and end >= length and self._ends_at(end, now_ns)
 
     def _read_ahead(self, reader: SourceReader, start: int, stop: int, now_ns: int) -> tuple[int, bool]:
-        """Only reading can tell: there may be rows, a wait, or the end. The planner's reader is never put back, because
-        a reader that paces itself counts from where it was put."""
+        """Returns the same for a source that must be read to know: there may be rows, a wait, or the end. The planner's
+        reader never seeks back, because a paced reader counts from where it was put."""
         while reader.position < stop:
             before = reader.position
             reading = reader.read(now_ns, min(ROWS_PER_READ, stop - before))
@@ -402,7 +403,7 @@ class PositionsReader(DataSourceStreamReader):
                 yield conform(self._stamping.stream_rows(batch, promise, partition.stamp_us), wire)
             if reader.position < partition.end:
                 raise SourceError(
-                    "a source is shorter than it was", f"it ends at {reader.position}, not {partition.end}"
+                    "a source is shorter than before", f"it ends at {reader.position}, not {partition.end}"
                 )
         finally:
             reader.close()
@@ -413,10 +414,11 @@ class PositionsReader(DataSourceStreamReader):
 
 
 def _agreed(path: str, start: int, end: int) -> tuple[int, int]:
-    """The end and the ingestion time of the stretch after `start`: as the first query that came there noted them.
+    """Returns the end and the ingestion time of the range after `start`, as recorded by the first query that reached
+    it.
 
-    Several sinks are several queries, each of which reads the source for itself. All see the same rows with the same
-    times because the planners of all, which run beside the driver, write and read one list of "end time" lines."""
+    Several sinks are several queries, each of which reads the source separately. All see the same rows with the same
+    times, because their planners, which run on the driver's machine, share one file of "end time" lines."""
     with open(path, "a+", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
@@ -434,10 +436,10 @@ def _has_rows(reading: Reading) -> bool:
 
 
 def refuse_stream(node: SourceNode) -> None:
-    """Raise for a source that has neither an end nor a form that other processes can read."""
+    """Raises for a source that has neither an end nor a form that other processes can read."""
     if node.source.on_driver and getattr(node.source, "dataframe", None) is None and node.source.length(0, 1) is None:
         raise EngineError(
-            f"source '{node.name}' can be read in the driver only, and does not say where it ends",
+            f"source '{node.name}' can only be read in the driver, and its end is unknown",
             node.source.describe(),
             'Run it with engine="actors".',
         )

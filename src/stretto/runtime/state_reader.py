@@ -1,7 +1,7 @@
 """The state of a function in a checkpoint as a DataFrame, read by Spark's tasks, one for each partition.
 
-A first job reads and checks everything and says which types there are, since a map may hold whatever its function has
-put into it; what is damaged is told then, before anybody works with the rows. The rows are read when they are wanted.
+A first job reads and checks everything and finds the types, since a map may hold any values; damage is reported then,
+before the rows are used. The rows themselves are read lazily.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _LOOKED = pa.schema([("types", pa.binary()), ("fact", pa.string()), ("detail", p
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What tasks are to read; it travels inside Spark's closure. `states` are those of the function that are asked for,
-    and `several` says that rows must tell which theirs is."""
+    """What tasks are to read; sent inside Spark's closure. `states` are the requested states of the function, and
+    `several` says that rows need the name of their state."""
 
     uri: str
     function: str
@@ -66,7 +66,7 @@ def read_state(
             schema = _schema(spark, wanted)
             break
         except DamagedError:
-            # An app that runs removes its old checkpoints, and may have done so since.
+            # A running app removes its old checkpoints, and may have removed this one.
             found, manifest = manifest, _manifest(store, uri, checkpoint, savepoint)
             if manifest.checkpoint == found.checkpoint:
                 raise
@@ -77,7 +77,8 @@ def _manifest(store: CheckpointStore, uri: str, checkpoint: int | None, savepoin
     if savepoint is not None:
         if checkpoint is not None:
             raise UserError(
-                "a state is of a checkpoint or of a savepoint", f"checkpoint={checkpoint}, savepoint='{savepoint}'"
+                "a state is read from a checkpoint or a savepoint, not both",
+                f"checkpoint={checkpoint}, savepoint='{savepoint}'",
             )
         return store.savepoint(savepoint)
     manifests, wrong = store.manifests()
@@ -104,8 +105,8 @@ def _wanted(uri: str, manifest: Manifest, function: str, state: str | None) -> _
     if not found:
         raise StorageError(
             f"function '{function}' had finished at checkpoint {manifest.checkpoint}",
-            "it has no state any more",
-            "Read another.",
+            "it has no state left",
+            "Read another checkpoint.",
         )
     states = tuple(dict.fromkeys(name for record in found.values() for name in record.states))
     if not states:
@@ -117,13 +118,13 @@ def _wanted(uri: str, manifest: Manifest, function: str, state: str | None) -> _
 
 
 def _on_partitions(spark: SparkSession, wanted: _Wanted) -> DataFrame:
-    """A row with its number in a task of its own, for each partition."""
+    """Returns one row for each partition, with its number, each in its own task."""
     tasks = len(wanted.partitions)
     return spark.range(0, tasks, 1, tasks)
 
 
 def _schema(spark: SparkSession, wanted: _Wanted) -> pa.Schema:
-    """Types that hold the rows of all partitions."""
+    """Returns a schema for the rows of all partitions."""
     looked = _on_partitions(spark, wanted).mapInArrow(partial(_look, wanted), from_arrow_schema(_LOOKED)).collect()
     for row in looked:
         if row.fact is not None and row.damaged:
@@ -134,15 +135,15 @@ def _schema(spark: SparkSession, wanted: _Wanted) -> pa.Schema:
     kinds = {
         name: settled(reduce(together, (schema.field(name).type for schema in schemas))) for name in ("key", "value")
     }
-    told = [("state", pa.string())] if wanted.several else []
-    return pa.schema([*kinds.items(), ("partition_id", pa.int32()), *told])
+    named = [("state", pa.string())] if wanted.several else []
+    return pa.schema([*kinds.items(), ("partition_id", pa.int32()), *named])
 
 
 # In Spark's tasks.
 
 
 def _tables(wanted: _Wanted, numbers: Iterable[int]) -> Iterator[tuple[int, str, pa.Table]]:
-    """The rows of each state that is asked for, with their partition."""
+    """Yields the rows of each requested state, with their partition."""
     store = store_at(wanted.uri)
     for number in numbers:
         record, partition = wanted.records[number], wanted.partitions[number]

@@ -1,11 +1,11 @@
 """Storage of checkpoints through pyarrow.fs: a local path, or s3://, hdfs:// and the like by URI.
 
-A local file is written under another name, brought to the disk, and renamed, so that it is whole or not there; an
-object store does the same by itself. Names that begin with `_` are files that were never finished.
+A local file is written under another name, synced, and renamed, so that it is complete or absent; an object store does
+the same by itself. Names that begin with `_` are unfinished files.
 
-Claiming a directory needs a file that is made only if it is not there, in one step. The local system has that, and
-object stores do (a conditional put), but pyarrow.fs does not offer it: obstore does (`object_store.py`). HDFS cannot be
-asked for it from here, so two drivers that claim a directory there at the same moment may both get it.
+Claiming a directory needs to create a file atomically, only if it does not exist. The local file system and object
+stores can (by a conditional put), but pyarrow.fs does not offer it: obstore does (`object_store.py`). There is no such
+call for HDFS here, so two drivers that claim a directory there at the same moment may both get it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LocalFiles:
                     file.flush()
                     os.fsync(file.fileno())
                     if file.tell() >= LARGE and sys.platform == "linux":
-                        # Nobody reads it unless something fails, and the next one can have its place in memory.
+                        # It is read only after a failure, so it need not stay in the page cache.
                         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
                 os.replace(partial, target)
             except BaseException:
@@ -98,8 +98,8 @@ class LocalFiles:
 
 
 class RemoteFiles:
-    """A directory of an object store or of HDFS. `creator` connects to the store when a file is first to be created
-    there; without one, as for HDFS, a file is looked for and then written, which is not one step."""
+    """A directory of an object store or of HDFS. `creator` connects to the store when the first file is created there;
+    without one, as for HDFS, the check and the write are not atomic."""
 
     def __init__(self, filesystem: fs.FileSystem, root: str, creator: Callable[[], Create] | None) -> None:
         self._fs = filesystem
@@ -164,12 +164,12 @@ class RemoteFiles:
 
 
 def absolute(uri: str) -> str:
-    """The same place from every process: a path does not depend on the current directory, a URI never did."""
+    """Returns the location independent of the current directory: an absolute path, or the URI as it is."""
     return uri if "://" in uri else os.path.abspath(uri)
 
 
 def files_at(uri: str) -> LocalFiles | RemoteFiles:
-    """Storage by a path or a URI."""
+    """Returns the storage at a path or a URI."""
     if "://" not in uri:
         return LocalFiles(absolute(uri))
     if uri.startswith("file://"):
@@ -199,7 +199,7 @@ def _remove_empty(directory: Path, root: Path) -> None:
         try:
             directory.rmdir()
         except OSError:
-            return  # Something is in it, or it is gone already.
+            return  # It is not empty, or does not exist any more.
         directory = directory.parent
 
 
@@ -210,7 +210,9 @@ def _raise_unless_missing(error: OSError) -> None:
 
 def _unwritable(path: str, error: OSError) -> StorageError:
     return StorageError(
-        f"cannot write {path}", error.strerror or str(error), "Give it room and permissions, or another directory."
+        f"cannot write {path}",
+        error.strerror or str(error),
+        "Check free space and permissions, or use another directory.",
     )
 
 

@@ -2,9 +2,9 @@
 
 Every member binds a ROUTER socket on its own address and connects a DEALER to each peer that it sends to. A connection
 is known by its routing id, `cluster/member/role/nonce`; each message is checked against the CURVE key that its
-connection authenticated with, so a member cannot speak in another's name, and one that has left is not heard any more.
-The nonce is random and known to the two ends alone: a socket hands a routing id over to whoever connects with it last,
-so a member that could guess another's would take its connection away.
+connection authenticated with, so a member cannot send in another's name, and frames of one that has left are refused.
+The nonce is random and known only to the two ends: a socket gives a routing id to the latest connection that uses it,
+so a member that could guess another's would take over its connection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger("stretto.transport")
 
 MAIN, PULSE = "main", "pulse"
 RECEIVE_AT_ONCE = 256
-"""Messages taken from a socket before others get their turn."""
+"""The number of messages taken from a socket before the others are polled."""
 LINGER_MS = 2_000
 
 _REFUSED_HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -47,7 +47,7 @@ Arrival = tuple[str, Frame]
 
 
 class Refusals:
-    """Counts what was refused, by reason, and logs the first of each kind loudly. Used from several threads."""
+    """Counts what was refused, by reason, and logs the first of each kind as a warning. Thread-safe."""
 
     def __init__(self, member: str) -> None:
         self._member = member
@@ -93,7 +93,7 @@ class Transport:
         self._handshakes = Handshakes(self.refusals)
         self._coordinator: Any = None
         self._links: dict[Any, str] = {}
-        """The monitors of connections that were made from here, and to whom."""
+        """The monitors of outgoing connections, with their peers."""
         self._broken: list[str] = []
         self._wakers: dict[int, Callable[[], None]] = {}
         self._router = self._bind(address)
@@ -126,7 +126,7 @@ class Transport:
         return link
 
     def _cut(self, name: str) -> None:
-        """End the connection to a member."""
+        """Ends the connection to a member."""
         peer = self._peers.pop(name, None)
         if peer is None:
             return
@@ -138,20 +138,20 @@ class Transport:
         peer.close(linger=0)
 
     def taken_broken(self) -> list[str]:
-        """To whom connections have broken since this was last asked; what was under way on them may be lost."""
+        """Returns the peers whose connections have broken since the last call; frames in flight on them may be lost."""
         broken, self._broken = self._broken, []
         return broken
 
     def expect(self, member: str, public_key: str) -> None:
-        """Admit a worker that is about to join. May be called from any thread.
+        """Admits a worker that is about to join. May be called from any thread.
 
-        It must be called before the worker starts: a connection that is refused once does not come back."""
+        It must be called before the worker starts: a refused connection is not retried."""
         with self._admission:
             self._expected[member] = public_key
             self._admit()
 
     def dismiss(self, member: str) -> None:
-        """Expect a worker no more."""
+        """Stops expecting a worker."""
         with self._admission:
             self._expected.pop(member, None)
             self._admit()
@@ -162,7 +162,7 @@ class Transport:
         self.allowed.replace(set(known.values()))
 
     def set_members(self, members: list[Member]) -> None:
-        """Admit these members (and those expected) and no others; cut the connections to those that are gone."""
+        """Admits only these members and the expected ones, and cuts the connections to all others."""
         current = {member.name: member for member in members}
         for name in self._members.keys() - current.keys():
             self._decoder.forget(name)
@@ -175,7 +175,7 @@ class Transport:
             self._admit()
 
     def send(self, to: str, frame: Frame) -> None:
-        """Send a frame to the coordinator or to a member; never blocks."""
+        """Sends a frame to the coordinator or to a member; never blocks."""
         parts = encode(frame)
         if to == COORDINATOR:
             socket = self._coordinator
@@ -184,23 +184,23 @@ class Transport:
             if socket is None:
                 member = self._members.get(to)
                 if member is None:
-                    return  # It left; whatever this was about ends with it.
+                    return  # It has left; the frame is of no use.
                 socket = self._peers[to] = self._connect(to, member.endpoint, member.public_key)
         _send_parts(socket, parts)
 
     def send_routed(self, to: str, frame: Frame) -> None:
-        """From the coordinator: send over the connection by which the member asked to join."""
+        """Sends a frame from the coordinator, over the connection by which the member joined."""
         route = self._routes.get(to)
         if route is not None:
             self._router.send_multipart([route, *encode(frame)])
 
     def watch(self, fd: int, wake: Callable[[], None]) -> None:
-        """Call `wake` when a file descriptor becomes readable."""
+        """Calls `wake` when a file descriptor becomes readable."""
         self._wakers[fd] = wake
         self._poller.register(fd, zmq.POLLIN)
 
     def poll(self, timeout_ms: float) -> list[Arrival]:
-        """What has arrived; waits up to the timeout when nothing has."""
+        """Returns what has arrived; waits up to the timeout if nothing has."""
         arrivals: list[Arrival] = []
         for socket, _ in self._poller.poll(int(timeout_ms)):
             if socket is self._router:
@@ -220,13 +220,13 @@ class Transport:
     def _receive_routed(self, arrivals: list[Arrival]) -> None:
         router = self._router
         for _ in range(RECEIVE_AT_ONCE):
-            # A routing id ends in a secret of its connection's, so whose it is needs to be found out only once.
+            # A routing id ends in a secret of its connection, so its member is looked up only once.
             try:
                 identity = router.recv(_NOBLOCK)
             except zmq.Again:
                 return
             sender = self._verified.get(identity)
-            # Copying costs less than a frame object, which is needed only to ask for the key of a new connection.
+            # Copying costs less than a frame object, which is needed only for the key of a new connection.
             first = router.recv(_NOBLOCK, copy=sender is not None)
             parts = [first if sender is not None else first.buffer, *_rest(router)]
             if sender is None:
@@ -243,7 +243,7 @@ class Transport:
     def _accept(self, sender: str, frame: Frame, identity: bytes, arrivals: list[Arrival]) -> None:
         if type(frame) is not Data:
             if self._coordinator is not None and not isinstance(frame, _BETWEEN_WORKERS):
-                # Jobs and membership are the coordinator's to decide, and it has a connection of its own.
+                # Only the coordinator decides on jobs and membership, and it has its own connection.
                 self.refusals.add(f"a frame of type {type(frame).__name__} from {sender}, which is not the coordinator")
                 return
             if isinstance(frame, Heartbeat):
@@ -266,7 +266,7 @@ class Transport:
             return None
 
     def _sender(self, identity: bytes, first: Any) -> str | None:
-        """The member behind a routing id, if the key of the connection that this frame came by is that member's."""
+        """Returns the member of a routing id, if the frame's connection authenticated with that member's key."""
         cluster, _, rest = identity.partition(b"/")
         member: str = rest.partition(b"/")[0].decode(errors="replace")
         if cluster != self.cluster.encode():
@@ -309,11 +309,11 @@ class Transport:
 
 
 class Handshakes:
-    """Counts the connections that ended before they were anybody's, from what the socket tells of them.
+    """Counts the connections that ended before they were authenticated, from the events of the socket's monitor.
 
-    Bytes that are not even a greeting are cut off without a word, so for those the end of the connection is all there
-    is to see. Which connection a handshake belonged to is not told: an end counts only if no handshake was settled
-    since it began. A wrong key is not counted here, because the allow-list counts it.
+    A connection whose bytes are not a greeting is cut without an event, so only its end is visible. The events do not
+    name the connection of a handshake: an end counts only if no handshake was settled since the connection began. A
+    wrong key is not counted here, because the allow-list counts it.
     """
 
     def __init__(self, refusals: Refusals) -> None:
@@ -333,16 +333,16 @@ class Handshakes:
 
 
 def _settings(socket: Any, frame_bytes_max: int) -> None:
-    # Credits bound what is under way, so the sockets themselves must never drop or block.
+    # Credits bound the messages in flight, so the sockets themselves must never drop or block.
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.LINGER, LINGER_MS)
-    # Here the socket cuts the connection before it reserves memory, without a word; what is shorter is counted by us.
+    # Beyond this the socket cuts the connection before it allocates memory, without an event; shorter ones we count.
     socket.setsockopt(zmq.MAXMSGSIZE, 2 * frame_bytes_max)
 
 
 def _rest(socket: Any) -> list[Any]:
-    """The further parts of a message, without a copy: who sends a body in a part of its own means it to be large."""
+    """Returns the further parts of a message, without a copy: a body in a separate part is large."""
     parts: list[Any] = []
     while socket.get(_RECEIVE_MORE):
         parts.append(socket.recv(_NOBLOCK, copy=False).buffer)
@@ -350,11 +350,11 @@ def _rest(socket: Any) -> list[Any]:
 
 
 def _send_parts(socket: Any, parts: list[Any]) -> None:
-    """A message of one part or two."""
+    """Sends a message of one or two parts."""
     if len(parts) == 1:
         socket.send(parts[0])
         return
-    header, body = parts  # The body has a part of its own because it is too large to be copied.
+    header, body = parts  # The body is a separate part because it is too large to be copied.
     socket.send(header, _SEND_MORE)
     socket.send(body, 0, copy=False)
 
@@ -364,7 +364,7 @@ def routing_id(cluster: str, member: str, role: str) -> bytes:
 
 
 def dealer(context: Any, endpoint: str | None, server_key: str, keys: KeyPair, identity: bytes) -> Any:
-    """A connection to a member's mailbox; without an endpoint it is still to be connected."""
+    """Returns a connection to a member's mailbox; without an endpoint, it is not connected yet."""
     socket = context.socket(zmq.DEALER)
     socket.curve_serverkey = server_key.encode()
     socket.curve_publickey = keys.public.encode()

@@ -14,7 +14,7 @@ from stretto.errors import ClusterError
 from stretto.runtime.microbatch import STREAM_SETTINGS, state_partitions
 
 BATCHES_SKIPPED = 2
-"""The first micro-batches compile code and start Python and RocksDB."""
+"""The number of first micro-batches to ignore: they compile code and start Python and RocksDB."""
 
 BATCHES_MEASURED = 5
 MEASURING_S_MAX = 60.0
@@ -26,7 +26,8 @@ _lock = Lock()
 
 
 def measure_trigger_s(spark: SparkSession) -> float:
-    """The median duration of a few micro-batches of a small stateful query, measured once per Spark application."""
+    """Returns the median duration of a few micro-batches of a small stateful query, measured once per Spark
+    application."""
     application = str(spark.sparkContext.applicationId)
     with _lock:
         if application not in _measured:

@@ -1,4 +1,4 @@
-"""Drives a worker machine with a transport and a clock: polls, runs, carries out effects, until it is told to exit."""
+"""Drives a worker machine with a transport and a clock: polls, runs, carries out effects, until the machine exits."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from stretto.worker.machine import Worker
 log = logging.getLogger("stretto.worker")
 
 QUANTUM_NS = 1_000_000
-"""How long runs may follow each other before the network is looked at."""
+"""How long functions may run before the network is polled."""
 IDLE_WAIT_MS = 200.0
 GARBAGE_AFTER_NS = 500_000_000
-"""A dropped job is collected so much later, when nothing here refers to it any more."""
+"""The delay before a dropped job is collected, when nothing here refers to it any more."""
 REFUSALS_EVERY_NS = 250_000_000
-"""How often the coordinator is told of what was refused here, if anything was."""
+"""How often refusals are reported to the coordinator, if there are new ones."""
 
 
 class WorkerLoop:
@@ -66,20 +66,20 @@ class WorkerLoop:
         self._on_sink_opened = on_sink_opened
         self._snapshots = SnapshotIO()
         self._cold_stores = ColdStores()
-        transport.watch(self._snapshots.fd, self._hear_of_snapshots)
+        transport.watch(self._snapshots.fd, self._handle_snapshot_events)
         self._pending: Run | None = None
         self._exiting: str | None = None
         self._garbage_due_ns: int | None = None
-        self._refusals_told = 0
+        self._refusals_reported = 0
         self._refusals_due_ns = 0
 
     def run(self) -> str:
-        """Go on until the machine exits; the reason is returned."""
+        """Runs until the machine exits, and returns the reason."""
         polled_ns = 0
         while self._exiting is None:
             now_ns = time.time_ns()
             if now_ns >= self._refusals_due_ns:
-                self._tell_refusals(now_ns)
+                self._report_refusals(now_ns)
             run = self._pending
             if self._garbage_due_ns is not None and now_ns >= self._garbage_due_ns:
                 self._collect_garbage()
@@ -87,22 +87,22 @@ class WorkerLoop:
                 arrivals = self._transport.poll(self._wait_ms(now_ns))
                 polled_ns = now_ns = time.time_ns()
                 for sender, frame in arrivals:
-                    self._tell(FrameArrived(sender, frame), now_ns)
+                    self._handle(FrameArrived(sender, frame), now_ns)
                 if not arrivals:
-                    self._tell(Ticked(), now_ns)
-                self._tell_broken(now_ns)
+                    self._handle(Ticked(), now_ns)
+                self._handle_broken(now_ns)
                 continue
             if now_ns - polled_ns > QUANTUM_NS:
                 polled_ns = now_ns
                 for sender, frame in self._transport.poll(0):
-                    self._tell(FrameArrived(sender, frame), now_ns)
-                self._tell_broken(now_ns)
+                    self._handle(FrameArrived(sender, frame), now_ns)
+                self._handle_broken(now_ns)
             self._pending = None
             self._execute(run)
         return self._exiting
 
     def stop(self) -> None:
-        """From another thread: leave the loop without being told by the coordinator, as soon as no function runs."""
+        """Called from another thread: leaves the loop as soon as no function runs, without the coordinator."""
         self._exiting = "it was stopped"
 
     def close(self) -> None:
@@ -110,31 +110,32 @@ class WorkerLoop:
         self._transport.close()
         self._cold_stores.close()
 
-    def _hear_of_snapshots(self) -> None:
-        for event in self._snapshots.news():
-            self._tell(event, time.time_ns())
+    def _handle_snapshot_events(self) -> None:
+        for event in self._snapshots.events():
+            self._handle(event, time.time_ns())
 
-    def _tell_broken(self, now_ns: int) -> None:
+    def _handle_broken(self, now_ns: int) -> None:
         for member in self._transport.taken_broken():
             if member == COORDINATOR:
-                # Commands may be lost, so this incarnation cannot be relied upon; another one takes its place.
+                # Commands may be lost, so this incarnation is unreliable; another one replaces it.
                 self._exiting = "the connection to the driver broke"
             else:
-                self._tell(PeerBroken(member), now_ns)
+                self._handle(PeerBroken(member), now_ns)
 
-    def _tell_refusals(self, now_ns: int) -> None:
-        """Sockets refuse what the machine never sees, also while there is no job to report of."""
+    def _report_refusals(self, now_ns: int) -> None:
+        """Reports refusals to the coordinator: sockets refuse what the machine never sees, also while there is no
+        job."""
         self._refusals_due_ns = now_ns + REFUSALS_EVERY_NS
         count = self._transport.refusals.count
-        if count != self._refusals_told and self._machine.version:  # A member: before that nobody listens.
-            self._refusals_told = self._machine.refused = count
+        if count != self._refusals_reported and self._machine.version:  # Only a member can report.
+            self._refusals_reported = self._machine.refused = count
             self._transport.send(COORDINATOR, Report("", {}, count))
 
     def _wait_ms(self, now_ns: int) -> float:
         deadline_ns = self._machine.next_deadline_ns()
         if deadline_ns is None:
             return IDLE_WAIT_MS
-        # A wait is cut to whole milliseconds by the poller, so the last fraction is waited for in full.
+        # The poller truncates a wait to whole milliseconds, so the last fraction is rounded up.
         return min(IDLE_WAIT_MS, max(0.0, -(-(deadline_ns - now_ns) // 1_000_000)))
 
     def _execute(self, run: Run) -> None:
@@ -154,13 +155,13 @@ class WorkerLoop:
             opened_sink = run.work is OPEN and isinstance(instance.function, SinkFunction)
             if opened_sink and self._on_sink_opened is not None:
                 self._on_sink_opened(instance)
-        self._tell(event, now_ns)
+        self._handle(event, now_ns)
 
-    def _tell(self, event: Event, now_ns: int) -> None:
+    def _handle(self, event: Event, now_ns: int) -> None:
         unsent: ProtocolError | None = None
         for effect in self._machine.handle(event, now_ns):
             if unsent is not None and isinstance(effect, Send) and isinstance(effect.frame, Data | CriticalSent):
-                continue  # What follows a message that was not sent would only be out of order.
+                continue  # Messages after one that was not sent would be out of order.
             try:
                 self._carry_out(effect)
             except ProtocolError as error:
@@ -168,9 +169,9 @@ class WorkerLoop:
         if unsent is not None:
             if not isinstance(event, Ran):
                 raise unsent
-            # Too long, or not plain data: the fault of this job's function, and no reason for the worker to end.
+            # Too long, or not plain data: the fault of this job's function, and no reason to end the worker.
             instance = event.seat.instance
-            self._tell(CodeFailed(instance.address.job, _unsendable(unsent, instance)), now_ns)
+            self._handle(CodeFailed(instance.address.job, _unsendable(unsent, instance)), now_ns)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -197,11 +198,11 @@ class WorkerLoop:
             event = CodeLoaded(job, self._load_code(job, digest))
         except Exception as error:
             event = CodeFailed(job, failure_of(error, None, None))
-        self._tell(event, time.time_ns())
+        self._handle(event, time.time_ns())
 
     def _collect_garbage(self) -> None:
-        """Instances and channels refer to each other, and full collections are rare: the state of a job that has ended
-        would stay, and that of the next one come on top."""
+        """Collects garbage some time after a job was dropped. Instances and channels refer to each other, and full
+        collections are rare, so the state of an ended job would stay in memory."""
         self._garbage_due_ns = None
         gc.collect()
 

@@ -1,4 +1,5 @@
-"""A worker inside a Spark task: what the closure carries, the loop, and the pulse that notices a driver's end."""
+"""A worker inside a Spark task: what the closure carries, the loop, and the heartbeat thread that notices a driver's
+end."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ DRIVER_LOST_AFTER_S = 10.0
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """All that a worker needs to join its cluster; it travels inside Spark's closure."""
+    """All that a worker needs to join its cluster; sent inside Spark's closure."""
 
     cluster: str
     member: str
@@ -47,7 +48,7 @@ class WorkerSettings:
 def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[str]:
     """The body of a worker's Spark task: returns when the worker leaves its cluster."""
     for _ in rows:
-        pass  # A task that leaves its input undrained loses its Python process for reuse.
+        pass  # Spark does not reuse the Python process of a task that leaves input unread.
     stop_pulse = threading.Event()
     arguments = (settings, stop_pulse, os.getppid())
     pulse = threading.Thread(target=_pulse, args=arguments, daemon=True, name="stretto-pulse")
@@ -61,12 +62,12 @@ def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[st
 
 
 def machine_for(settings: WorkerSettings) -> Worker:
-    """A worker machine with the policy and the strategy of its cluster."""
+    """Returns a worker machine with the policy and the strategy of its cluster."""
     return Worker(settings.member, policy=policy_named(settings.policy), strategy=strategy_named(settings.strategy))
 
 
 def run_worker(settings: WorkerSettings) -> str:
-    """Join the cluster and work until told to leave; the reason is returned."""
+    """Joins the cluster and works until it leaves; returns the reason."""
     host = own_address(settings.coordinator_endpoint)
     machine = machine_for(settings)
     transport = Transport(settings.cluster, settings.member, settings.keys, host)
@@ -84,31 +85,32 @@ def membership(settings: WorkerSettings, transport: Transport, host: str) -> Mem
 
 
 def own_address(coordinator_endpoint: str) -> str:
-    """The address of this machine that faces the coordinator: loopback in local mode, never all interfaces."""
+    """Returns the address of this machine that faces the coordinator: loopback in local mode, never all interfaces."""
     host, port = coordinator_endpoint.removeprefix("tcp://").rsplit(":", 1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, int(port)))  # A datagram socket sends nothing here; it only picks the route.
+        probe.connect((host, int(port)))  # A datagram socket sends nothing here; it only selects the route.
         return str(probe.getsockname()[0])
 
 
 def _pulse(settings: WorkerSettings, stop: threading.Event, parent: int) -> None:
-    """Tell the coordinator that this process lives, and end the process when the driver has gone.
+    """Sends heartbeats to the coordinator, and ends the process when the driver has gone.
 
-    It is a thread of its own because a user's function may keep the loop busy for longer than a driver stays silent.
+    It runs in its own thread, because a user's function may keep the loop busy for longer than the timeout of a
+    heartbeat.
     """
     context = zmq.Context()
     identity = routing_id(settings.cluster, settings.member, PULSE)
     link = dealer(context, settings.coordinator_endpoint, settings.coordinator_key, settings.keys, identity)
-    heard = time.monotonic()
+    answered = time.monotonic()
     beat = encode(Heartbeat())
     while not stop.is_set():
         link.send_multipart(beat)
         if link.poll(int(PULSE_EVERY_S * 1000)):
             while link.poll(0):
                 link.recv_multipart()
-            heard = time.monotonic()
+            answered = time.monotonic()
             stop.wait(PULSE_EVERY_S)
-        silent_s = time.monotonic() - heard
+        silent_s = time.monotonic() - answered
         if silent_s > DRIVER_LOST_AFTER_S or os.getppid() != parent:
             log.error("%s leaves: the driver has been gone for %.0f s", settings.member, silent_s)
             os._exit(1)

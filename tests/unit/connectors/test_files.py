@@ -132,7 +132,7 @@ def test_a_seek_reads_exactly_the_same_rows_again(
         assert found == everything[position:]
 
 
-def test_seek_passes_over_row_groups_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seek_skips_row_groups_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_parquet(tmp_path / "a.parquet", rows(0, 28))
     opened: list[int] = []
     iter_batches = pq.ParquetFile.iter_batches
@@ -163,7 +163,7 @@ def test_a_file_that_shrank_is_noticed(tmp_path: Path) -> None:
         reader.read(0, 10)
 
 
-def test_skip_counts_rows_across_stretches() -> None:
+def test_skip_counts_rows_across_groups() -> None:
     skip = Skip(10)
     assert skip.whole(4)
     assert not skip.whole(7)
@@ -223,7 +223,7 @@ def test_rows_out_of_order_or_without_a_time_come_with_the_latest_before_them(tm
     assert (due.arrived_ns, due.next_ns) == (7 * S, 8 * S)
 
 
-def test_a_replay_is_taken_up_where_it_was(tmp_path: Path) -> None:
+def test_a_replay_resumes_at_its_position(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", rows(0, 30))
     source = FileSource(tmp_path / "a.parquet", time="t", speed=1)
     fresh = source.reader(0, 1)
@@ -357,7 +357,7 @@ def test_schemas_that_differ_are_named(tmp_path: Path) -> None:
     says(FileSource(tmp_path, schema="a string"), "1.parquet", "column 'a' is int64", "the schema given")
 
 
-def test_the_time_column_must_be_a_timestamp_that_is_there(tmp_path: Path) -> None:
+def test_the_time_column_must_exist_and_be_a_timestamp(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", rows(0, 1))
     says(FileSource(tmp_path, time="when", speed=1), "'when'", "id, name, t")
     says(FileSource(tmp_path, time="id", speed=1), "'id'", "int64")
@@ -385,7 +385,7 @@ def test_the_time_column_must_be_a_timestamp_that_is_there(tmp_path: Path) -> No
 def test_a_corrupt_line_is_named(tmp_path: Path, line: str, texts: list[str]) -> None:
     write_jsonl(tmp_path / "a.jsonl", rows(0, 40))
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
-    lines[20:20] = [""]  # a blank line is no row
+    lines[20:20] = [""]  # A blank line is not a row.
     lines[30:30] = [line]
     (tmp_path / "a.jsonl").write_text("\n".join(lines), "utf-8", errors="surrogateescape")
     source = FileSource(tmp_path, schema=SCHEMA)

@@ -43,7 +43,7 @@ def test_every_row_arrives_once(partitions: int, shape: str) -> None:
     assert source.table().to_pylist() == ROWS
 
 
-def test_batches_are_dealt_round_robin() -> None:
+def test_batches_are_assigned_round_robin() -> None:
     source = MemorySource(ROWS, batch_rows=2)
     assert [row["id"] for row in drain(source.reader(1, 3))] == [2, 3, 8, 9, 14, 15, 20, 21]
 
@@ -118,7 +118,7 @@ def test_a_schema_can_be_written_as_in_spark() -> None:
     assert reading.done
 
 
-def test_it_survives_the_trip_to_a_worker() -> None:
+def test_it_can_be_pickled_for_a_worker() -> None:
     source = pickle.loads(pickle.dumps(MemorySource([*ROWS[:3], MemorySource.Pause(0)])))
     assert drain(source.reader(0, 1)) == ROWS[:3]
 

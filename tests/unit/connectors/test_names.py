@@ -1,4 +1,4 @@
-"""The names under which users find sources and sinks."""
+"""The public names of sources and sinks."""
 
 from __future__ import annotations
 

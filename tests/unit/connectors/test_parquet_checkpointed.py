@@ -42,7 +42,7 @@ def test_output_of_a_later_checkpoint_is_withdrawn(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("_*"))
 
 
-def test_a_replaced_writer_takes_nothing_of_its_successor_away(tmp_path: Path) -> None:
+def test_a_replaced_writer_removes_no_file_of_its_successor(tmp_path: Path) -> None:
     published(writer(tmp_path, 1), 1, 10)
     replaced = writer(tmp_path, 2)
     successor = writer(tmp_path, 3)
@@ -67,7 +67,7 @@ def test_files_of_other_checkpoints_stay(tmp_path: Path) -> None:
     assert seen(tmp_path) == [70]
 
 
-def test_partitions_that_are_no_more_fall_to_the_others(tmp_path: Path) -> None:
+def test_partitions_that_no_longer_exist_are_assigned_to_the_others(tmp_path: Path) -> None:
     for partition in range(4):
         published(writer(tmp_path, 1, place=(partition, 4)), 2, partition)
     writer(tmp_path, 2, place=(1, 2)).withdraw(1)

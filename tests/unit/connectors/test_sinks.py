@@ -39,7 +39,7 @@ def written(sink: ParquetSink, partition: int, partitions: int, *batches: pa.Rec
     writer.close()
 
 
-def test_a_file_is_seen_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_is_visible_only_when_it_is_complete(tmp_path: Path) -> None:
     writer = ParquetSink(tmp_path / "out", rows_per_file=10).writer(SCHEMA, 3, 5)
     writer.write(batch(0, 7))
     assert visible(tmp_path / "out") == []

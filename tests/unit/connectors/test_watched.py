@@ -132,7 +132,7 @@ def test_a_file_out_of_order_is_refused(tmp_path: Path) -> None:
     assert "005.parquet" in str(caught.value)
 
 
-def test_files_taken_away_after_they_were_read_are_no_fault(tmp_path: Path) -> None:
+def test_files_may_be_removed_after_they_were_read(tmp_path: Path) -> None:
     reader = sources.watch(tmp_path, schema=SCHEMA).reader(0, 1)
     put(tmp_path, "001.parquet", range(2))
     assert read_all(reader) == [0, 1]

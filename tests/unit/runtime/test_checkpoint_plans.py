@@ -1,4 +1,4 @@
-"""What the driver hands to the coordinator and the workers about an app's checkpoints."""
+"""What the driver passes to the coordinator and the workers about an app's checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code travels as a file that is named by its digest; a file that was changed is not even unpickled."""
+"""Code is sent as a file named by its digest; a changed file is not unpickled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Doubling(Function):
     factor = 2
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        """Nothing; it only travels."""
+        """Does nothing; the function is only shipped."""
 
 
 class Bomb:
@@ -73,7 +73,7 @@ def test_a_changed_file_is_refused_and_not_unpickled(tmp_path: Path) -> None:
     store = CodeStore(str(tmp_path / "code"))
     digest = store.put(deployment(Doubling()), [])
     (store.directory / digest).write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
-    with pytest.raises(ClusterError, match="the code of a job was changed on its way"):
+    with pytest.raises(ClusterError, match="the code of a job does not match its digest"):
         load(str(store.directory), digest)
     assert not (tmp_path / "exploded").exists()
 
@@ -84,7 +84,7 @@ def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
     assert "pass code_dir= to Cluster.on_spark" in str(caught.value)
 
 
-def test_what_cannot_be_pickled_is_told_before_anything_is_written(tmp_path: Path) -> None:
+def test_what_cannot_be_pickled_is_reported_before_anything_is_written(tmp_path: Path) -> None:
     function = Doubling()
     function.lock = threading.Lock()  # type: ignore[attr-defined]
     store = CodeStore(str(tmp_path / "code"))

@@ -1,4 +1,4 @@
-"""Frames survive the wire exactly; whatever is no frame is a ProtocolError and nothing else."""
+"""Frames survive the wire exactly; bytes that are not a frame raise a ProtocolError and nothing else."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SCHEMA = pa.schema(
 )
 ints = st.integers(-(2**63), 2**63 - 1)
 counts = st.integers(0, 2**40)
-# Surrogates are no text that any encoding of ours can carry.
+# Surrogates have no encoding.
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 maybe_texts = st.none() | texts
 floats = st.floats(allow_nan=False, allow_infinity=False)
@@ -207,7 +207,7 @@ def test_batches_survive_the_wire_without_their_schema(
     assert (decoded.progress_us, decoded.deadline_ns) == (progress_us, deadline_ns)
     assert decoded.batch.equals(batch)
     assert decoded.batch.schema == SCHEMA
-    assert SCHEMA.serialize().to_pybytes() not in b"".join(parts), "the schema went ahead"
+    assert SCHEMA.serialize().to_pybytes() not in b"".join(parts), "the schema is sent once, before the batches"
 
 
 @given(st.integers(0, 63))
@@ -331,7 +331,7 @@ FACING_THE_SOCKET = [
 
 @pytest.mark.parametrize("path", FACING_THE_SOCKET, ids=lambda path: path.stem)
 def test_what_faces_the_socket_cannot_unpickle(path: Path) -> None:
-    """Not even by a method of pyzmq's that does."""
+    """Checks that these modules neither import pickle nor call pyzmq's methods that unpickle."""
     tree = ast.parse(path.read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     for node in ast.walk(tree):

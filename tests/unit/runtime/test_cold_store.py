@@ -1,4 +1,4 @@
-"""Cold stores on the disk: what they keep, where, and how much memory a state takes beside one."""
+"""Cold stores on disk: what they keep, where, and how much memory a state with one takes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_scratch_directory_goes_with_the_worker(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_rocksdict_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_rocksdict_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def missing(name: str, *arguments: Any, **more: Any) -> Any:
@@ -65,11 +65,11 @@ def test_without_rocksdict_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *arguments, **more)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ClusterError, match="rocksdict is not there"):
+    with pytest.raises(ClusterError, match="rocksdict is not installed"):
         check_rocksdict()
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="no state can be spilled"):
         RocksCold(tmp_path / "file" / "store", 1 << 20)
@@ -131,5 +131,5 @@ def growth(kind: str, how: str) -> int:
 @pytest.mark.parametrize("kind", ["map", "running"])
 def test_memory_stays_within_bounds(kind: str) -> None:
     plain, spilling = growth(kind, "plain"), growth(kind, "spilling")
-    assert plain > 5 * (8 << 20), "the state is too small to tell"
+    assert plain > 5 * (8 << 20), "the state is too small for this test"
     assert spilling < 0.4 * plain

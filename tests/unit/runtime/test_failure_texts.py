@@ -1,4 +1,4 @@
-"""What a user reads when a function fails: the own part of the traceback, the name, a sample, and no more."""
+"""What a user reads when a function fails: the user's part of the traceback, the name, and a sample."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ def test_a_fused_step_is_named_with_the_batch_that_it_was_given() -> None:
 
 
 def test_an_error_of_our_own_keeps_its_kind_and_words() -> None:
-    failure = failure_of(SourceError("a file is broken", "row 7 of x.jsonl", "Mend it."), instance(), POLL)
+    failure = failure_of(SourceError("a file is broken", "row 7 of x.jsonl", "Correct it."), instance(), POLL)
     error = error_of(failure)
     assert type(error) is SourceError
-    assert str(error) == "a file is broken: row 7 of x.jsonl\n  Mend it."
+    assert str(error) == "a file is broken: row 7 of x.jsonl\n  Correct it."
 
 
 def test_what_the_user_sees_has_traceback_and_sample() -> None:

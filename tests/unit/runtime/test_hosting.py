@@ -1,4 +1,4 @@
-"""What is asked of Spark before a worker is started, and the one line that says why one has ended."""
+"""Spark's slots before a worker is started, and the one line that says why a worker has ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from stretto.runtime.hosting import check_slots, failure_line, slots_of
 
 
 def spark_on(master: str, cores: Any = None, **settings: str) -> SparkSession:
-    """A session as far as slots are concerned; `cores` gives those of the executors that have registered."""
+    """Returns a stand-in for a session with the settings for slots; `cores` returns those of the registered
+    executors."""
     backend = SimpleNamespace(totalCoreCount=cores)
     jsc = SimpleNamespace(sc=lambda: SimpleNamespace(schedulerBackend=lambda: backend))
     conf = {name.replace("_", "."): value for name, value in settings.items()}

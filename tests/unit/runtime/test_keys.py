@@ -1,4 +1,4 @@
-"""Secrets stay secret, and the allow-list admits exactly whom it lists."""
+"""Secrets stay secret, and the allow-list admits exactly the listed keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_each_pair_is_new() -> None:
     assert all(len(pair.public) == len(pair.secret) == 40 for pair in pairs)
 
 
-def test_the_allow_list_admits_whom_it_lists_and_tells_of_the_others() -> None:
+def test_the_allow_list_admits_listed_keys_and_reports_the_others() -> None:
     refused: list[str] = []
     allowed = AllowList(refused.append)
     first, second, stranger = (KeyPair.new().public for _ in range(3))
@@ -29,7 +29,7 @@ def test_the_allow_list_admits_whom_it_lists_and_tells_of_the_others() -> None:
     assert allowed.callback("*", first.encode())
     allowed.replace({second})
     assert allowed.callback("*", second.encode())
-    assert not allowed.callback("*", first.encode()), "who is not on the new list is out"
+    assert not allowed.callback("*", first.encode()), "a key that is not on the new list is refused"
     assert not allowed.callback("*", stranger.encode())
     assert refused == ["a connection with a key that is not this cluster's"] * 3
     assert not any(stranger in reason for reason in refused)

@@ -1,4 +1,4 @@
-"""What is refused is counted once per attempt, logged without flooding, and told to the coordinator."""
+"""Refusals are counted once per attempt, logged without flooding, and reported to the coordinator."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LIVES = {
     "a wrong key, which the allow-list counts": ([(ACCEPTED, 9), (WRONG_KEY, 400), (GONE, 9)], 0),
     "a broken handshake": ([(ACCEPTED, 9), (BROKEN, 1), (GONE, 9)], 1),
     "a connection that says nothing": ([(ACCEPTED, 9), (SILENT, 104), (GONE, 9)], 1),
-    "noise, of which nothing is told but the end": ([(ACCEPTED, 9), (GONE, 9)], 1),
-    "noise beside a member that stays": ([(ACCEPTED, 8), (WELCOME, 0), (ACCEPTED, 9), (GONE, 9)], 1),
+    "noise, of which only the end is reported": ([(ACCEPTED, 9), (GONE, 9)], 1),
+    "noise while a member stays": ([(ACCEPTED, 8), (WELCOME, 0), (ACCEPTED, 9), (GONE, 9)], 1),
     "a member goes after noise": ([(ACCEPTED, 8), (WELCOME, 0), (ACCEPTED, 9), (GONE, 9), (GONE, 8)], 1),
     "a descriptor's number is used again": ([(ACCEPTED, 9), (WELCOME, 0), (GONE, 9), (ACCEPTED, 9), (GONE, 9)], 1),
     "two members at once": ([(ACCEPTED, 8), (ACCEPTED, 9), (WELCOME, 0), (WELCOME, 0), (GONE, 8), (GONE, 9)], 0),
@@ -39,7 +39,7 @@ LIVES = {
 
 
 @pytest.mark.parametrize(("events", "refused"), LIVES.values(), ids=LIVES.keys())
-def test_connections_that_were_nobodys_are_counted(events: list[tuple[int, int]], refused: int) -> None:
+def test_connections_that_never_authenticated_are_counted(events: list[tuple[int, int]], refused: int) -> None:
     refusals = Refusals("w0~1")
     handshakes = Handshakes(refusals)
     for event, value in events:
@@ -72,7 +72,7 @@ def test_a_routing_id_cannot_be_guessed() -> None:
 
 
 class NoNetwork:
-    """Stands where a transport would: keeps what is sent, and refuses to send what it is told to refuse."""
+    """A stand-in for a transport: keeps what is sent, and refuses frames of type `unsendable`."""
 
     def __init__(self) -> None:
         self.refusals = Refusals("w0~1")
@@ -85,10 +85,10 @@ class NoNetwork:
         self.sent.append((to, frame))
 
     def set_members(self, members: list[Member]) -> None:
-        """Nobody to connect to."""
+        """Does nothing."""
 
     def watch(self, fd: int, wake: Callable[[], None]) -> None:
-        """Nothing ever happens."""
+        """Does nothing."""
 
 
 def loop_on(network: NoNetwork) -> WorkerLoop:
@@ -98,37 +98,37 @@ def loop_on(network: NoNetwork) -> WorkerLoop:
     return WorkerLoop(Worker("w0~1"), cast(Transport, network), no_code)
 
 
-def test_the_coordinator_is_told_of_refusals_even_when_no_job_runs() -> None:
+def test_refusals_are_reported_to_the_coordinator_even_when_no_job_runs() -> None:
     network = NoNetwork()
     loop = loop_on(network)
     now_ns = 10**18
     network.refusals.add("noise before it was a member")
-    loop._tell_refusals(now_ns)
-    assert network.sent == [], "a worker that has not joined is not heard"
+    loop._report_refusals(now_ns)
+    assert network.sent == [], "a worker that has not joined does not report"
     member = Member("w0~1", "tcp://127.0.0.1:1", "key", "127.0.0.1", 1)
-    loop._tell(FrameArrived(COORDINATOR, Members(1, [member])), now_ns)
-    loop._tell_refusals(now_ns)
-    loop._tell_refusals(now_ns)
+    loop._handle(FrameArrived(COORDINATOR, Members(1, [member])), now_ns)
+    loop._report_refusals(now_ns)
+    loop._report_refusals(now_ns)
     assert network.sent == [(COORDINATOR, Report("", {}, 1))]
     assert loop._refusals_due_ns == now_ns + REFUSALS_EVERY_NS
 
 
-def test_what_cannot_be_sent_and_is_no_functions_fault_is_not_passed_over() -> None:
+def test_a_frame_that_cannot_be_sent_and_is_no_functions_fault_raises() -> None:
     network = NoNetwork()
     network.unsendable = Stopped
     with pytest.raises(ProtocolError, match="a message cannot be sent"):
-        loop_on(network)._tell(FrameArrived(COORDINATOR, Stop("unknown")), 0)
+        loop_on(network)._handle(FrameArrived(COORDINATOR, Stop("unknown")), 0)
 
 
 def test_the_machines_refusals_and_the_sockets_are_one_count() -> None:
     network = NoNetwork()
     loop = loop_on(network)
     member = Member("w0~1", "tcp://127.0.0.1:1", "key", "127.0.0.1", 1)
-    loop._tell(FrameArrived(COORDINATOR, Members(1, [member])), 0)
+    loop._handle(FrameArrived(COORDINATOR, Members(1, [member])), 0)
     network.refusals.add("noise")
-    loop._tell_refusals(0)
-    loop._tell(FrameArrived("w9~1", Members(7, [])), 0)
-    loop._tell_refusals(0)
+    loop._report_refusals(0)
+    loop._handle(FrameArrived("w9~1", Members(7, [])), 0)
+    loop._report_refusals(0)
     told: list[Any] = [frame.refused for _, frame in network.sent]
     assert told == [1, 2]
     assert loop._machine.refused == network.refusals.count == 2

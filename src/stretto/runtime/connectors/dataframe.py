@@ -1,8 +1,9 @@
-"""A Spark DataFrame as a source, batch or streaming, so that Kafka, Delta and JDBC come in through Spark's connectors.
+"""A Spark DataFrame as a source, batch or streaming, so that Kafka, Delta and JDBC can be read through Spark's
+connectors.
 
 The rows go through the driver: Spark's tasks turn them into Arrow's IPC bytes, and the driver fetches one Spark
-partition at a time. A streaming DataFrame runs as a query of its own whose batches wait in a bounded queue; while it is
-full, `foreachBatch` waits, and so the query does.
+partition at a time. A streaming DataFrame runs as its own query, whose batches wait in a bounded queue; while it is
+full, `foreachBatch` blocks, and so does the query.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 QUEUED_BATCHES_MAX = 32
-"""Record batches of a streaming query that wait in the driver; Spark makes them of at most 10,000 rows."""
+"""The maximum number of record batches of a streaming query in the driver; Spark makes them of at most 10,000 rows."""
 POLL_NS = 5_000_000
-"""How soon to look again at an empty queue."""
+"""The delay before an empty queue is read again."""
 WAIT_S = 0.1
-"""How often a full queue looks whether it was closed."""
+"""How often a writer to a full queue checks whether it was closed."""
 
 
 class DataFrameSource(Source):
     """All rows of a DataFrame. The first partition reads them; others have none, so parallelism 1 is enough.
 
-    A batch DataFrame can be read again from a position if Spark gives its rows in the same order again; a streaming one
-    cannot be put back.
+    A batch DataFrame can be read again from a position if Spark returns its rows in the same order; a streaming one
+    cannot seek.
     """
 
     on_driver = True
     needs_spark_slot = True
-    """Its Spark tasks need a slot while the workers hold theirs."""
+    """Its Spark tasks need a slot in addition to those of the workers."""
 
     def __init__(self, df: DataFrame) -> None:
         from pyspark.errors import PySparkException
@@ -130,7 +131,7 @@ class StreamingReader(SourceReader):
         if self._query is None:
             self._start()
         if self._rest is None or self._rest.num_rows == 0:
-            # Asked before the queue is looked at: a query that ended after that may have left something in it.
+            # Checked before the queue is read: a query that ends after that may leave batches in it.
             ended = not self._running()
             try:
                 self._rest, self._waited_since_ns = self._queue.get_nowait()
@@ -145,15 +146,15 @@ class StreamingReader(SourceReader):
         return Reading(batch, now_ns - waited_ns)
 
     def held_back(self) -> bool:
-        """Whether the query is being held back because nobody reads."""
+        """Whether the query is blocked because the queue is not read."""
         return self._queue.full()
 
     def seek(self, position: int) -> None:
         if position != self.position:
             raise SourceError(
-                "a streaming DataFrame cannot be put back",
-                f"at row {self.position}, asked to go on from row {position}",
-                "Read from a source that can be replayed, or start the app anew.",
+                "a streaming DataFrame cannot seek",
+                f"at row {self.position}, asked to resume from row {position}",
+                "Read from a source that can be replayed, or start the app from scratch.",
             )
 
     def close(self) -> None:
@@ -172,7 +173,7 @@ class StreamingReader(SourceReader):
         self._query = writer.option("checkpointLocation", self._checkpoint).start()
 
     def _feed(self, dataframe: DataFrame, number: int) -> None:
-        """Called by Spark for each micro-batch, in a thread of Spark's."""
+        """Called by Spark for each micro-batch, in one of Spark's threads."""
         batches = _arrow_batches(dataframe, self._schema)
         for batch in batches:
             while not self._closed.is_set():
@@ -197,7 +198,7 @@ class StreamingReader(SourceReader):
 
 
 def _arrow_batches(dataframe: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows as Arrow batches; no more than a Spark partition of them is in the driver at once."""
+    """Yields the rows as Arrow batches; at most one Spark partition is in the driver at a time."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -213,22 +214,22 @@ def _arrow_batches(dataframe: DataFrame, schema: pa.Schema) -> Iterator[pa.Recor
 
 
 def _cause(error: Exception) -> str:
-    """The innermost cause in one line, out of all that Java has to say."""
+    """Returns the innermost cause of a Java exception, in one line."""
     lines = str(error).splitlines() or [type(error).__name__]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     return causes[-1].removeprefix("Caused by: ") if causes else lines[0]
 
 
 def _is_local(dataframe: DataFrame) -> bool:
-    """Whether the rows are in the driver already, so that no Python worker is needed to fetch them."""
+    """Whether the rows are already in the driver, so that no Python worker is needed to fetch them."""
     plan = getattr(dataframe, "_jdf", None)
     return plan is not None and plan.queryExecution().optimizedPlan().getClass().getSimpleName() == "LocalRelation"
 
 
 def _ipc_writer() -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What Spark's tasks run: each batch becomes one row of bytes.
+    """Returns what Spark's tasks run: each batch becomes one row of bytes.
 
-    A function made in a function is shipped by value, so the tasks need Arrow but not this package.
+    A nested function is pickled by value, so the tasks need Arrow but not this package.
     """
 
     def to_ipc(batches: Iterable[Any]) -> Iterator[Any]:
@@ -245,7 +246,7 @@ def _ipc_writer() -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatc
 
 
 def _after(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """All but the first rows."""
+    """Yields all but the first rows."""
     try:
         for batch in batches:
             passed = min(rows, batch.num_rows)
@@ -255,5 +256,6 @@ def _after(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
         batches.close()  # type: ignore[attr-defined]
     if rows:
         raise SourceError(
-            "a DataFrame has fewer rows than when it was first read", f"{rows} fewer than asked to pass over"
+            "a DataFrame has fewer rows than when it was first read",
+            f"{rows} rows fewer than the position to resume from",
         )

@@ -1,7 +1,8 @@
 """Replay of files: Parquet, JSON-lines and Arrow, as fast as they can be read or at the pace of their timestamps.
 
-Files are dealt to partitions in sorted order, like cards, so that partitions go through time together. With fewer files
-than partitions, row groups are dealt instead, where the format has them. A partition's position is its number of rows.
+Files are assigned to partitions round-robin in sorted order, so that partitions advance through time together. With
+fewer files than partitions, row groups are assigned instead, where the format has them. A partition's position is its
+number of rows.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ DUE_NS_MAX = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a partition reads of one file: all of it, or some groups."""
+    """What a partition reads of one file: the whole file, or some groups."""
 
     path: str
     groups: tuple[int, ...] | None
@@ -42,10 +43,9 @@ class Piece:
 class FileSource(Source):
     """A file, or a directory of files of one format and schema.
 
-    Without `speed` rows are read as fast as they can be. With it, a row comes when it is due by its `time` column,
-    `speed` times faster than it once came; rows that are out of order come with the latest before them. Files are
-    looked at when the schema is first asked for, and must then stay as they are. Names that begin with `_` or `.` are
-    passed over.
+    Without `speed` rows are read as fast as possible. With it, a row is emitted when it is due by its `time` column,
+    `speed` times faster than real time; rows out of order are emitted with the latest before them. Files are listed
+    when the schema is first read, and must not change after that. Names that begin with `_` or `.` are skipped.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class FileSource(Source):
 
     @cached_property
     def format(self) -> str:
-        """The format asked for, or that of the files' suffix."""
+        """The given format, or that of the files' suffix."""
         if self._asked:
             return self._asked
         formats = {path: _format_of(path) for path in self.files}
@@ -102,7 +102,7 @@ class FileSource(Source):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The schema given, or that of the first file that has one."""
+        """The given schema, or that of the first file that has one."""
         schema = self._given or self._learned[1]
         if self.time is None:
             return schema
@@ -135,7 +135,7 @@ class FileSource(Source):
 
     @cached_property
     def _first_us(self) -> int:
-        """The time from which all partitions count: the earliest in the first batch of any file."""
+        """The origin of time for all partitions: the earliest time in the first batch of any file."""
         assert self.time is not None
         column = pa.schema([self.schema.field(self.time)])
         firsts = []
@@ -150,7 +150,7 @@ class FileSource(Source):
         for path in self.files:
             if path != reference or self.format == "jsonl":
                 FORMATS[self.format].check(path, self.schema, reference, exact=not self._given)
-        assert self._groups is not None  # counted here, so that the workers need not
+        assert self._groups is not None  # Counted here, so that the workers need not.
         if self.speed is not None:
             assert self._first_us is not None
 
@@ -188,7 +188,7 @@ def _total(rows: tuple[int | None, ...] | None) -> int | None:
 
 
 def _joined(cards: list[Piece]) -> Iterator[Piece]:
-    """One piece for each file, so that it is opened once."""
+    """Yields one piece for each file, so that it is opened once."""
     for path, same in groupby(cards, key=lambda card: card.path):
         pieces = list(same)
         groups = [group for piece in pieces for group in piece.groups or ()]
@@ -226,7 +226,7 @@ def _format_of(path: str) -> str:
 class Pace:
     """When rows are due: as long after the start as their time is after the first time, divided by the speed.
 
-    A row out of order is due with the latest row before it, as it was when it first came; so is one without a time.
+    A row out of order is due with the latest row before it, and so is one without a time.
     """
 
     def __init__(self, time: str, first_us: int, speed: float) -> None:
@@ -236,7 +236,7 @@ class Pace:
         self._latest_us = first_us
 
     def due_ns(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """Nanoseconds after the start at which each row is due; never falling."""
+        """Returns the nanoseconds after the start at which each row is due, never decreasing."""
         times = batch.column(self._time).cast(pa.int64()).fill_null(self._latest_us).to_numpy(zero_copy_only=False)
         times = np.maximum.accumulate(np.maximum(times, self._latest_us))
         self._latest_us = int(times[-1]) if len(times) else self._latest_us
@@ -250,7 +250,7 @@ class Pace:
 class FileReader(SourceReader):
     """Streams one partition's pieces, one after the other.
 
-    The replay starts with the first read. A reader that is first put at a position, as after a failure, takes up the
+    The replay starts with the first read. A reader that first seeks to a position, as after a failure, starts the
     replay there: the row at the position is due at once.
     """
 
@@ -291,13 +291,13 @@ class FileReader(SourceReader):
         self.position = position
 
     def close(self) -> None:
-        """Let go of the open file. A later read opens it again where it was."""
+        """Closes the open file. A later read opens it again at the same position."""
         batches, self._batches, self._batch, self._offset = self._batches, None, None, 0
         if batches is not None:
             batches.close()  # type: ignore[attr-defined]
 
     def _fetch(self) -> bool:
-        """Have a batch with rows left, if there is one."""
+        """Loads a batch with rows left, and returns whether there is one."""
         if self._batches is None:
             self._batches = self._streamed(Skip(self.position))
             if self._pace is not None:
@@ -324,6 +324,6 @@ class FileReader(SourceReader):
         if skip.rows:
             raise SourceError(
                 "a file is shorter than when it was first read",
-                f"{self.position - skip.rows} rows, asked to go on from row {self.position}",
+                f"{self.position - skip.rows} rows, asked to resume from row {self.position}",
                 f"Files must not change while they are replayed: {', '.join(piece.path for piece in self._pieces)}",
             )

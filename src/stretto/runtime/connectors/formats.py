@@ -1,8 +1,8 @@
-"""How files of each format are read: their schema, how they divide, and their rows from any place on.
+"""How files of each format are read: their schema, their groups, and their rows from any position.
 
-A format knows one file at a time and nothing of partitions or pacing, which are in `files.py`. Rows are streamed: no
-more than a row group's slice, a record batch or a block of lines is in memory. JSON-lines have a file of their own,
-`json_lines.py`, because of what can be wrong with them.
+A format reads one file at a time and knows nothing of partitions or pacing, which are in `files.py`. Rows are streamed:
+no more than a row group's slice, a record batch or a block of lines is in memory. JSON-lines are in `json_lines.py`,
+because many things can be wrong with them.
 """
 
 from __future__ import annotations
@@ -19,60 +19,61 @@ from stretto.api.memory import canonical_schema, conform
 from stretto.errors import ExpressionError, SourceError
 
 BATCH_ROWS = 65_536
-"""Rows of a Parquet row group that are decoded at once."""
+"""The number of rows of a Parquet row group that are decoded at once."""
 
 BUFFER_BYTES = 1 << 18
-"""How much of a Parquet column is read at once. A column chunk read whole is a large piece of fresh memory each time,
-which costs the kernel more than decoding it costs us. Memory maps are faster still, and end in SIGBUS when a file is
-cut short while it is read."""
+"""The number of bytes of a Parquet column that are read at once. Reading a whole column chunk allocates a large piece
+of fresh memory each time, which costs more than decoding it. Memory maps are faster still, but a file that is truncated
+while it is read raises SIGBUS."""
 
 _ARROW_MAGIC = b"ARROW1"
 
 
 @dataclass(slots=True)
 class Skip:
-    """How many rows are still to be passed over before the first that counts."""
+    """The number of rows still to skip."""
 
     rows: int = 0
 
     def whole(self, rows: int) -> bool:
-        """Whether a stretch of so many rows lies wholly before the first that counts; if so it has been passed."""
+        """Whether the next `rows` rows are all to be skipped; if so, they are."""
         if rows > self.rows:
             return False
         self.rows -= rows
         return True
 
     def part(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What counts of a batch."""
+        """Returns the part of a batch that is not to be skipped."""
         passed = min(self.rows, batch.num_rows)
         self.rows -= passed
         return batch.slice(passed) if passed else batch
 
 
 class Format:
-    """One way of keeping rows in a file."""
+    """A file format."""
 
     name: str
     suffixes: tuple[str, ...]
 
     def learn(self, path: str) -> pa.Schema | None:
-        """The schema of a file, or None when there is nothing in it to learn from."""
+        """Returns the schema of a file, or None if the file has no content to infer one from."""
         raise NotImplementedError
 
     def check(self, path: str, schema: pa.Schema, reference: str, *, exact: bool) -> None:
-        """Raise a SourceError unless the file can be read as `schema`, which comes from `reference`."""
+        """Raises a SourceError unless the file can be read as `schema`, which comes from `reference`."""
         learned = self.learn(path)
         if learned is not None:
             _compare(path, learned, schema, reference, exact=exact)
 
     def groups(self, path: str) -> tuple[int | None, ...] | None:
-        """The rows of each group that can be read alone (None: not known yet), or None when the file is one whole."""
+        """Returns the number of rows of each group that can be read alone (None: unknown), or None if the file has no
+        groups."""
         return None
 
     def batches(
         self, path: str, schema: pa.Schema, skip: Skip, groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, or of some of its groups, after those that `skip` passes over."""
+        """Yields the rows of a file, or of some of its groups, after those to `skip`."""
         raise NotImplementedError
 
 
@@ -185,7 +186,7 @@ def _differs(path: str, reference: str, detail: str) -> SourceError:
 
 @contextmanager
 def _reading(path: str, place: str) -> Iterator[None]:
-    """Whatever goes wrong in here becomes a SourceError that names the file and the place in it."""
+    """Turns any error in the block into a SourceError that names the file and the place in it."""
     try:
         yield
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
@@ -196,7 +197,7 @@ def unreadable(path: str, detail: str) -> SourceError:
     if not os.path.exists(path):
         return SourceError(f"no such file: {path}", detail, "It must be at this path on every worker.")
     return SourceError(
-        f"cannot read {path}", detail, "The file is damaged, cut short, or not of this format: write it anew."
+        f"cannot read {path}", detail, "The file is damaged, cut short, or not of this format: write it again."
     )
 
 

@@ -1,7 +1,7 @@
 """JSON-lines files, read in blocks of whole lines with Arrow's parser.
 
-Arrow says that a block is wrong, not where. So a block that fails is looked at again, line by line, to name the line,
-the column and the value; a block that is right is never looked at twice. A row is a line that is not blank.
+Arrow reports that a block is wrong, not where. So a block that fails is parsed again, line by line, to name the line,
+the column and the value; a correct block is parsed once. A row is a line that is not blank.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Block:
         starts = np.concatenate(([0], np.flatnonzero(text == _NEWLINE) + 1))
         starts = starts[starts < len(data)]
         self.lines = len(starts)
-        # Only when a line begins with white space can it be blank: then lines are looked at one by one.
+        # Only a line that begins with white space can be blank: then lines are checked one by one.
         self.rows = self.lines if text[starts].min() > _SPACE else sum(1 for _ in self.each_row())
 
     def each_row(self) -> Iterator[tuple[str, bytes]]:
-        """Where each row is, and its text."""
+        """Yields the place and the text of each row."""
         row = self.first_row
         for number, line in enumerate(self.data.split(b"\n"), self.first_line):
             if line.strip():
@@ -57,14 +57,14 @@ class JsonLinesFormat(Format):
     suffixes = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
 
     def learn(self, path: str) -> pa.Schema | None:
-        """What the first block shows. A column without any value there is taken for text."""
+        """Returns the schema of the first block. A column without any value there is text."""
         for block in _blocks(path):
             if block.rows:
                 return pa.schema([pa.field(field.name, _valued(field.type)) for field in _infer(path, block)])
         return None
 
     def check(self, path: str, schema: pa.Schema, reference: str, *, exact: bool) -> None:
-        """The first block must parse; columns may be missing, since JSON leaves out what is null."""
+        """Raises unless the first block parses; columns may be missing, since JSON omits nulls."""
         for field in schema:
             if not _readable(field.type):
                 raise SourceError(
@@ -83,7 +83,7 @@ class JsonLinesFormat(Format):
 
 
 def _blocks(path: str) -> Iterator[Block]:
-    """The file in blocks that end where a line ends."""
+    """Yields the file in blocks that end at a line end."""
     line, row = 1, 1
     for data in _whole_lines(path):
         block = Block(data, line, row)
@@ -116,7 +116,7 @@ def _whole_lines(path: str) -> Iterator[bytes]:
 def _parsed(path: str, block: Block, schema: pa.Schema) -> pa.RecordBatch:
     try:
         if not block.data.isascii():
-            block.data.decode("utf-8")  # Arrow would let broken text through
+            block.data.decode("utf-8")  # Arrow would accept broken text.
         batch = _parse(block.data, schema)
     except (pa.ArrowException, ValueError) as error:
         raise _found(path, block, schema, error) from error
@@ -150,13 +150,13 @@ def _infer(path: str, block: Block) -> pa.Schema:
             raise SourceError(
                 f"no schema fits {path}",
                 f"row {block.first_row + int(row)}, column '{column}' is a {after}, but was a {before} before",
-                "Mend the value, or say what the column is with schema=...",
+                "Correct the value, or give the column's type with schema=...",
             ) from error
         raise _found(path, block, None, error) from error
 
 
 def _found(path: str, block: Block, schema: pa.Schema | None, error: Exception) -> SourceError:
-    """What is wrong with a block that did not parse, as exactly as can be said."""
+    """Returns the error of a block that did not parse, as precise as possible."""
     for place, line in block.each_row():
         fault = _fault(path, place, line, schema)
         if fault:
@@ -173,7 +173,7 @@ def _fault(path: str, place: str, line: bytes, schema: pa.Schema | None) -> Sour
         return SourceError(
             f"corrupt JSON in {path}",
             f"{place} {reason}: {_shown(line)}",
-            "Mend or remove the line: one object per line.",
+            "Correct or remove the line: one object per line.",
         )
     if not isinstance(value, dict):
         return SourceError(
@@ -187,7 +187,7 @@ def _fault(path: str, place: str, line: bytes, schema: pa.Schema | None) -> Sour
             return SourceError(
                 f"wrong type in {path}",
                 f"{place}, column '{field.name}' should be {field.type}, but is {shown} ({error})",
-                "Mend the value, or say what the column is with schema=...",
+                "Correct the value, or give the column's type with schema=...",
             )
     return None
 
@@ -198,7 +198,7 @@ def _shown(line: bytes) -> str:
 
 
 def _valued(kind: pa.DataType) -> pa.DataType:
-    """Text where no value was seen."""
+    """Returns the type, or text for a column without values."""
     if pat.is_null(kind):
         return pa.string()
     if pat.is_list(kind):
@@ -209,7 +209,7 @@ def _valued(kind: pa.DataType) -> pa.DataType:
 
 
 def _parsed_as(kind: pa.DataType) -> pa.DataType:
-    """The type to ask of Arrow's parser: it reads dates as timestamps only."""
+    """Returns the type to parse as: Arrow's parser reads dates only as timestamps."""
     if pat.is_date(kind):
         return pa.timestamp("s")
     if pat.is_list(kind):

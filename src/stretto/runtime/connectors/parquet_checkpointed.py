@@ -1,12 +1,12 @@
-"""Parquet files of a job with checkpoints: those of a checkpoint are whole and hidden, until a rename lets them be
-seen.
+"""Parquet files of a job with checkpoints: those of a checkpoint are complete and hidden, until a rename publishes
+them.
 
 _open-00000-1c291ca3-000001-000002-4f1c...                        being written
 _part-00000-1c291ca3-000001-000002-e000007-00000-9ab2....parquet  sealed for checkpoint 7
 part-00000-1c291ca3-000001-000002-e000007-00000.parquet           published
 
-Names say who wrote a file: the partition, the lineage of the checkpoints, and the attempt (here the second of the first
-driver).
+Names identify the writer of a file: the partition, the lineage of the checkpoints, and the attempt (here the second of
+the first driver).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_of_checkpoint(name: str) -> bool:
 
 @dataclass(frozen=True)
 class CheckpointedPlace:
-    """Where files go, and who writes them."""
+    """The directory of the files, and their writer."""
 
     directory: Path
     partition: int
@@ -48,8 +48,8 @@ class CheckpointedPlace:
         return f"{self.partition:05d}-{lineage}-{owner:06d}-{number:06d}"
 
     def withdraws(self, name: str, checkpoint: int) -> bool:
-        """Whether a file is of a later checkpoint than this, or was never finished, and of this partition and not of a
-        later attempt. Partitions that there are no more fall to the others in turn."""
+        """Whether a file is of a later checkpoint than this, or unfinished, and of this partition and not of a later
+        attempt. Partitions that no longer exist are assigned to the others in turn."""
         found = _OPEN.fullmatch(name) or _OF_CHECKPOINT.fullmatch(name)
         if found is None or found["lineage"] != self.attempt.lineage:
             return False
@@ -60,8 +60,8 @@ class CheckpointedPlace:
 
 
 class ParquetCheckpointed(CheckpointedWriter):
-    """Writes one partition's files. Those of later checkpoints than the one that the job goes on from are removed, so
-    that even a process that was replaced and does not know it cannot publish them."""
+    """Writes one partition's files. Those of later checkpoints than the one that the job resumes from are removed, so
+    that a process that was replaced unknowingly cannot publish them."""
 
     def __init__(self, place: CheckpointedPlace, schema: pa.Schema, rows_per_file: int, stale: tuple[str, ...]) -> None:
         self._place = place
@@ -70,13 +70,13 @@ class ParquetCheckpointed(CheckpointedWriter):
         self._parts = PartFiles(place.directory, schema, place.part, rows_per_file)
         self._whole: list[HiddenFile] = []
         self._leaves_empty = place.partition == 0
-        """The first partition begins with a file, be it empty, so that the schema can be read."""
+        """Whether to write a file even if it is empty: the first partition does, so that the schema can be read."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._whole.extend(self._parts.write(batch))
 
     def seal(self, checkpoint: int) -> list[tuple[str, str]] | None:
-        """The hidden and the visible name of each file since the last call."""
+        """Returns the hidden and the visible name of each file since the last call."""
         rest = self._parts.rest(even_empty=self._leaves_empty and not self._whole)
         self._leaves_empty = False
         sealed = []
@@ -99,7 +99,7 @@ class ParquetCheckpointed(CheckpointedWriter):
                     os.replace(self._directory / hidden, self._directory / name)
                 except FileNotFoundError:
                     if not (self._directory / name).exists():
-                        raise  # Else it was published before the failure.
+                        raise  # Otherwise it was published before the failure.
 
     def withdraw(self, checkpoint: int) -> None:
         self._stale, self._leaves_empty = (), False

@@ -1,4 +1,4 @@
-"""One partition's rows as Parquet files that nobody sees until they are whole and renamed."""
+"""One partition's rows as Parquet files that are hidden until they are complete and renamed."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from stretto.errors import UserError
 
 ROWS_PER_GROUP = 65_536
 BYTES_PER_GROUP = 64 << 20
-"""Rows are held back until a row group has this many rows or bytes, so that small batches make no small groups."""
+"""Rows are buffered until a row group has this many rows or bytes, so that small batches make no small groups."""
 
 
 @contextmanager
 def writing_in(directory: Path) -> Iterator[None]:
-    """What goes wrong with files in a directory is told as the user's to mend."""
+    """Turns errors with files in a directory into a UserError."""
     try:
         yield
     except OSError as error:
         raise UserError(
             f"the output directory cannot be written: {directory}",
             str(error),
-            "Give it room and permissions, or choose another directory.",
+            "Check free space and permissions, or choose another directory.",
         ) from error
 
 
 class HiddenFile:
-    """A Parquet file under a name that Spark and this package's own file source pass over."""
+    """A Parquet file under a name that Spark and this package's own file source skip."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.rows = 0
@@ -46,7 +46,7 @@ class HiddenFile:
         self.rows += table.num_rows
 
     def end(self) -> None:
-        """It is whole, and on the disk."""
+        """Completes the file and syncs it to disk."""
         self._writer.close()
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -64,10 +64,10 @@ class HiddenFile:
 
 
 class PartFiles:
-    """Cuts rows into files of `rows_per_file`."""
+    """Divides rows into files of `rows_per_file`."""
 
     def __init__(self, directory: Path, schema: pa.Schema, part: str, rows_per_file: int) -> None:
-        """`part` is what tells the unfinished files from those of others."""
+        """`part` distinguishes the unfinished files from those of others."""
         self._directory = directory
         self._schema = schema
         self._part = part
@@ -80,7 +80,7 @@ class PartFiles:
             directory.mkdir(parents=True, exist_ok=True)
 
     def write(self, batch: pa.RecordBatch) -> Iterator[HiddenFile]:
-        """Take rows in; files that have become whole are given."""
+        """Adds rows, and yields the files that are complete."""
         while batch.num_rows:
             written = self._file.rows if self._file else 0
             part = batch.slice(0, self._rows_per_file - written - self._held_rows)
@@ -94,11 +94,11 @@ class PartFiles:
                 self._flush()
 
     def rest(self, even_empty: bool = False) -> HiddenFile | None:
-        """End the file that was begun, if there is one."""
+        """Completes and returns the file in progress, if there is one."""
         return self._ended() if self._held or self._file or even_empty else None
 
     def discard(self) -> None:
-        """Forget what is not whole."""
+        """Removes the unfinished file."""
         self._held, self._held_rows, self._held_bytes = [], 0, 0
         if self._file:
             self._file.discard()

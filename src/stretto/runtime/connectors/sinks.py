@@ -1,7 +1,7 @@
-"""Sinks that reach outside: a directory of Parquet files, the terminal, a function of the user's.
+"""Sinks that reach outside: a directory of Parquet files, the terminal, a user's function.
 
-A Parquet file appears under its own name only when it is whole: it is written under a name that begins with `_`, which
-Spark and this package's own file source pass over, and renamed when it is closed.
+A Parquet file appears under its own name only when it is complete: it is written under a name that begins with `_`,
+which Spark and this package's own file source skip, and renamed when it is closed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _PART = re.compile(r"part-(\d{5,})-(\d{5,})\.parquet")
 class ParquetSink(Sink):
     """A directory of Parquet files that `spark.read.parquet` can read at any time.
 
-    `mode` is about files already there: 'error' refuses them, 'append' adds to them, 'overwrite' removes them when the
-    writing starts. On a cluster of machines the directory must be one that all of them share.
+    `mode` is about existing files: 'error' refuses them, 'append' adds to them, 'overwrite' removes them when writing
+    starts. On a cluster of machines the directory must be shared by all of them.
     """
 
     def __init__(
@@ -50,17 +50,17 @@ class ParquetSink(Sink):
         self._stale: tuple[str, ...] | None = None
 
     def check(self, schema: pa.Schema) -> None:
-        """Look, but touch nothing; for 'overwrite', note which files the writers shall remove."""
+        """Checks the directory without changing it; for 'overwrite', records the files that the writers remove."""
         self._check_directory()
         found = _visible(self.directory)
         if self.mode == "error":
-            # Those of checkpoints may be what a checkpoint knows of; that is asked once it is known.
+            # Files of checkpoints may belong to the checkpoint to resume from; `check_fresh` checks them later.
             self._refuse([name for name in found if not is_of_checkpoint(name)])
         foreign = [name for name in found if not name.endswith(".parquet")]
         if foreign and self.mode == "overwrite":
             raise UserError(
                 f"the output directory holds more than Parquet files: {self.directory}",
-                f"'{foreign[0]}' would be left among the new files",
+                f"'{foreign[0]}' would remain among the new files",
                 "Remove it, or choose another directory.",
             )
         self._stale = tuple(found) if self.mode == "overwrite" else ()
@@ -78,7 +78,7 @@ class ParquetSink(Sink):
             raise UserError(
                 f"the output directory is not empty: {self.directory}",
                 f"it holds {len(found)} files, such as '{found[0]}'",
-                "Choose another directory, or say mode='append' or mode='overwrite'.",
+                "Choose another directory, or use mode='append' or mode='overwrite'.",
             )
 
     def _check_directory(self) -> None:
@@ -108,7 +108,7 @@ class ParquetSink(Sink):
 
 
 class ParquetWriter(SinkWriter):
-    """Writes one partition's files, one after the other; a failure leaves those already whole and removes the rest."""
+    """Writes one partition's files, one after the other; a failure keeps the complete ones and removes the rest."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class ParquetWriter(SinkWriter):
             taken = {*stale, *os.listdir(directory)}
             for name in stale[partition::partitions]:
                 (directory / name).unlink(missing_ok=True)
-        # New files never take the name of one that was there, so removing the stale ones cannot hit them.
+        # New files never have the name of an existing one, so removing the stale ones cannot remove them.
         numbers = [int(part[2]) for name in taken if (part := _PART.fullmatch(name)) and int(part[1]) == partition]
         self._next = max(numbers, default=-1) + 1
 
@@ -136,7 +136,7 @@ class ParquetWriter(SinkWriter):
             self._publish(file)
 
     def finish(self) -> None:
-        """Publish the last file. The first partition leaves at least an empty one, so that the schema can be read."""
+        """Publishes the last file. The first partition writes at least an empty one, so that the schema can be read."""
         file = self._parts.rest(even_empty=self._partition == 0 and not self.files)
         if file is not None:
             self._publish(file)
@@ -204,7 +204,7 @@ def _is_number(kind: pa.DataType) -> bool:
 class CallbackSink(Sink):
     """Calls a function in the driver's process with each record batch, or with each row as a dict.
 
-    What the function raises fails the job. It is called from one thread at a time, which is not the main thread.
+    An exception of the function fails the job. It is called from one thread at a time, which is not the main thread.
     """
 
     on_driver = True

@@ -1,9 +1,9 @@
-"""A directory that is being written to: files are read as they appear, until one called `_SUCCESS` says that was all.
+"""A directory that is being written to: files are read as they appear, until `_SUCCESS` marks it as complete.
 
-Files must appear whole (written elsewhere or under a name that begins with `_` or `.`, then renamed or linked), and in
-the order of their names. So the order in which a partition reads them is known from the names alone, and a replay
-reads the same rows again. A file belongs to the partition that the last number in its name says (modulo the number of
-partitions), so that neighbours are read side by side; a name without a number goes by its checksum.
+Files must appear complete (written elsewhere or under a name that begins with `_` or `.`, then renamed or linked), and
+in the order of their names. So the order in which a partition reads them depends only on the names, and a replay reads
+the same rows again. The last number in its name (modulo the number of partitions) assigns a file to a partition, so
+that neighbours are read in parallel; a name without a number is assigned by its checksum.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from stretto.runtime.connectors.files import FORMATS
 from stretto.runtime.connectors.formats import Format, Skip
 
 LAST_FILE = "_SUCCESS"
-"""What Spark and Hadoop leave in a directory when they have written all of it."""
+"""The file that Spark and Hadoop write when a directory is complete."""
 
 SETTLED_NS = 50_000_000
-"""File systems keep times in coarse ticks: a directory changed less long ago may change again under the same time."""
+"""File systems have coarse timestamps: a directory that changed more recently may change again with the same
+timestamp."""
 
 _NUMBER = re.compile(r"\d+")
 
 
 class WatchedFiles(Source):
-    """The files of a directory, those that are there and those that will come.
+    """The files of a directory, present and future.
 
-    The schema is that of the first file; a directory that is still empty needs one given. The directory is looked at
-    every `poll`, and only listed when it has changed."""
+    The schema is that of the first file; an empty directory needs a given one. The directory is checked every `poll`,
+    and only listed when it has changed."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class WatchedFiles(Source):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The schema given, or that of the first file that has one."""
+        """The given schema, or that of the first file that has one."""
         if self._given is not None:
             return self._given
         for name in sorted(_visible(self.directory)):
@@ -72,7 +73,7 @@ class WatchedFiles(Source):
 
     def check(self) -> None:
         _visible(self.directory)
-        assert self.schema is not None  # learned here, so that every worker has the same
+        assert self.schema is not None  # Inferred here, so that every worker has the same.
 
     def reader(self, partition: int, partitions: int) -> WatchedReader:
         return WatchedReader(self, partition, partitions)
@@ -116,7 +117,7 @@ class WatchedReader(SourceReader):
             batches.close()  # type: ignore[attr-defined]
 
     def _fetch(self, now_ns: int) -> bool:
-        """Have a batch with rows left, if a file with one is there."""
+        """Loads a batch with rows left, and returns whether there is one."""
         while self._batch is None or self._offset >= self._batch.num_rows:
             if self._batches is None:
                 path = self._listing.next_file(now_ns)
@@ -130,7 +131,7 @@ class WatchedReader(SourceReader):
 
 
 class _Listing:
-    """Which files of one partition are still to be read."""
+    """The files of one partition that are still to be read."""
 
     def __init__(self, directory: str, partition: int, partitions: int) -> None:
         self._directory = directory
@@ -139,7 +140,7 @@ class _Listing:
         self.restart()
 
     def restart(self) -> None:
-        """Begin again with the first file."""
+        """Restarts with the first file."""
         self.is_complete = False
         self._waiting: deque[str] = deque()
         self._last = ""
@@ -147,7 +148,7 @@ class _Listing:
         self._changed_ns = self._listed_ns = -1
 
     def next_file(self, now_ns: int) -> str | None:
-        """The next file, if it is there; `is_complete` tells whether any can still come."""
+        """Returns the next file, or None; `is_complete` says whether more can appear."""
         if not self._waiting and not self.is_complete:
             self._look(now_ns)
         return os.path.join(self._directory, self._waiting.popleft()) if self._waiting else None
@@ -160,7 +161,7 @@ class _Listing:
         if changed_ns == self._changed_ns and self._listed_ns > changed_ns + SETTLED_NS:
             return
         self._changed_ns, self._listed_ns = changed_ns, now_ns
-        # Whether it is complete is asked first: what is listed after that is all there is.
+        # Completeness is checked first: a listing after that has all files.
         complete = os.path.exists(os.path.join(self._directory, LAST_FILE))
         found = _visible(self._directory)
         new = sorted(name for name in found if name > self._last)
@@ -174,7 +175,7 @@ class _Listing:
         if earlier > self._known:
             raise SourceError(
                 f"a file appeared out of order in {self._directory}",
-                f"{earlier - self._known} of its files sort before '{self._last}', which was there before them",
+                f"{earlier - self._known} of its files sort before '{self._last}', which appeared before them",
                 "Give files names that sort in the order in which they appear, such as a counter with leading zeros.",
             )
 
