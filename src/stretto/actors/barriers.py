@@ -42,8 +42,8 @@ def run_barrier(instance: Instance, barrier: Barrier, now_ns: int) -> Outcome:
 
 
 def _run_together(instance: Instance, messages: list[Message], outcome: Outcome) -> None:
-    """A barrier over all upstream actors: their critical messages are one, with the payload of each, in the order of
-    the actors and not of arrival."""
+    """Runs a barrier over all upstream actors: one call with the payloads of all their critical messages, in the order
+    of the actors."""
     messages = sorted(messages, key=lambda message: (message.channel.sender, message.channel.input))
     names = sorted({message.payload.name for message in messages})
     if len(names) > 1:

@@ -120,11 +120,11 @@ class OutChannel:
     not run. The `strategy` of the receiver (a `scheduling.Strategy`, which this room does not import) chooses among
     them, and may depend on whether the receiver is `stateless`.
 
-    For deadlines: `latency_ns` is what the job allows, and the channel `yields` if the job has promised nothing.
-    `slide_us` is how often the receiver puts out and `slide_above_us` how often the sender does; `cost_ns` and
-    `path_ns` are the reply context, what the receiver and the longest way below it have cost of late. `budget_ns` is
-    the latency less both: how long after its arrival a message may begin. `frontier_us` is the end of the receiver's
-    window that the stream is in, and `expected_ns` when it will be there; 0 where that cannot be told."""
+    For deadlines: `latency_ns` is the job's objective or the default; the channel `yields` if the job has none.
+    `slide_us` is how often the receiver emits and `slide_above_us` how often the sender does; `cost_ns` and `path_ns`
+    are the reply context, the recent cost of the receiver and of the longest path below it. `budget_ns` is the latency
+    less both: how long after its arrival a message may begin. `frontier_us` is the end of the receiver's current
+    window, and `expected_ns` when the stream will reach it; 0 if unknown."""
 
     __slots__ = (
         "budget_ns",

@@ -81,7 +81,7 @@ def with_reason(instance: Instance, state: str, act: Callable[[Any], None], argu
         act(argument)
     except StorageError as error:
         raise StorageError(
-            f"{told} cannot be divided among {instance.spec.parallelism} partitions",
+            f"{named} cannot be divided among {instance.spec.parallelism} partitions",
             error.fact,
             "Start the app with the parallelism that the function had in the checkpoint.",
         ) from error

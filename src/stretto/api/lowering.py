@@ -62,7 +62,7 @@ class _Lowering:
         # The stage of a function that emits a node's rows; several stages for a union.
         self._stages: dict[str, list[tuple[FunctionSpec, Stage]]] = {}
         # The columns by which a node's rows are partitioned, if they are.
-        self._dealt_by: dict[str, tuple[str, ...]] = {}
+        self._partitioned_by: dict[str, tuple[str, ...]] = {}
 
     def deployment(self, job: str) -> Deployment:
         for node in self._plan.nodes.values():
@@ -192,7 +192,7 @@ class _Lowering:
         one of `partitions` partitions.
 
         Both sides of a join must be partitioned by exactly its keys; for one input, a subset of its keys suffices."""
-        partitioned_by = self._dealt_by.get(name)
+        partitioned_by = self._partitioned_by.get(name)
         if partitioned_by is None or partitions == 1 or any(s.parallelism != partitions for s, _ in self._stages[name]):
             return None
         fits = partitioned_by == keys if exactly else set(partitioned_by) <= set(keys)
@@ -253,7 +253,7 @@ def _passes_order_on(consumer: FunctionSpec) -> bool:
     return consumer.function.discipline is STATELESS and consumer.sequential_because is not None
 
 
-def _still_dealt_by(node: nodes.Node, columns: tuple[str, ...]) -> tuple[str, ...]:
+def _still_partitioned_by(node: nodes.Node, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the names of these columns after a stateless step, or nothing if the step drops one of them."""
     match node:
         case nodes.FilterNode():

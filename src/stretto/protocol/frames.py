@@ -29,7 +29,7 @@ Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | 
 Scheduling = ScheduleRequest | ScheduleReply
 
 Control = Membership | Jobs | Checkpointing | Report | Misbehaved | Leasing | Scheduling | OpenChannel
-"""What comes seldom, and is decoded by its tag."""
+"""Infrequent frames, decoded by their tag."""
 OnChannel = CriticalSent | Grant | Offered
 """Frames that name a channel by its number, packed more tightly."""
 Peer = OpenChannel | OnChannel | Data | Leasing | Scheduling

@@ -1,4 +1,4 @@
-"""What workers measure and notice, as the coordinator gets it."""
+"""What workers report to the coordinator."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class ActorExecution:
         self._last_metrics: JobMetrics | None = None
         self.checkpoints = Checkpoints()
         self.warnings: list[JobWarning] = []
-        self._heard = threading.Condition()
+        self._changed = threading.Condition()
 
     def record_checkpoint(self, announced: AnnounceCheckpoint) -> None:
         """Called by the coordinator's thread."""

@@ -88,7 +88,7 @@ class Channels(Part):
         self._outs: dict[int, OutChannel] = {}
         self._ins: dict[tuple[str, int], InChannel] = {}
 
-    def meet(
+    def connect(
         self,
         arrivals: Arrivals,
         directions: Directions,

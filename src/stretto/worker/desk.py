@@ -84,7 +84,7 @@ class StrategyDesk(Part):
         """Of the strategies that were given up for all functions, for jobs that come later."""
         self.own = self._bound(own)
 
-    def meet(self, forwarding: Forwards) -> None:
+    def connect(self, forwarding: Forwards) -> None:
         self._forwarding = forwarding
 
     def frames(self) -> FrameHandlers:
@@ -277,7 +277,7 @@ class StrategyDesk(Part):
         """Send a request of a strategy."""
         self._numbered += 1
         self._requests[self._numbered] = strategy
-        self._host.tell(to, ScheduleRequest(about, self._numbered, content))
+        self._host.send(to, ScheduleRequest(about, self._numbered, content))
         return self._numbered
 
     def send(self, pending: Pending, channel: OutChannel) -> None:
@@ -298,7 +298,7 @@ class StrategyDesk(Part):
     def _on_request(self, sender: str, frame: ScheduleRequest) -> None:
         strategy = self._strategy_of(frame.actor)
         content = None if strategy is None else strategy.on_request(sender, frame.actor, frame.content)
-        self._host.tell(sender, ScheduleReply(frame.number, content))
+        self._host.send(sender, ScheduleReply(frame.number, content))
 
     def _on_reply(self, sender: str, frame: ScheduleReply) -> None:
         strategy = self._requests.pop(frame.number, None)

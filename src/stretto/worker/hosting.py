@@ -37,7 +37,7 @@ class Hosting(Part):
         self._channels = channels
         self._observer = observer
 
-    def meet(self, lessors: Keeper, lessees: Keeper) -> None:
+    def connect(self, lessors: Keeper, lessees: Keeper) -> None:
         """Who decides what lessors and lessees may run."""
         self._lessors = lessors
         self._lessees = lessees

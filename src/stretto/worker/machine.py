@@ -108,13 +108,13 @@ class Worker:
         jobs = Jobs(self, channels, desk, hosting, resuming, reports)
         self.membership = membership = Membership(self)
         # Some need each other.
-        channels.meet(forwarding, registration, programs, hosting, desk, sending)
-        desk.meet(forwarding)
-        hosting.meet(Lessors(rules, barriers, marks), lessees)
-        barriers.meet(marks)
-        snapshots.meet(marks)
-        resuming.meet(jobs)
-        membership.meet(jobs)
+        channels.connect(forwarding, registration, programs, hosting, desk, sending)
+        desk.connect(forwarding)
+        hosting.connect(Lessors(rules, barriers, marks), lessees)
+        barriers.connect(marks)
+        snapshots.connect(marks)
+        resuming.connect(jobs)
+        membership.connect(jobs)
         own = desk.own
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
@@ -276,7 +276,7 @@ class Worker:
             return
         handler(sender, event.frame)
 
-    def tell(self, member: str, frame: Frame) -> None:
+    def send(self, member: str, frame: Frame) -> None:
         """Send a control frame to a member; to oneself it comes after what is being handled."""
         if member == self.member:
             self._local_frames.append(frame)

@@ -27,7 +27,7 @@ class Membership(Part):
         self.members: dict[str, Member] = {}
         self.leaving = False
 
-    def meet(self, jobs: JobsHere) -> None:
+    def connect(self, jobs: JobsHere) -> None:
         self._jobs = jobs
 
     def events(self) -> Handlers:

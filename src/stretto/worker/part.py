@@ -86,7 +86,7 @@ class Host(Protocol):
     def offer(self, seat: Seat) -> None:
         """Put a seat up for running if it has work and may send."""
 
-    def tell(self, member: str, frame: Any) -> None:
+    def send(self, member: str, frame: Any) -> None:
         """Send a frame to a member, or hand it to this worker itself after the event at hand."""
 
     def refuse(self, reason: str) -> None:

@@ -34,7 +34,7 @@ class Resuming(Part):
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def meet(self, jobs: Opening) -> None:
+    def connect(self, jobs: Opening) -> None:
         self._jobs = jobs
 
     def events(self) -> Handlers:

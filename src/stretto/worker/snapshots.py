@@ -36,7 +36,7 @@ class Snapshots(Part):
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def meet(self, marks: MarksCalledOff) -> None:
+    def connect(self, marks: MarksCalledOff) -> None:
         self._marks = marks
 
     def events(self) -> Handlers:

@@ -50,7 +50,7 @@ class AckOnReceipt(Forwarding):
     def forwarded(self, seat: Seat, message: Message) -> bool:
         if message.sync is not None and message.sync.ack:
             sender = message.channel.sender
-            self._host.tell(self._host.home(sender), Ack(sender))
+            self._host.send(self._host.home(sender), Ack(sender))
         return super().forwarded(seat, message)
 
 

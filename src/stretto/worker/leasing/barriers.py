@@ -73,7 +73,7 @@ class Barriers(Part):
         self._registration = registration
         self._hosting = hosting
 
-    def meet(self, marks: MarksReleased) -> None:
+    def connect(self, marks: MarksReleased) -> None:
         self._marks = marks
 
     def frames(self) -> FrameHandlers:
@@ -99,7 +99,7 @@ class Barriers(Part):
         gate.members = self._rules.concerned(gate)
         gate.unreplied, gate.unacknowledged = set(gate.members), set(gate.members)
         for member in gate.members:
-            self._host.tell(member, SyncRequest(seat.address, gate.barriers, self._payload_for(member, gate)))
+            self._host.send(member, SyncRequest(seat.address, gate.barriers, self._payload_for(member, gate)))
         gate.owed = {}
         if gate.members:
             return None
@@ -165,7 +165,7 @@ class Barriers(Part):
 
     def _acknowledge_one(self, message: Message) -> None:
         if message.sync is not None and message.sync.ack:
-            self._host.tell(self._host.home(message.channel.sender), Ack(message.channel.sender))
+            self._host.send(self._host.home(message.channel.sender), Ack(message.channel.sender))
 
     def _on_sync_reply(self, sender: str, frame: SyncReply) -> None:
         seat, gate = self._lessor(frame.actor)
@@ -235,7 +235,7 @@ class Barriers(Part):
             if not keep:
                 gate.former[member] = gate.lessees.pop(member)
                 gate.candidates = None
-            self._host.tell(member, self._unsync(seat, gate, keep))
+            self._host.send(member, self._unsync(seat, gate, keep))
         if gate.members:
             gate.durations = gate.durations or LatencySketch()
             gate.durations.add(self._host.now_ns - gate.blocked_ns, 1)

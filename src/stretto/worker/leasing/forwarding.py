@@ -198,7 +198,7 @@ class Forwarding(Part):
         lessee = gate.lessees[member] = gate.former.pop(member) if member in gate.former else Lessee(member)
         gate.candidates = None
         watermark_us = seat.instance.watermark_us
-        self._host.tell(member, Lease(seat.address, watermark_us, seat.criticals, gate.consolidated, seat.cost_ns))
+        self._host.send(member, Lease(seat.address, watermark_us, seat.criticals, gate.consolidated, seat.cost_ns))
         return lessee
 
 

@@ -109,13 +109,13 @@ class Lessees(Part):
         gate.awaited = {(last.sender, last.number): last.seq for last in frame.last}
         if not self._rules.done(gate.awaited):
             # Else the reply follows at once, and says as much.
-            self._host.tell(gate.lessor, SyncAck(seat.address, frame.barrier))
+            self._host.send(gate.lessor, SyncAck(seat.address, frame.barrier))
         self._host.offer(seat)
 
     def _surrendered(self, seat: Seat, errand: Surrender, outcome: Outcome) -> None:
         gate = _gate(seat)
         reply = SyncReply(seat.address, gate.barrier, outcome.states, self._programs.told(seat))
-        self._host.tell(gate.lessor, reply)
+        self._host.send(gate.lessor, reply)
 
     def _on_unsync(self, sender: str, frame: Unsync) -> None:
         seat, gate = self._lessee(sender, frame.actor)

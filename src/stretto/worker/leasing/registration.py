@@ -70,7 +70,7 @@ class Registration(Part):
             channel.waits = True
             sender.starved += 1
         frame = Register(channel.receiver, sender.address, channel.index, sender.criticals, strategy.near)
-        self._host.tell(self._host.home(channel.receiver), frame)
+        self._host.send(self._host.home(channel.receiver), frame)
 
     def ask_again(self, channel: OutChannel) -> None:
         """After a critical message, a sender that sent directly before it asks again at once."""
@@ -110,7 +110,7 @@ class Registration(Part):
         executed = executed_of(seat, upstream)
         if executed > frame.criticals:
             # Its actor has passed a barrier since: it may ask again when it knows of that.
-            self._host.tell(sender, Registered(upstream, frame.index, frame.criticals, []))
+            self._host.send(sender, Registered(upstream, frame.index, frame.criticals, []))
             return
         if not self._rules.may_register(gate, executed, frame.criticals):
             gate.registrations.append((sender, frame))
@@ -123,7 +123,7 @@ class Registration(Part):
             lessee = gate.lessees.get(member) or self._leases.grant_lease(seat, gate, member)
             lessee.senders.add(upstream)
             lessee.used = True
-        self._host.tell(sender, Registered(upstream, frame.index, frame.criticals, lessees))
+        self._host.send(sender, Registered(upstream, frame.index, frame.criticals, lessees))
 
     def answer_waiting(self, gate: LessorGate) -> None:
         """Registrations that had to wait are looked at again."""
