@@ -146,7 +146,7 @@ class _Steps:
         self._spent: dict[str, int] = {}
         self._at = time.thread_time_ns()
 
-    def mark(self, step: str) -> None:
+    def lap(self, step: str) -> None:
         now = time.thread_time_ns()
         self._spent[step] = self._spent.get(step, 0) + now - self._at
         self._at = time.thread_time_ns()
@@ -160,19 +160,19 @@ def _local_round(messages: int) -> dict[str, float]:
     worker, batch, steps = _worker(1, "me~1"), _batch(), _Steps()
     for seq in range(1, messages + 1):
         event = FrameArrived("peer~1", Data(0, seq, 0, batch))
-        steps.mark("bench")
+        steps.lap("bench")
         effects = worker.handle(event, 0)
-        steps.mark("receive, enqueue, schedule")
+        steps.lap("receive, enqueue, schedule")
         run = next(effect for effect in effects if isinstance(effect, Run))
-        steps.mark("bench")
+        steps.lap("bench")
         outcome = run.seat.instance.apply(run.work, 0)
-        steps.mark("apply a no-op")
+        steps.lap("apply a no-op")
         effects = worker.handle(Ran(run.seat, run.work, outcome, 0), 0)
-        steps.mark("number, send, give back credit")
+        steps.lap("number, send, give back credit")
         for effect in effects:
             if isinstance(effect, Run):
                 _settle_run(worker, effect)
-        steps.mark("bench")
+        steps.lap("bench")
     found = steps.per_message_us(messages)
     del found["bench"]
     return found
@@ -194,22 +194,22 @@ def _remote_round(messages: int) -> dict[str, float]:
         uncredited = 0
         for seq in range(1, messages + 1):
             far.send("me~1", Data(0, seq, 0, batch))
-            steps.mark("bench")
+            steps.lap("bench")
             while not (arrivals := near.poll(0)):
-                steps.mark("bench")  # The bytes are still on their way, which costs the worker nothing.
-            steps.mark("socket and decode")
+                steps.lap("bench")  # The bytes are still on their way, which costs the worker nothing.
+            steps.lap("socket and decode")
             ((sender, frame),) = arrivals
             effects = worker.handle(FrameArrived(sender, frame), 0)
-            steps.mark("receive, enqueue, schedule")
+            steps.lap("receive, enqueue, schedule")
             run = next(effect for effect in effects if isinstance(effect, Run))
             outcome = run.seat.instance.apply(run.work, 0)
-            steps.mark("apply a no-op")
+            steps.lap("apply a no-op")
             sends = worker.handle(Ran(run.seat, run.work, outcome, 0), 0)
-            steps.mark("number, send, give back credit")
+            steps.lap("number, send, give back credit")
             for send in sends:
                 if isinstance(send, Send) and send.to == "peer~1":
                     near.send(send.to, send.frame)
-            steps.mark("encode and socket")
+            steps.lap("encode and socket")
             uncredited += 1
             if uncredited == CREDITS_PER_CHANNEL // 2:
                 worker.handle(FrameArrived("peer~1", Grant(1, uncredited)), 0)

@@ -21,14 +21,9 @@ from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.scheduling.strategy import Pending
+from stretto.worker.interfaces import Figures
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import FrameHandlers, Host, Part
-
-
-class Figures(Protocol):
-    """Whoever reports the figures of instances."""
-
-    def touch(self, seat: Seat) -> None: ...
 
 
 class Arrivals(Protocol):

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from pyarrow import RecordBatch
 
 from stretto.actors.address import Address
-from stretto.actors.channel import Message, OutChannel, Payload
-from stretto.actors.critical import SyncProgram
+from stretto.actors.channel import Message, OutChannel
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import LessorGate
 from stretto.actors.seat import Seat
@@ -28,6 +27,7 @@ from stretto.protocol.scheduling import ScheduleReply, ScheduleRequest
 from stretto.scheduling.laxity_queue import LaxityQueue
 from stretto.scheduling.strategy import Pending, Strategy
 from stretto.worker.guarding import Aftermath, GuardedStrategy, Of, is_shipped
+from stretto.worker.interfaces import Emitting
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import FrameHandlers, Host, Part
 
@@ -35,20 +35,6 @@ LATE_MAX = 64
 """Late messages that are looked at after a run: under overload all are late, and looking at them must not add to it."""
 TRACEBACK_MAX = 10_000
 """Characters of a traceback that are reported, the last ones."""
-
-
-class Emitting(Protocol):
-    """Whoever puts messages on channels."""
-
-    def emit(
-        self,
-        channel: OutChannel,
-        payload: Payload,
-        arrived_ns: int,
-        sync: SyncProgram | None,
-        progress_us: int | None,
-        deadline_ns: int,
-    ) -> None: ...
 
 
 class Decisions(Protocol):

@@ -6,10 +6,7 @@ next barrier, and the coordinator hears when the last is gone.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from stretto.actors.address import Address, Attempt, attempt_of
-from stretto.actors.channel import OutChannel
 from stretto.actors.gate import LesseeGate, LessorGate, Observer
 from stretto.actors.seat import Keeper, Seat
 from stretto.actors.wiring import wire_lessee
@@ -17,16 +14,9 @@ from stretto.actors.work import OPEN
 from stretto.protocol.jobs import Hosts, HostsLeft
 from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
+from stretto.worker.interfaces import ChannelNumbers
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import FrameHandlers, Host, Part
-
-
-class ChannelNumbers(Protocol):
-    """Whoever numbers the channels here."""
-
-    made: int
-
-    def add(self, outs: dict[int, OutChannel]) -> None: ...
 
 
 class Hosting(Part):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from stretto.actors.channel import OutChannel
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import LesseeGate
 from stretto.actors.seat import Phase, Seat
@@ -16,16 +15,9 @@ from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.scheduling.strategy import Strategy
 from stretto.worker.events import Close, CodeFailed, CodeLoaded, LoadCode
+from stretto.worker.interfaces import ChannelNumbers
 from stretto.worker.local_job import JobPhase, LocalJob
 from stretto.worker.part import AfterRun, FrameHandlers, Handlers, Host, Part
-
-
-class ChannelNumbers(Protocol):
-    """Whoever numbers the channels here."""
-
-    made: int
-
-    def add(self, outs: dict[int, OutChannel]) -> None: ...
 
 
 class Strategies(Protocol):

@@ -8,19 +8,19 @@ import pyarrow as pa
 from pyarrow import RecordBatch
 
 from stretto.actors.address import Address
-from stretto.actors.channel import InChannel, Message, OutChannel, Payload
-from stretto.actors.critical import SyncProgram
+from stretto.actors.channel import InChannel, Message, OutChannel
 from stretto.actors.gate import Lessee, LessorGate
 from stretto.actors.seat import Seat
 from stretto.actors.work import Work
 from stretto.protocol.leasing import Lease
 from stretto.protocol.machines import Send
 from stretto.protocol.scheduling import Offered
+from stretto.worker.interfaces import Emitting, Figures, HostsOf
 from stretto.worker.leasing.rules import Rules
 from stretto.worker.part import FrameHandlers, Host, Part
 
 
-class ForwardingChannels(Protocol):
+class ForwardingChannels(Emitting, Protocol):
     """The channels, for who forwards."""
 
     def sending(self, number: int) -> OutChannel | None: ...
@@ -29,37 +29,15 @@ class ForwardingChannels(Protocol):
         self, seat: Seat, receiver: Address, member: str, like: InChannel | OutChannel, schema: pa.Schema
     ) -> OutChannel: ...
 
-    def emit(
-        self,
-        channel: OutChannel,
-        payload: Payload,
-        arrived_ns: int,
-        sync: SyncProgram | None,
-        progress_us: int | None,
-        deadline_ns: int,
-    ) -> None: ...
-
     def give_back(self, channel: InChannel) -> None: ...
 
     def wait_in(self, seat: Seat, message: Message) -> None: ...
-
-
-class HostsOf(Protocol):
-    """Whoever knows where lessees may be."""
-
-    def hosts(self, lessor: Seat) -> list[str]: ...
 
 
 class Waiting(Protocol):
     """Whoever follows messages while they wait."""
 
     def untrack(self, message: Message) -> None: ...
-
-
-class Figures(Protocol):
-    """Whoever reports the figures of instances."""
-
-    def touch(self, seat: Seat) -> None: ...
 
 
 class Forwarding(Part):

@@ -13,6 +13,7 @@ from stretto.actors.mailbox_states import MailboxState
 from stretto.actors.seat import Seat
 from stretto.protocol.leasing import Register, Registered
 from stretto.scheduling.strategy import Strategy
+from stretto.worker.interfaces import HostsOf
 from stretto.worker.leasing.barriers import executed_of
 from stretto.worker.leasing.rules import Rules
 from stretto.worker.part import FrameHandlers, Host, Part
@@ -32,12 +33,6 @@ class Leases(Protocol):
     def candidates(self, seat: Seat, gate: LessorGate) -> list[str]: ...
 
     def grant_lease(self, seat: Seat, gate: LessorGate, member: str) -> Lessee: ...
-
-
-class HostsOf(Protocol):
-    """Whoever knows where lessees may be."""
-
-    def hosts(self, lessor: Seat) -> list[str]: ...
 
 
 class Registration(Part):
