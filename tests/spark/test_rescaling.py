@@ -203,7 +203,7 @@ def test_dropping_state_is_refused_unless_requested(
         (OneList(), "state 'rows' of function 'counts' cannot be divided among 4 partitions: it is one list"),
         (ByOther(), "state 'seen' of function 'counts' cannot be divided among 4 partitions: it is not kept by k"),
         (Timed(), "timers of function 'counts' are pending: nobody knows for which keys"),
-        (Remembering(), "function 'counts' cannot go on with 4 partitions: what it remembers cannot be divided"),
+        (Remembering(), "function 'counts' cannot resume with 4 partitions: what it remembers cannot be divided"),
     ],
     ids=lambda each: type(each).__name__ if isinstance(each, Function) else "",
 )
