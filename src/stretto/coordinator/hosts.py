@@ -6,7 +6,7 @@ from stretto.coordinator.events import RetireRequested
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
 from stretto.coordinator.records import Job, JobStatus
-from stretto.protocol.jobs import Hosts, HostsLeft, Ready
+from stretto.protocol.jobs import Hosts, HostsLeft
 from stretto.protocol.membership import Leave, MemberRole
 
 
@@ -33,7 +33,7 @@ class LesseeHosts(Part):
         """Returns the members that host ordinary actors, in a stable order."""
         return [name for name in self._membership.active() if name not in self.retiring]
 
-    def loaded(self, job: Job, sender: str, frame: Ready) -> None:
+    def loaded(self, job: Job, sender: str) -> None:
         """Adds a worker that joined later as a host, since it has loaded the code of a running job."""
         if sender in self.workers():
             self._change(job, [*job.hosts, sender])

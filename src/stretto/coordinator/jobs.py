@@ -143,7 +143,7 @@ class Jobs(Part):
         if job is None:
             return
         if job.status is JobStatus.RUNNING and sender not in job.members:
-            self._hosts.loaded(job, sender, frame)
+            self._hosts.loaded(job, sender)
             return
         job.unready.discard(sender)
         if not job.unready and job.status in (JobStatus.DEPLOYING, JobStatus.RECOVERING):

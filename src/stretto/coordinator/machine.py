@@ -19,7 +19,6 @@ from stretto.protocol.frames import Frame
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Heartbeat, Join, Member, MemberRole
 
-HEARTBEAT_EVERY_NS = 500_000_000
 LOST_AFTER_NS = 10_000_000_000
 """A worker that was silent for this long counts as lost. Generous, because a machine of two cores may be very busy."""
 
