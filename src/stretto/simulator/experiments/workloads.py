@@ -130,7 +130,8 @@ class Feed(SimulatedSource):
         self._sent = 0
         self._boundary_ns = START_NS + self._slide_ns
         self._watermark_us: int | None = None
-        self.progress_us = START_NS // 1_000
+        # Nothing has been read yet: a first point long before the stream begins would spoil every prediction.
+        self.progress_us = None
 
     def read(self, now_ns: int) -> Reading:
         due_ns = self._next_ns()
