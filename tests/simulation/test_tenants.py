@@ -8,7 +8,14 @@ from stretto.scheduling.offloading import Anticipate
 from stretto.scheduling.policies import FIFO, LLF, Policy
 from stretto.simulator.experiments.provisioning import _tenants, bounds, figure_10
 from stretto.simulator.experiments.tenancy import Scale, percentiles, satisfaction, together
-from stretto.simulator.experiments.tenants import EXPERIMENTS, bulk_jobs, needed_workers, typed_jobs, urgent_jobs
+from stretto.simulator.experiments.tenants import (
+    EXPERIMENTS,
+    TYPES,
+    bulk_jobs,
+    needed_workers,
+    typed_jobs,
+    urgent_jobs,
+)
 from stretto.simulator.experiments.workloads import IPQ1, IPQ2, IPQ3, IPQ4, SECOND_NS, Query, Tenant, timetable
 
 SMALL = Scale(workers=8, seconds=5.0)
@@ -76,6 +83,18 @@ def test_type_1_has_twice_the_events_of_type_2() -> None:
     for tenant in typed_jobs(Scale(workers=32, seconds=10.0), 0.5, SECOND_NS):
         totals[tenant.name.split("-")[0]] += tenant.table.messages
     assert totals["type1"] / totals["type2"] == pytest.approx(2, rel=0.15)
+
+
+def test_on_overloaded_workers_both_types_are_in_time_more_often_than_first_come_first_served() -> None:
+    """By deadlines alone, skewed sources make everything on their workers late (thesis figure 5.10)."""
+    slo_ms = 550.0
+    in_time: dict[str, list[float]] = {}
+    for policy in (LLF, FIFO):
+        tenants = typed_jobs(Scale(workers=32, seconds=8.0), 0.75, int(slo_ms * 1e6))
+        outcome = together(tenants, 32, policy, seed=1)
+        in_time[policy.__name__] = [satisfaction(outcome.latencies_ms(kind), slo_ms) for kind in TYPES]
+    even, skewed = (llf - fifo for llf, fifo in zip(in_time["LLF"], in_time["FIFO"], strict=True))
+    assert min(even, skewed) > 20, in_time
 
 
 def test_a_figure_is_the_same_each_time_and_says_when_a_run_is_done() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stretto.actors.deadlines import POINTS_PER_WINDOW, ProgressMap
+from stretto.actors.deadlines import HANDICAP, LAX_NS, POINTS_PER_WINDOW, ProgressMap
 from stretto.actors.mailbox import Mailbox
 from stretto.actors.metrics import FunctionMetrics, LatencySketch
 
@@ -62,7 +62,9 @@ class Seat:
       lessees; too many batches whose receiver is `undecided`; a run that is `interrupted` until it is decided.
     - Its place in the ready queue: `queued`, the number of its `entry`, its `urgency`.
     - For deadlines: the recent `cost_ns` per message, `path_ns` of the longest path below it, and `progress`, which
-      predicts when stream time arrives, if it feeds windows; the `share` of its job.
+      predicts when stream time arrives, if it feeds windows; the `latency_ns` that its job's objective allows, and the
+      `share` of its job; `handicap_ns`, by which it yields to others because it takes much of the worker's time, with
+      the reading that this was `weighed` by.
     - When to wake it: `poll_due` and `next_read` of a source, `timers_alarm_ns`.
     - What is reported: `metrics`, and for a sink `latency`."""
 
@@ -74,11 +76,13 @@ class Seat:
         "entry",
         "extra_outs",
         "gate",
+        "handicap_ns",
         "inputs",
         "instance",
         "interrupted",
         "keeper",
         "latency",
+        "latency_ns",
         "mailbox",
         "marked",
         "metrics",
@@ -96,9 +100,10 @@ class Seat:
         "timers_alarm_ns",
         "undecided",
         "urgency",
+        "weighed",
     )
 
-    def __init__(self, instance: Instance, share: float = 1.0) -> None:
+    def __init__(self, instance: Instance, latency_ns: int = LAX_NS, share: float = 1.0) -> None:
         self.instance = instance
         self.address = instance.address
         self.spec = instance.spec
@@ -121,7 +126,10 @@ class Seat:
         self.queued = False
         self.entry = 0
         self.urgency = 0.0
+        self.latency_ns = latency_ns
         self.share = share
+        self.handicap_ns = 0.0
+        self.weighed = (0, 0)
         self.cost_ns = 0.0
         self.path_ns = 0.0
         self.progress: ProgressMap | None = None
@@ -135,6 +143,15 @@ class Seat:
     def opening(self) -> bool:
         """Whether its next work is to open, which sends nothing and needs no credits."""
         return self.phase is Phase.OPENING
+
+    def weigh(self, now_ns: int) -> None:
+        """Sets its handicap by the part of the worker's time that it has had since this was last called, and half by
+        the one before, so that a single long run does not count for much."""
+        busy_ns, since_ns = self.weighed
+        self.weighed = self.metrics.busy_ns, now_ns
+        if now_ns > since_ns:
+            taken = min(1.0, (self.metrics.busy_ns - busy_ns) / (now_ns - since_ns))
+            self.handicap_ns = (self.handicap_ns + HANDICAP * self.latency_ns * taken) / 2
 
     def feed_windows(self, slide_us: int) -> None:
         """Starts predicting when stream time arrives, since it feeds a function with windows."""

@@ -67,9 +67,13 @@ class _Wirer:
                 if member == self._member:
                     address = Address(self._deployment.job, name, partition)
                     instance = Instance(address, spec, name not in fed, is_sink)
-                    seat = self._wiring.seats[address] = Seat(instance, self._deployment.share)
+                    seat = self._wiring.seats[address] = self._seat(instance)
                     if spec.lessees_max:
                         seat.gate = LessorGate(address)
+
+    def _seat(self, instance: Instance) -> Seat:
+        objective_ns = self._deployment.latency_ns
+        return Seat(instance, LAX_NS if objective_ns is None else objective_ns, self._deployment.share)
 
     def _make_inputs(self, sender: str, senders: int, edge: Edge) -> None:
         for partition, member in enumerate(self._placement[edge.target]):
@@ -101,9 +105,8 @@ class _Wirer:
         target_spec = self._deployment.functions[edge.target]
         channel.stateless = not target_spec.function.states()
         channel.index = len(seat.outs)
-        objective_ns = self._deployment.latency_ns
-        channel.latency_ns = LAX_NS if objective_ns is None else objective_ns
-        channel.yields = objective_ns is None
+        channel.latency_ns = seat.latency_ns
+        channel.yields = self._deployment.latency_ns is None
         channel.slide_us, channel.slide_above_us = target_spec.slide_us, seat.spec.slide_us
         channel.budget_ns = channel.latency_ns
         if channel.slide_us is not None:
@@ -129,7 +132,7 @@ class _LesseeWirer(_Wirer):
 
     def lessee(self, address: Address) -> Seat:
         spec = self._deployment.functions[address.function]
-        seat = Seat(Instance(address, spec, is_source=False, is_sink=False), self._deployment.share)
+        seat = self._seat(Instance(address, spec, is_source=False, is_sink=False))
         seat.gate = LesseeGate(address, self._placement[address.function][address.partition])
         for output, stage in spec.outputs.items():
             seat.instance.outputs[output] = self._bind(seat, stage)

@@ -19,6 +19,8 @@ class Policy:
     starves = True
     by_deadline = True
     """Whether the messages of one instance go by their deadlines too, and not as they came."""
+    by_time = False
+    """Whether an urgency is a moment, so that the queue sees who is hopelessly late."""
     has_spent = False
 
     def __init_subclass__(cls) -> None:
@@ -44,18 +46,20 @@ class LLF(Policy):
     """Least laxity first: by the start deadline, which leaves time for the function itself and all below it."""
 
     starves = False
+    by_time = True
 
     def urgency(self, seat: Seat, what: Message | NextRead) -> float:
-        return what.deadline_ns
+        return what.deadline_ns + seat.handicap_ns
 
 
 class EDF(Policy):
     """Earliest deadline first: by the moment at which the function must be done."""
 
     starves = False
+    by_time = True
 
     def urgency(self, seat: Seat, what: Message | NextRead) -> float:
-        return what.deadline_ns + seat.cost_ns
+        return what.deadline_ns + seat.cost_ns + seat.handicap_ns
 
 
 class SJF(Policy):

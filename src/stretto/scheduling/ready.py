@@ -3,6 +3,12 @@ each instance's messages in its mailbox.
 
 An instance that runs keeps the worker for a quantum, unless it has nothing left, so that a cheap function does not pay
 for a decision with every message. Whatever the policy says, nobody waits for longer than a bound.
+
+On an overloaded worker, what is late is always the most urgent by its deadline, and makes everything else late as well
+(thesis figure 5.10). So an instance whose next message is hopelessly late steps aside for those that can still be in
+time. It keeps a part of the worker, and gets all of it when nobody else has work. Who steps aside is not left to
+chance: of several that are due at the same time, the one that takes most of the worker runs last
+(`Seat.handicap_ns`), since then one is late where several would be.
 """
 
 from __future__ import annotations
@@ -19,6 +25,12 @@ QUANTUM_NS = 1_000_000
 STARVED_AFTER_NS = 5_000_000_000
 """Who has been ready for so long runs next, whatever the policy says."""
 
+HOPELESS_AFTER = 0.25
+"""A message is hopelessly late if its start deadline has passed by this part of what its job's objective allows. One
+that is a little late still runs first: it may have been estimated wrongly, and costs others little."""
+TURNS_PER_LATE_TURN = 9
+"""Who is hopelessly late gets one turn after so many of others, by the time that the turns take."""
+
 Entry = tuple[float, int, Seat]
 
 
@@ -29,8 +41,12 @@ class ReadyQueue:
         self.policy = policy or LLF()
         self._quantum_ns = quantum_ns
         self._heap: list[Entry] = []
+        self._late: list[Entry] = []
+        self._owed_ns = 0.0
+        """The time that others have had while somebody hopelessly late waited."""
         self._since_ns: OrderedDict[Seat, int] = OrderedDict()
         self._watches = self.policy.starves
+        self._sees_lateness = self.policy.by_time
         self._by_deadline = type(self.policy) is LLF
         self.counts = self.policy.has_spent
         self._current: Seat | None = None
@@ -42,7 +58,7 @@ class ReadyQueue:
     @property
     def idle(self) -> bool:
         """Whether nothing waits to run."""
-        return self._hot is None and not self._heap
+        return self._hot is None and not self._heap and not self._late
 
     def enqueue(self, seat: Seat) -> None:
         """An instance has work and may run."""
@@ -54,7 +70,11 @@ class ReadyQueue:
 
     def waiting(self) -> int:
         """How many messages those who are ready have before them."""
-        return sum(len(one.mailbox) for _, number, one in self._heap if one.queued and one.entry == number)
+        return sum(len(seat.mailbox) for seat in self._queued())
+
+    def _queued(self) -> list[Seat]:
+        """Those in the queue. An entry that was replaced by a later one does not count."""
+        return [seat for _, number, seat in (*self._heap, *self._late) if seat.queued and seat.entry == number]
 
     def _entry(self, seat: Seat) -> Entry:
         seat.entry = self._entries = entries = self._entries + 1
@@ -67,7 +87,7 @@ class ReadyQueue:
         elif mailbox.count:
             # The default policy goes by what the mailbox goes by, and is not asked.
             if self._by_deadline:
-                urgency = mailbox.first[0]
+                urgency = mailbox.first[0] + seat.handicap_ns
             else:
                 work = mailbox.first[2]
                 urgency = self.policy.urgency(seat, work) if isinstance(work, Message) else AT_ONCE
@@ -90,8 +110,9 @@ class ReadyQueue:
 
     def rerank(self) -> None:
         """All are as urgent as the policy now says."""
-        waiting = [seat for _, number, seat in self._heap if seat.queued and seat.entry == number]
-        self._heap = [self._entry(seat) for seat in waiting]
+        self._sees_lateness = self.policy.by_time
+        self._heap = [self._entry(seat) for seat in self._queued()]
+        self._late = []
         heapq.heapify(self._heap)
 
     def next_seat(self, now_ns: int) -> Seat | None:
@@ -107,17 +128,30 @@ class ReadyQueue:
             else:
                 heapq.heappush(heap, self._entry(hot))
         found = self._starved(now_ns) if self._watches else None
-        while found is None and heap:
-            _, number, seat = heapq.heappop(heap)
-            if seat.queued and seat.entry == number:
-                seat.queued = False
-                if not seat.dropped and (not seat.starved or seat.opening):
-                    found = seat
+        if found is None:
+            found = self._most_urgent(now_ns) if self._sees_lateness else _first(heap)
         if found is not None:
             self._current, self._current_since_ns = found, now_ns
             if self._watches:
                 self._since_ns.pop(found, None)
         return found
+
+    def _most_urgent(self, now_ns: int) -> Seat | None:
+        """The first of those that can be in time, unless it is the turn of those that cannot."""
+        heap, late = self._heap, self._late
+        while heap and AT_ONCE < heap[0][0] < now_ns and _is_hopeless(heap[0], now_ns):
+            heapq.heappush(late, heapq.heappop(heap))
+        if not late:
+            return _first(heap)
+        if self._owed_ns < TURNS_PER_LATE_TURN * self._turn_ns(late[0][2]) and (found := _first(heap)) is not None:
+            self._owed_ns += self._turn_ns(found)
+            return found
+        self._owed_ns = 0.0
+        return _first(late) or _first(heap)
+
+    def _turn_ns(self, seat: Seat) -> float:
+        """How long a seat keeps the worker, about."""
+        return max(seat.cost_ns, self._quantum_ns)
 
     def _starved(self, now_ns: int) -> Seat | None:
         """Whoever has waited too long; the dictionary is in the order of waiting."""
@@ -133,10 +167,27 @@ class ReadyQueue:
 
     def forget(self, job: str) -> None:
         """Drop the instances of a job."""
-        self._heap = [entry for entry in self._heap if entry[2].address.job != job]
-        heapq.heapify(self._heap)
+        for heap in (self._heap, self._late):
+            heap[:] = [entry for entry in heap if entry[2].address.job != job]
+            heapq.heapify(heap)
         for seat in [one for one in self._since_ns if one.address.job == job]:
             del self._since_ns[seat]
         if self._hot is not None and self._hot.address.job == job:
             self._hot = None
         self._current = None
+
+
+def _first(heap: list[Entry]) -> Seat | None:
+    """Take out the first that may run."""
+    while heap:
+        _, number, seat = heapq.heappop(heap)
+        if seat.queued and seat.entry == number:
+            seat.queued = False
+            if not seat.dropped and (not seat.starved or seat.opening):
+                return seat
+    return None
+
+
+def _is_hopeless(entry: Entry, now_ns: int) -> bool:
+    urgency, _, seat = entry
+    return urgency < now_ns - HOPELESS_AFTER * seat.latency_ns

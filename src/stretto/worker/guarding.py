@@ -384,6 +384,7 @@ class GuardedPolicy(Policy):
         self._misbehaved = misbehaved
         self.starves = user.starves
         self.by_deadline = user.by_deadline
+        self.by_time = user.by_time
         self.has_spent = user.has_spent
 
     def urgency(self, seat: Seat, what: Any) -> float:
@@ -401,6 +402,7 @@ class GuardedPolicy(Policy):
 
     def _give_up(self, seat: Seat, hook: str, error: Exception) -> None:
         given_up, self._policy = self._policy, LLF()
+        self.by_time = LLF.by_time
         self._misbehaved(seat, f"policy {name_of(given_up)} was given up in {hook}", error)
 
 

@@ -1,4 +1,6 @@
-"""What the coordinator hears of the work here: totals of the instances that have run, four times a second."""
+"""What the coordinator hears of the work here: totals of the instances that have run, four times a second.
+
+Instances that took much of the worker since the last time yield to others from then on."""
 
 from __future__ import annotations
 
@@ -46,6 +48,7 @@ class Reports(Part):
         """Report what has changed of a job now."""
         functions: dict[str, dict[int, FunctionMetrics]] = {}
         for address, seat in job.unreported.items():
+            seat.weigh(self._host.now_ns)
             functions.setdefault(address.function, {})[address.partition] = _totals(seat)
         job.unreported = {}
         self._host.effects.append(Send(COORDINATOR, Report(job.job, functions, self._host.refused, self._host.now_ns)))

@@ -14,7 +14,7 @@ from stretto.actors.seat import NextRead
 from stretto.actors.work import OPEN
 from stretto.errors import UserError
 from stretto.scheduling.policies import EDF, FIFO, LLF, SJF, FairShare, Policy, policy_named
-from stretto.scheduling.ready import QUANTUM_NS, STARVED_AFTER_NS, ReadyQueue
+from stretto.scheduling.ready import QUANTUM_NS, STARVED_AFTER_NS, TURNS_PER_LATE_TURN, ReadyQueue
 
 MS = 1_000_000
 
@@ -25,7 +25,7 @@ class Some(SimpleNamespace):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
-def seat(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job") -> Any:
+def seat(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job", latency_ns: int = 1_000 * MS) -> Any:
     """As much of a seat as the queue looks at: messages with these deadlines."""
     messages = Mailbox()
     for at in deadlines:
@@ -34,6 +34,8 @@ def seat(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job") -> 
         address=Address(job, name, 0),
         mailbox=messages,
         cost_ns=cost_ns,
+        latency_ns=latency_ns,
+        handicap_ns=0.0,
         share=1.0,
         poll_due=False,
         next_read=None,
@@ -145,6 +147,69 @@ def test_a_source_is_as_urgent_as_what_it_would_read() -> None:
     for one in (seat("later", 20), source, seat("sooner", 10)):
         queue.enqueue(one)
     assert [queue.next_seat(0).address.function for _ in range(3)] == ["sooner", "source", "later"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("policy", [LLF, EDF])
+def test_who_is_hopelessly_late_steps_aside_for_those_that_can_be_in_time(policy: type[Policy]) -> None:
+    """Else what cannot be saved makes late what could be in time (thesis figure 5.10)."""
+    now_ns = 1_000 * MS
+    hopeless, a_little_late = seat("hopeless", 700 * MS), seat("a little late", 800 * MS)
+    in_time, lax = seat("in time", 1_001 * MS), seat("lax", 5_000 * MS)
+    order = run(ReadyQueue(policy(), MS), hopeless, lax, in_time, a_little_late, now_ns=now_ns, step_ns=MS)
+    assert order == ["a little late", "in time", "lax", "hopeless"]
+    lax, patient = seat("lax", 5_000 * MS), seat("patient", 700 * MS, latency_ns=10_000 * MS)
+    assert run(ReadyQueue(policy(), MS), lax, patient, now_ns=now_ns, step_ns=MS) == ["patient", "lax"]
+
+
+@pytest.mark.parametrize("policy", [LLF, EDF])
+def test_of_those_that_are_due_together_the_one_that_takes_most_of_the_worker_runs_last(policy: type[Policy]) -> None:
+    """On an overloaded worker, one is late then where several would be."""
+    greedy, modest, later = seat("greedy", 20 * MS), seat("modest", 20 * MS), seat("later", 90 * MS)
+    greedy.handicap_ns, modest.handicap_ns = 50.0 * MS, 1.0 * MS
+    assert run(ReadyQueue(policy(), 0), greedy, later, modest) == ["modest", "greedy", "later"]
+
+
+def test_who_is_hopelessly_late_keeps_a_part_of_the_worker() -> None:
+    """Its checkpoints and its catching up must not wait until nobody else has work."""
+    cost = {"cost_ns": 2.0 * MS}
+    hopeless, in_time = seat("hopeless", *[0] * 100, **cost), seat("in time", *[90_000 * MS] * 400, **cost)
+    order = run(ReadyQueue(LLF(), MS), hopeless, in_time, now_ns=1_000 * MS, step_ns=2 * MS)
+    contested = order[: order.index("hopeless") + 300]
+    assert contested.count("hopeless") * (TURNS_PER_LATE_TURN + 1) == pytest.approx(len(contested), rel=0.05)
+
+
+def test_who_is_hopelessly_late_gets_all_that_others_leave_the_oldest_first() -> None:
+    order = run(ReadyQueue(LLF(), MS), seat("b", 20, 25), seat("a", 10, 30), now_ns=1_000 * MS, step_ns=MS)
+    assert order == ["a", "b", "b", "a"]
+
+
+def test_a_message_that_must_run_at_once_brings_a_late_instance_back() -> None:
+    queue = ReadyQueue(LLF(), MS)
+    late, in_time = seat("late", 10), seat("in time", *[9_000 * MS] * 3)
+    for one in (late, in_time):
+        queue.enqueue(one)
+    assert queue.next_seat(1_000 * MS) is in_time
+    queue.enqueue(in_time)
+    late.mailbox.append(OPEN)
+    queue.hurry(late)
+    assert queue.next_seat(1_001 * MS) is late
+    assert queue.next_seat(1_002 * MS) is in_time
+    assert queue.next_seat(1_003 * MS) is None, "its place among the late does not count any more"
+
+
+def test_forgetting_a_job_and_a_new_order_reach_those_that_are_hopelessly_late() -> None:
+    queue = ReadyQueue(LLF(), MS)
+    late, gone, in_time = seat("late", 10, 11), seat("gone", 5, job="gone"), seat("in time", *[9_000 * MS] * 3)
+    for one in (late, gone, in_time):
+        queue.enqueue(one)
+    assert queue.next_seat(1_000 * MS) is in_time
+    assert queue.waiting() == 3
+    queue.forget("gone")
+    assert queue.waiting() == 2
+    queue.rerank()
+    assert queue.waiting() == 2
+    assert queue.next_seat(1_000 * MS) is late
+    assert queue.next_seat(1_000 * MS) is None
 
 
 class Unfair(Policy):

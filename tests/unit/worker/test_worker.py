@@ -11,6 +11,7 @@ from stretto.actors.address import Address
 from stretto.actors.channel import CREDITS_PER_CHANNEL, Message
 from stretto.actors.context import Clock, Context
 from stretto.actors.critical import EndOfInput, UserCritical, Watermark
+from stretto.actors.deadlines import HANDICAP, LAX_NS
 from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.function import Function
 from stretto.errors import FunctionError
@@ -20,6 +21,7 @@ from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR, Leave, Member, Members
 from stretto.worker.events import CodeLoaded, Effect, Exit, LoadCode, Ran, Run, RunFailed
 from stretto.worker.machine import Worker
+from stretto.worker.reports import REPORT_EVERY_NS
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -72,6 +74,7 @@ class Bench:
     def __init__(self, echo: Function | None = None, targets: int = 1) -> None:
         self.worker = Worker("me~1")
         self.now_ns = 1_000_000_000
+        self.cost_ns = 10
         self.held: list[Run] = []
         self.hold = False
         names = ["me~1", "up~1", "down~1"]
@@ -103,7 +106,7 @@ class Bench:
             outcome = run.seat.instance.apply(run.work, self.now_ns)
         except Exception as error:
             return self.tell(RunFailed(run.seat, run.work, Failure("FunctionError", str(error))))
-        return self.tell(Ran(run.seat, run.work, outcome, 10))
+        return self.tell(Ran(run.seat, run.work, outcome, self.cost_ns))
 
     def data(self, seq: int, *numbers: int, channel: int = 7) -> list[Effect]:
         return self.tell(FrameArrived("up~1", Data(channel, seq, 5, rows(*numbers))))
@@ -347,3 +350,24 @@ def test_the_most_urgent_message_runs_first_and_what_is_ahead_of_it_on_its_chann
     assert waiting() == [(1, 50), (2, 50), (2, 700), (3, 800)], "what is behind has time"
     bench.tell(FrameArrived("up~1", Data(8, 3, 5, rows(5), None, 40)))
     assert waiting() == [(2, 40), (3, 40), (1, 50), (2, 50), (3, 800)]
+
+
+def test_who_takes_much_of_the_worker_yields_to_others_until_it_takes_less() -> None:
+    """The handicap follows the reports: it is up to a quarter of what the job's objective allows, here the default."""
+    bench = Bench()
+    echo = bench.worker.jobs["job"].seats[Address("job", "echo", 0)]
+
+    def after_interval(seq: int, cost_ns: int) -> float:
+        bench.now_ns += REPORT_EVERY_NS
+        bench.cost_ns = cost_ns
+        bench.data(seq, 1)
+        bench.now_ns += 1
+        bench.tell(Ticked())
+        return echo.handicap_ns
+
+    for seq in range(1, 9):
+        greedy = after_interval(seq, REPORT_EVERY_NS)
+    assert greedy == pytest.approx(HANDICAP * LAX_NS, rel=0.02)
+    for seq in range(9, 17):
+        modest = after_interval(seq, REPORT_EVERY_NS // 10)
+    assert modest == pytest.approx(HANDICAP * LAX_NS / 10, rel=0.1)
