@@ -14,7 +14,7 @@ manifest. If it did so before the new owner read the manifests, the new owner re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from stretto.actors.address import Address
@@ -22,6 +22,7 @@ from stretto.actors.snapshot import Content, Snapshot
 from stretto.checkpoints import manifest as manifests
 from stretto.checkpoints import pieces
 from stretto.checkpoints.manifest import ActorRecord, FragmentRecord, Manifest, Piece, checksum_of, digest_of
+from stretto.checkpoints.paths import snapshot_file
 from stretto.errors import DamagedError, StorageError
 from stretto.state import Fragment
 from stretto.state.packing import unpacked
@@ -57,6 +58,8 @@ class CheckpointStore:
         self.owner = owner
         self._written: dict[Address, dict[tuple[str, int], Piece]] = {}
         """The pieces that are stored already, of each actor here, by state and fragment."""
+        self._saved: dict[str, set[str]] = {}
+        """The files of the savepoints that were written here, by the path of the savepoint."""
 
     # Owning.
 
@@ -72,9 +75,12 @@ class CheckpointStore:
 
     def lineage(self, proposed: str) -> str:
         """Returns the name of these checkpoints; it is the proposed one if they have none yet."""
-        if not self._files.names("lineage"):
+        if not self._lineages():
             self._files.create(f"lineage/{proposed}")
-        return min(self._files.names("lineage"))
+        return min(self._lineages())
+
+    def _lineages(self) -> list[str]:
+        return [name for name in self._files.names("lineage") if _LINEAGE.fullmatch(name)]
 
     def is_owner(self) -> bool:
         return self._greatest_owner() == self.owner
@@ -121,7 +127,9 @@ class CheckpointStore:
     def commit(self, manifest: Manifest) -> None:
         """Write the manifest, which completes the checkpoint; all files that it names must be stored."""
         if manifest.savepoint is not None:
-            self._files.write(f"savepoints/{_safe(manifest.savepoint)}.json", [manifests.encoded(manifest)])
+            path = f"savepoints/{_safe(manifest.savepoint)}.json"
+            self._files.write(path, [manifests.encoded(manifest)])
+            self._saved[path] = manifest.files()
         self._files.write(self._name_of(manifest), [manifests.encoded(manifest)])
 
     def _name_of(self, manifest: Manifest) -> str:
@@ -130,27 +138,39 @@ class CheckpointStore:
     # Reading.
 
     def manifests(self) -> tuple[list[Manifest], list[str]]:
-        """Returns the readable complete checkpoints, the latest last, and the errors of the others."""
+        """Returns the readable complete checkpoints, the latest last, and the errors of the others. Where the latest is
+        there and only cannot be reached, that is raised: it may be readable soon."""
         found: dict[int, Manifest] = {}
-        wrong = []
-        for name in sorted(self._files.names("manifests")):
+        wrong: list[str] = []
+        for name in sorted(self._files.names("manifests"), reverse=True):
             if not _MANIFEST.fullmatch(name):
                 continue
-            path = f"manifests/{name}"
             try:
-                manifest = manifests.decoded(self._files.read(path), path)
-                found[manifest.checkpoint] = manifest  # The latest owner's, since names are sorted.
-            except DamagedError as error:
-                wrong.append(str(error))
+                manifest = self._manifest(f"manifests/{name}", int(name[:9]))
+                found.setdefault(manifest.checkpoint, manifest)  # The latest owner's, since names are sorted.
+            except StorageError as error:
+                if not found and not isinstance(error, DamagedError):
+                    raise
+                wrong.insert(0, str(error))
         return [found[checkpoint] for checkpoint in sorted(found)], wrong
+
+    def _manifest(self, path: str, checkpoint: int | None = None) -> Manifest:
+        """Returns the manifest in a file, which must be of the checkpoint that the name says."""
+        manifest = manifests.decoded(self._files.read(path), path)
+        if checkpoint is not None and manifest.checkpoint != checkpoint:
+            raise DamagedError(f"the manifest {path} cannot be used", f"it is of checkpoint {manifest.checkpoint}")
+        return manifest
 
     def savepoint(self, name: str) -> Manifest:
         """Returns the savepoint of this name."""
-        path = f"savepoints/{_safe(name)}.json"
-        if f"{_safe(name)}.json" not in self._files.names("savepoints"):
-            known = sorted(each.removesuffix(".json") for each in self._files.names("savepoints"))
-            raise StorageError(f"there is no savepoint '{name}'", f"there are {', '.join(known) or 'none'}")
-        return manifests.decoded(self._files.read(path), path)
+        path, known = f"savepoints/{_safe(name)}.json", self._savepoints()
+        if path not in known:
+            names = sorted(each.removeprefix("savepoints/").removesuffix(".json") for each in known)
+            raise StorageError(f"there is no savepoint '{name}'", f"there are {', '.join(names) or 'none'}")
+        return self._manifest(path)
+
+    def _savepoints(self) -> list[str]:
+        return [f"savepoints/{name}" for name in self._files.names("savepoints") if name.endswith(".json")]
 
     def rewind(self, savepoint: Manifest) -> None:
         """Make a savepoint the only checkpoint, so that what came after it is computed again."""
@@ -158,12 +178,6 @@ class CheckpointStore:
         current = self._name_of(savepoint)
         others = [f"manifests/{name}" for name in self._files.names("manifests") if _MANIFEST.fullmatch(name)]
         self._files.delete([path for path in others if path != current])
-
-    def _needed(self, kept: Sequence[Manifest]) -> set[str]:
-        """Returns the files of these checkpoints and of all savepoints."""
-        saved = [f"savepoints/{name}" for name in self._files.names("savepoints")]
-        named = [manifests.decoded(self._files.read(path), path) for path in saved]
-        return {path for manifest in (*kept, *named) for path in manifest.files()}
 
     def fetch(self, address: Address, record: ActorRecord, same: bool = True) -> Content:
         """Returns a snapshot for an actor; raises a DamagedError if any of it is not as it was written. If the actor is
@@ -205,21 +219,45 @@ class CheckpointStore:
             if _MANIFEST.fullmatch(name) and int(name[:9]) < oldest:
                 names.append(f"manifests/{name}")
                 try:
-                    gone |= manifests.decoded(self._files.read(names[-1]), names[-1]).files()
+                    gone |= self._manifest(names[-1], int(name[:9])).files()
                 except StorageError:
                     continue  # `sweep` removes its files.
         if names:
             self._files.delete(names)
-            self._files.delete(sorted(gone - self._needed(kept)))
+            self._files.delete(self._unneeded(gone, kept)[0])
 
-    def sweep(self, kept: Sequence[Manifest]) -> None:
-        """Remove the files of earlier owners that no manifest names."""
-        needed = self._needed(kept)
-        old = [f"data/{name}" for name in self._files.names("data") if int(name[:6]) < self.owner]
-        self._files.delete([path for path in old if path not in needed])
+    def sweep(self, kept: Sequence[Manifest]) -> list[str]:
+        """Remove the files of earlier owners that no manifest names; returns the errors of savepoints that cannot be
+        read. Files that are not of snapshots stay."""
+        found = [f"data/{name}" for name in self._files.names("data")]
+        unneeded, wrong = self._unneeded([path for path in found if self._is_earlier(path)], kept)
+        self._files.delete(unneeded)
+        return wrong
+
+    def _unneeded(self, paths: Collection[str], kept: Sequence[Manifest]) -> tuple[list[str], list[str]]:
+        """Returns which of these files neither these checkpoints nor a savepoint needs, and the errors of savepoints
+        that cannot be read. Nobody knows which files such a savepoint needs, so all of earlier owners stay: it may be
+        readable later, by another version or from a backup."""
+        needed = {path for manifest in kept for path in manifest.files()}
+        wrong, unknown = [], False
+        for savepoint in sorted(self._savepoints()):
+            try:
+                needed |= self._manifest(savepoint).files()
+            except StorageError as error:
+                wrong.append(str(error))
+                needed |= self._saved.get(savepoint, set())
+                unknown |= savepoint not in self._saved
+        unneeded = sorted(path for path in paths if path not in needed)
+        return [path for path in unneeded if not (unknown and self._is_earlier(path))], wrong
+
+    def _is_earlier(self, path: str) -> bool:
+        """Whether a file has snapshots of an earlier owner."""
+        file = snapshot_file(path)
+        return file is not None and file.owner < self.owner
 
 
 _MANIFEST = re.compile(r"\d{9}-\d{6}\.json")
+_LINEAGE = re.compile(r"[0-9a-f]{8}")
 
 
 def _safe(name: str) -> str:

@@ -49,7 +49,7 @@ def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[Ch
     store.claim()
     manifests, wrong = store.manifests()
     for reason in wrong:
-        log.warning("%s; the checkpoint before it is used", reason)
+        log.warning("%s; this checkpoint is not used", reason)
     checkpoint = max((manifest.checkpoint for manifest in manifests), default=0)
     if wish.start is not None:
         manifests = [store.savepoint(wish.start)]
@@ -62,7 +62,8 @@ def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[Ch
         if wish.start is not None:
             store.rewind(manifests[0])
         manifests = [manifest for manifest in manifests if _fits(app, shapes, manifest, wish.drop_state)]
-        store.sweep(manifests)
+        for reason in store.sweep(manifests):
+            log.warning("%s; this savepoint cannot be started from, and the files of earlier runs stay", reason)
         for name in new:
             log.info("function '%s' of app '%s' is not in its checkpoint, and starts empty", name, app)
     for name in new:

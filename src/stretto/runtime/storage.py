@@ -1,7 +1,8 @@
 """Storage of checkpoints through pyarrow.fs: a local path, or s3://, hdfs:// and the like by URI.
 
 A local file is written under another name, synced, and renamed, so that it is complete or absent; an object store does
-the same by itself. Names that begin with `_` are unfinished files.
+the same by itself. Unfinished files have names of their own (`_name.` and 32
+hexadecimal digits).
 
 Claiming a directory needs to create a file atomically, only if it does not exist. The local file system and object
 stores can (by a conditional put), but pyarrow.fs does not offer it: obstore does (`object_store.py`). There is no such
@@ -11,6 +12,7 @@ call for HDFS here, so two drivers that claim a directory there at the same mome
 from __future__ import annotations
 
 import os
+import re
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +27,8 @@ from stretto.runtime.object_store import Create, creator_at
 
 LARGE = 1 << 20
 """Bytes; a file of this size is not kept in the page cache."""
+
+_UNFINISHED = re.compile(r"_.*\.[0-9a-f]{32}", re.DOTALL)
 
 
 class LocalFiles:
@@ -82,7 +86,7 @@ class LocalFiles:
                 os.path.relpath(os.path.join(parent, name), top)
                 for parent, _, names in os.walk(top, onerror=_raise_unless_missing)
                 for name in names
-                if not name.startswith("_")
+                if not _UNFINISHED.fullmatch(name)
             ]
         except OSError as error:
             raise _unreadable(str(top), error) from error
@@ -147,7 +151,7 @@ class RemoteFiles:
             found = self._fs.get_file_info(fs.FileSelector(top, allow_not_found=True, recursive=True))
         except OSError as error:
             raise _unreadable(top, error) from error
-        files = [info for info in found if info.is_file and not info.base_name.startswith("_")]
+        files = [info for info in found if info.is_file and not _UNFINISHED.fullmatch(info.base_name)]
         return [info.path.removeprefix(top).lstrip("/") for info in files]
 
     def delete(self, paths: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from obstore.store import LocalStore, MemoryStore
@@ -40,8 +41,8 @@ def snapshot(checkpoint: int, **fragments: list[Fragment]) -> Snapshot:
     return Snapshot(checkpoint, PLAIN, fragments)
 
 
-def manifest(checkpoint: int, record: ActorRecord) -> Manifest:
-    return Manifest("app", checkpoint, {"count": [record]})
+def manifest(checkpoint: int, record: ActorRecord, savepoint: str | None = None) -> Manifest:
+    return Manifest("app", checkpoint, {"count": [record]}, savepoint)
 
 
 def test_a_stored_snapshot_is_read_back(files: Files) -> None:
@@ -213,8 +214,6 @@ def test_a_damaged_manifest_is_reported_and_skipped() -> None:
 
 
 def test_a_manifest_of_another_version_is_refused() -> None:
-    import msgspec
-
     with pytest.raises(DamagedError, match="another version"):
         decoded(encoded(msgspec.structs.replace(manifest(1, ActorRecord()), version=99)), "m")
 
@@ -240,3 +239,114 @@ def test_names_that_look_alike_do_not_share_a_file(files: Files) -> None:
         for name in ("a b", "a_b", "a.b", "a-b")
     ]
     assert len(set(paths)) == 4
+
+
+# What is damaged and not asked for, and what is not ours.
+
+
+def flip(files: SimulatedFiles, path: str) -> None:
+    content = files.contents[path]
+    files.contents[path] = content[:30] + bytes([content[30] ^ 1]) + content[31:]
+
+
+def data_of(files: Files) -> set[str]:
+    return {f"data/{name}" for name in files.names("data")}
+
+
+def test_a_damaged_savepoint_is_reported_and_the_files_that_it_may_need_stay() -> None:
+    files = SimulatedFiles()
+    first = CheckpointStore(files, 1)
+    saved = manifest(1, first.store(ADDRESS, snapshot(1)), "before")
+    first.commit(saved)
+    unsaved = first.store(ADDRESS, snapshot(2))
+    flip(files, "savepoints/before.json")
+    second = CheckpointStore(files, 2)
+    kept = manifest(3, second.store(ADDRESS, snapshot(3)))
+    (wrong,) = second.sweep([kept])
+    assert "savepoints/before.json is damaged" in wrong
+    assert unsaved.plain is not None
+    assert data_of(files) == saved.files() | {unsaved.plain.path} | kept.files()
+    # What this owner has written cannot be in it, so storage does not grow for ever.
+    second.commit(kept)
+    last = manifest(4, second.store(ADDRESS, snapshot(4)))
+    second.commit(last)
+    second.prune([last])
+    assert data_of(files) == saved.files() | {unsaved.plain.path} | last.files()
+
+
+def test_a_savepoint_that_is_damaged_later_keeps_its_files() -> None:
+    files = SimulatedFiles()
+    store = CheckpointStore(files, 1)
+    saved = manifest(1, store.store(ADDRESS, snapshot(1)), "before")
+    store.commit(saved)
+    other = manifest(2, store.store(ADDRESS, snapshot(2)))
+    last = manifest(3, store.store(ADDRESS, snapshot(3)))
+    for each in (other, last):
+        store.commit(each)
+    flip(files, "savepoints/before.json")
+    store.prune([last])
+    assert data_of(files) == saved.files() | last.files()
+
+
+class Unreadable(SimulatedFiles):
+    """Files of which some cannot be reached."""
+
+    def __init__(self, *paths: str) -> None:
+        super().__init__()
+        self.unreachable = paths
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        if path in self.unreachable:
+            raise StorageError(f"cannot read {path}", "input/output error")
+        return super().read(path, offset, length)
+
+
+@pytest.mark.parametrize(("checkpoint", "found"), [(1, [2]), (2, None)])
+def test_only_the_latest_checkpoint_has_to_be_reachable(checkpoint: int, found: list[int] | None) -> None:
+    files = Unreadable(f"manifests/{checkpoint:09d}-000001.json")
+    store = CheckpointStore(files, 1)
+    for number in (1, 2):
+        store.commit(manifest(number, store.store(ADDRESS, snapshot(number))))
+    if found is None:
+        with pytest.raises(StorageError, match="input/output error"):
+            store.manifests()
+    else:
+        manifests, wrong = store.manifests()
+        assert [each.checkpoint for each in manifests] == found
+        assert "000000001-000001.json" in wrong[0]
+
+
+def test_files_of_strangers_are_no_obstacle_and_stay(files: Files) -> None:
+    strangers = [
+        "data/notes.txt",
+        "data/000001/app/000001/notes.txt",
+        "savepoints/README",
+        "manifests/list",
+        "data/x/y",
+    ]
+    store = CheckpointStore(files, 1)
+    kept = manifest(1, store.store(ADDRESS, snapshot(1)))
+    store.commit(kept)
+    for path in [*strangers, "lineage/.hidden"]:
+        files.write(path, [b"mine"])
+    later = CheckpointStore(files)
+    later.claim()
+    assert later.manifests() == ([kept], [])
+    assert later.sweep([kept]) == []
+    assert later.lineage("00abcdef") == "00abcdef"
+    assert [files.read(path) for path in strangers] == [b"mine"] * len(strangers)
+
+
+@pytest.mark.parametrize("name", ["_before", "été", "before"])
+def test_a_savepoint_of_any_name_is_found_and_keeps_its_files(files: Files, name: str) -> None:
+    store = CheckpointStore(files, 1)
+    saved = manifest(1, store.store(Address("app", "_count", 0), snapshot(1)), name)
+    store.commit(saved)
+    store.commit(manifest(2, store.store(ADDRESS, snapshot(2))))
+    last = manifest(3, store.store(ADDRESS, snapshot(3)))
+    store.commit(last)
+    store.prune([last])
+    later = CheckpointStore(files, 2)
+    assert later.sweep([last]) == []
+    assert later.savepoint(name) == saved
+    assert data_of(files) == saved.files() | last.files()

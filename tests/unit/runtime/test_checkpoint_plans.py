@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
 from stretto.actors.deployment import Deployment
+from stretto.checkpoints.manifest import Manifest
+from stretto.errors import DamagedError
 from stretto.runtime.checkpoint_plans import Wish, opened_checkpoints
+from stretto.runtime.storage import store_at
 
 
 def test_a_relative_directory_is_the_same_place_to_workers_that_run_elsewhere(
@@ -16,3 +20,34 @@ def test_a_relative_directory_is_the_same_place_to_workers_that_run_elsewhere(
     monkeypatch.chdir(tmp_path)
     _, plan = opened_checkpoints("app", Deployment("app", {}), Wish("checkpoints", None, 3))
     assert plan.storage.uri == str(tmp_path / "checkpoints")
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damaged", ["savepoints/before.json", "manifests/000000001-000001.json"])
+def test_damage_to_what_is_not_asked_for_is_reported_and_the_app_starts(
+    tmp_path: Path, damaged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = store_at(str(tmp_path))
+    store.claim()
+    store.commit(Manifest("app", 1, {}, "before"))
+    store.commit(Manifest("app", 2, {}))
+    flip(tmp_path / damaged)
+    with caplog.at_level(logging.WARNING):
+        _, plan = opened_checkpoints("app", Deployment("app", {}), Wish(str(tmp_path), None, 3))
+    assert plan.manifests[-1].checkpoint == 2
+    (warning,) = caplog.messages
+    assert f"the manifest {damaged} is damaged" in warning
+
+
+def test_a_damaged_savepoint_that_is_asked_for_is_refused(tmp_path: Path) -> None:
+    store = store_at(str(tmp_path))
+    store.claim()
+    store.commit(Manifest("app", 1, {}, "before"))
+    flip(tmp_path / "savepoints/before.json")
+    with pytest.raises(DamagedError, match=r"the manifest savepoints/before\.json is damaged"):
+        opened_checkpoints("app", Deployment("app", {}), Wish(str(tmp_path), None, 3, "before"))
