@@ -8,11 +8,17 @@ from typing import Any
 
 import msgspec
 
-from stretto.actors.function import EVENT_TIME_MIN_US
-from stretto.actors.shape import Shapes
+from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
+from stretto.actors.shape import FunctionShape, Shapes
+from stretto.actors.shards import SHARDS
+from stretto.checkpoints.paths import snapshot_file
 from stretto.errors import DamagedError
 
 VERSION = 2
+CHECKPOINTS_MAX = 10**9
+BYTES_MAX = 1 << 62
+SPLITS_MAX = 1 << 20
+"""Greater numbers were not written here."""
 _DIGEST_BYTES = 16
 
 
@@ -89,6 +95,40 @@ class Manifest(msgspec.Struct, frozen=True):
         """The size of the pieces that no earlier checkpoint had."""
         return sum(piece.bytes for piece in self.pieces() if f"/{self.checkpoint:06d}/" in piece.path)
 
+    def fault(self) -> str | None:
+        """Returns why nobody can resume from it, if it was changed by somebody who also changed its checksum. Files are
+        read and removed by the paths in it, so they must be of this checkpoint or of earlier ones."""
+        if not 0 <= self.checkpoint < CHECKPOINTS_MAX:
+            return f"it is of checkpoint {self.checkpoint}"
+        for piece in self.pieces():
+            written = snapshot_file(piece.path)
+            if written is None:
+                return f"it names {piece.path!r}, which is not the path of a snapshot"
+            if written.checkpoint > self.checkpoint:
+                return f"it names {piece.path!r}, which is of a later checkpoint"
+            if not (0 <= piece.offset < BYTES_MAX and 0 <= piece.bytes < BYTES_MAX):
+                return f"it names {piece.bytes} bytes of {piece.path!r} from {piece.offset} on"
+        if self.shapes.keys() != self.functions.keys():
+            return "it does not describe the functions that it has"
+        for name, records in self.functions.items():
+            if not _describes(self.shapes[name], records):
+                return f"it does not describe the {len(records)} partitions of function {name!r}"
+            if any(record.plain is None and not record.finished for record in records):
+                return f"a snapshot of function {name!r} is missing"
+            if not all(EVENT_TIME_MIN_US <= record.watermark_us <= EVENT_TIME_MAX_US for record in records):
+                return f"a watermark of function {name!r} is out of range"
+        return None
+
+
+def _describes(shape: FunctionShape, records: list[ActorRecord]) -> bool:
+    owners = None if shape.shards is None else shape.shards.owners
+    sharded = owners is None or (len(owners) == SHARDS and max(owners) < shape.parallelism)
+    return shape.parallelism == len(records) > 0 and 0 <= shape.splits <= SPLITS_MAX and sharded
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+
 
 class _Sealed(msgspec.Struct, frozen=True):
     """A manifest in its file, with a checksum of its text."""
@@ -114,19 +154,23 @@ def decoded(content: bytes, path: str) -> Manifest:
     """Returns the manifest in a file; raises a DamagedError if the file is not as it was written."""
     try:
         sealed = msgspec.json.decode(content, type=_Sealed)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedError(f"the manifest {path} is damaged", str(error)) from error
     text = bytes(sealed.manifest)
     if digest_of(text) != sealed.digest:
         raise DamagedError(f"the manifest {path} is damaged", "its checksum does not match")
     try:
-        version = msgspec.json.decode(text)["version"]
+        version = msgspec.json.decode(text, type=_Versioned).version
         if version != VERSION:
             raise DamagedError(
                 f"the manifest {path} has another version",
                 f"{version}, and this stretto reads {VERSION}",
                 "Use the version of stretto that wrote it.",
             )
-        return msgspec.json.decode(text, type=Manifest)
-    except (msgspec.DecodeError, KeyError) as error:
+        manifest = msgspec.json.decode(text, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedError(f"the manifest {path} cannot be read", str(error)) from error
+    fault = manifest.fault()
+    if fault is not None:
+        raise DamagedError(f"the manifest {path} cannot be used", fault)
+    return manifest

@@ -1,8 +1,7 @@
 """Storage of checkpoints through pyarrow.fs: a local path, or s3://, hdfs:// and the like by URI.
 
 A local file is written under another name, synced, and renamed, so that it is complete or absent; an object store does
-the same by itself. Unfinished files have names of their own (`_name.` and 32
-hexadecimal digits).
+the same by itself. Unfinished files have names of their own (`_name.` and 32 hexadecimal digits).
 
 Claiming a directory needs to create a file atomically, only if it does not exist. The local file system and object
 stores can (by a conditional put), but pyarrow.fs does not offer it: obstore does (`object_store.py`). There is no such
@@ -21,8 +20,10 @@ from typing import Any
 
 from pyarrow import fs
 
+from stretto.checkpoints.paths import stays_within
 from stretto.checkpoints.store import CheckpointStore
 from stretto.errors import DamagedError, StorageError
+from stretto.runtime.confined import confined, outside
 from stretto.runtime.object_store import Create, creator_at
 
 LARGE = 1 << 20
@@ -38,7 +39,7 @@ class LocalFiles:
         self._root = Path(directory)
 
     def write(self, path: str, parts: Sequence[Any]) -> None:
-        target = self._root / path
+        target = confined(self._root, path)
         partial = target.with_name(f"_{target.name}.{uuid.uuid4().hex}")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +61,7 @@ class LocalFiles:
             raise _unwritable(str(target), error) from error
 
     def create(self, path: str) -> bool:
-        target = self._root / path
+        target = confined(self._root, path)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.touch(exist_ok=False)
@@ -72,15 +73,18 @@ class LocalFiles:
         return True
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        target = confined(self._root, path, followed=True)
         try:
-            with open(self._root / path, "rb") as file:
-                file.seek(offset)
-                return file.read() if length is None else file.read(length)
+            with open(target, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                left = size - file.seek(min(offset, size))
+                # A length that a manifest made up must not be allocated.
+                return file.read(left if length is None else min(length, left))
         except OSError as error:
-            raise _unreadable(str(self._root / path), error) from error
+            raise _unreadable(str(target), error) from error
 
     def names(self, directory: str) -> list[str]:
-        top = self._root / directory
+        top = confined(self._root, directory, followed=True)
         try:
             return [
                 os.path.relpath(os.path.join(parent, name), top)
@@ -93,7 +97,7 @@ class LocalFiles:
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
-            target = self._root / path
+            target = confined(self._root, path)
             try:
                 target.unlink(missing_ok=True)
                 _remove_empty(target.parent, self._root)
@@ -126,9 +130,9 @@ class RemoteFiles:
             raise _unwritable(target, error) from error
 
     def create(self, path: str) -> bool:
+        target = self._path(path)
         if self._creator is not None:
             return self._creator()(path)
-        target = self._path(path)
         try:
             if self._fs.get_file_info(target).type is not fs.FileType.NotFound:
                 return False
@@ -141,7 +145,8 @@ class RemoteFiles:
         target = self._path(path)
         try:
             with self._fs.open_input_file(target) as file:
-                return bytes(file.read_at(file.size() - offset if length is None else length, offset))
+                left = max(0, file.size() - offset)
+                return bytes(file.read_at(left if length is None else min(length, left), offset)) if left else b""
         except OSError as error:
             raise _unreadable(target, error) from error
 
@@ -164,6 +169,8 @@ class RemoteFiles:
                 raise _unwritable(self._path(path), error) from error
 
     def _path(self, path: str) -> str:
+        if not stays_within(path):
+            raise outside(self._root, path)
         return f"{self._root.rstrip('/')}/{path}"
 
 

@@ -16,8 +16,10 @@ from obstore.store import LocalStore, MemoryStore
 from pyarrow import fs
 
 from stretto.actors.address import Address
+from stretto.actors.shape import FunctionShape
+from stretto.actors.shards import ShardMap
 from stretto.actors.snapshot import Snapshot
-from stretto.checkpoints.manifest import ActorRecord, Manifest, decoded, encoded
+from stretto.checkpoints.manifest import ActorRecord, Manifest, Piece, decoded, digest_of, encoded
 from stretto.checkpoints.store import CheckpointStore, Files
 from stretto.errors import DamagedError, StorageError
 from stretto.runtime.object_store import create, s3_store
@@ -42,7 +44,7 @@ def snapshot(checkpoint: int, **fragments: list[Fragment]) -> Snapshot:
 
 
 def manifest(checkpoint: int, record: ActorRecord, savepoint: str | None = None) -> Manifest:
-    return Manifest("app", checkpoint, {"count": [record]}, savepoint)
+    return Manifest("app", checkpoint, {"count": [record]}, savepoint, shapes={"count": FunctionShape("count", 1)})
 
 
 def test_a_stored_snapshot_is_read_back(files: Files) -> None:
@@ -350,3 +352,82 @@ def test_a_savepoint_of_any_name_is_found_and_keeps_its_files(files: Files, name
     assert later.sweep([last]) == []
     assert later.savepoint(name) == saved
     assert data_of(files) == saved.files() | last.files()
+
+
+# What somebody has changed, with its checksums.
+
+
+def piece(path: str) -> Piece:
+    return Piece(path, 0, 1, "")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "data/../../outside.arrow",
+        "/etc/passwd",
+        "data/000001/../000001/x.arrow",
+        "data/000001/app/000001/..",
+        "savepoints/before.json",
+        "owners/000001",
+        "data/000001/app/000001/x\0.arrow",
+        "",
+        "data/000001/app/000009/x.arrow",  # Of a checkpoint that is perhaps being written.
+    ],
+)
+def test_a_manifest_names_only_snapshots_that_it_can_have(path: str) -> None:
+    changed = manifest(2, ActorRecord(piece(path)))
+    with pytest.raises(DamagedError) as refused:
+        decoded(encoded(changed), "manifests/m.json")
+    assert str(refused.value).startswith("the manifest manifests/m.json cannot be used: it names ")
+    assert repr(path) in str(refused.value)
+
+
+GOOD = ActorRecord(piece("data/000001/app/000001/count-0.arrow"))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        manifest(-1, GOOD),
+        manifest(10**12, GOOD),
+        msgspec.structs.replace(manifest(1, GOOD), shapes={}),
+        msgspec.structs.replace(manifest(1, GOOD), functions={"count": []}),
+        msgspec.structs.replace(manifest(1, GOOD), shapes={"count": FunctionShape("count", 1, splits=10**15)}),
+        msgspec.structs.replace(
+            manifest(1, GOOD), shapes={"count": FunctionShape("count", 1, shards=ShardMap(1, b"\1" * 256))}
+        ),
+        msgspec.structs.replace(
+            manifest(1, GOOD), shapes={"count": FunctionShape("count", 1, shards=ShardMap(1, b""))}
+        ),
+        manifest(1, ActorRecord()),
+        manifest(1, msgspec.structs.replace(GOOD, watermark_us=2**63)),
+        manifest(1, ActorRecord(msgspec.structs.replace(piece("data/000001/app/000001/count-0.arrow"), offset=-1))),
+    ],
+)
+def test_a_manifest_that_cannot_be_used_is_refused(changed: Manifest) -> None:
+    with pytest.raises(DamagedError, match=r"the manifest manifests/m\.json cannot be "):
+        decoded(encoded(changed), "manifests/m.json")
+    assert decoded(encoded(manifest(1, GOOD)), "m") == manifest(1, GOOD)
+
+
+@pytest.mark.parametrize("text", [b"[1]", b"{}", b"null", b'{"version": 2}', b"[" * 100_000])
+def test_a_manifest_that_is_something_else_is_refused(text: bytes) -> None:
+    sealed = b'{"digest": "%s", "manifest": %s}' % (digest_of(text).encode(), text)
+    with pytest.raises(DamagedError, match="the manifest m "):
+        decoded(sealed, "m")
+
+
+def test_a_manifest_under_the_name_of_another_checkpoint_is_skipped(files: Files) -> None:
+    store = CheckpointStore(files, 1)
+    store.commit(manifest(1, store.store(ADDRESS, snapshot(1))))
+    files.write("manifests/000000007-000001.json", [files.read("manifests/000000001-000001.json")])
+    found, wrong = store.manifests()
+    assert [each.checkpoint for each in found] == [1]
+    assert wrong == ["the manifest manifests/000000007-000001.json cannot be used: it is of checkpoint 1"]
+
+
+def test_a_length_that_nobody_wrote_is_not_allocated(files: Files) -> None:
+    files.write("data/x", [b"short"])
+    assert files.read("data/x", 2, 1 << 61) == b"ort"
+    assert files.read("data/x", 1 << 61, 1 << 61) == b""
