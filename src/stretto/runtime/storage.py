@@ -1,7 +1,8 @@
 """Storage of checkpoints through pyarrow.fs: a local path, or s3://, hdfs:// and the like by URI.
 
 A local file is written under another name, synced, and renamed, so that it is complete or absent; an object store does
-the same by itself. Unfinished files have names of their own (`_name.` and 32 hexadecimal digits).
+the same by itself. Unfinished files have names of their own (`_name.` and 32 hexadecimal digits). Local files and the
+directories that are made for them are for their user alone, since state is as private as the rows that it was made of.
 
 Claiming a directory needs to create a file atomically, only if it does not exist. The local file system and object
 stores can (by a conditional put), but pyarrow.fs does not offer it: obstore does (`object_store.py`). There is no such
@@ -42,9 +43,9 @@ class LocalFiles:
         target = confined(self._root, path)
         partial = target.with_name(f"_{target.name}.{uuid.uuid4().hex}")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            self._make(target.parent)
             try:
-                with open(partial, "xb") as file:
+                with open(partial, "xb", opener=_private) as file:
                     for part in parts:
                         file.write(part)
                     file.flush()
@@ -63,14 +64,23 @@ class LocalFiles:
     def create(self, path: str) -> bool:
         target = confined(self._root, path)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.touch(exist_ok=False)
+            self._make(target.parent)
+            target.touch(mode=0o600, exist_ok=False)
         except FileExistsError:
             return False
         except OSError as error:
             raise _unwritable(str(target), error) from error
         _sync_directory(target.parent)
         return True
+
+    def _make(self, directory: Path) -> None:
+        """Makes a directory and those above it, which up to the root are for the user alone."""
+        if directory.is_dir():
+            return
+        self._root.parent.mkdir(parents=True, exist_ok=True)
+        for each in (*reversed(directory.parents), directory):
+            if each == self._root or self._root in each.parents:
+                each.mkdir(mode=0o700, exist_ok=True)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         target = confined(self._root, path, followed=True)
@@ -194,6 +204,10 @@ def files_at(uri: str) -> LocalFiles | RemoteFiles:
 
 def store_at(uri: str, owner: int = 0) -> CheckpointStore:
     return CheckpointStore(files_at(uri), owner)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _sync_directory(directory: Path) -> None:

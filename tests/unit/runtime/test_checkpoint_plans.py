@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import stat
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,14 @@ def test_a_damaged_savepoint_that_is_asked_for_is_refused(tmp_path: Path) -> Non
     flip(tmp_path / "savepoints/before.json")
     with pytest.raises(DamagedError, match=r"the manifest savepoints/before\.json is damaged"):
         opened_checkpoints("app", Deployment("app", {}), Wish(str(tmp_path), None, 3, "before"))
+
+
+def test_checkpoints_are_for_their_user_alone(tmp_path: Path) -> None:
+    root = tmp_path / "above" / "checkpoints"
+    store, _ = opened_checkpoints("app", Deployment("app", {}), Wish(str(root), None, 3))
+    store.commit(Manifest("app", 1, {}, "before"))
+    made = [root, *root.rglob("*")]
+    assert {path.name for path in made} >= {"owners", "000001", "manifests", "savepoints", "before.json"}
+    for path in made:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+    assert stat.S_IMODE(root.parent.stat().st_mode) != 0o700  # Not of the checkpoints: as the umask says.
