@@ -27,7 +27,8 @@ def opened(instance: Instance, errand: Open, now_ns: int) -> Outcome:
         )
     instance.timers.take_from(ctx)
     if instance.origin is not None:
-        _resume(instance, instance.origin)
+        with resuming.read_from(instance, instance.origin):
+            _resume(instance, instance.origin)
     return Outcome(now_ns)
 
 
@@ -45,15 +46,15 @@ APPLIES: dict[type[Errand], Callable[[Any, Any, int], Outcome]] = {Open: opened,
 def _resume(instance: Instance, origin: Origin) -> None:
     contents = list(origin.contents.values())
     if contents:
-        instance.at_watermark(min(content.plain["watermark_us"] for content in contents))
+        instance.at_watermark(min(content.plain.watermark_us for content in contents))
     _resume_channels(instance, origin)
     if origin.whole and contents:
         (content,) = contents
         # Timers that `open` has set were also set before the checkpoint.
-        instance.timers.restore(content.plain["timers"])
-        instance.ctx.counts = content.plain["counts"]
+        instance.timers.restore(content.plain.timers)
+        instance.ctx.counts = content.plain.counts
         resuming.rebuild(instance, content)
-        consolidated, remembered = content.plain["consolidated"], content.plain["remembered"]
+        consolidated, remembered = content.plain.consolidated, content.plain.remembered
     else:
         pending = resuming.timers_of(instance, origin)
         if pending is not None:
@@ -83,7 +84,7 @@ def _resume_channels(instance: Instance, origin: Origin) -> None:
         return
     ((_, content),) = origin.contents.items()
     found: dict[tuple[Any, ...], list[tuple[int, bool]]] = {}
-    for function, partition, name, watermark_us, is_ended in content.plain["channels"]:
+    for function, partition, name, watermark_us, is_ended in content.plain.channels:
         found.setdefault((function, partition, name), []).append((watermark_us, is_ended))
     for channel in instance.inputs:
         channel.watermark_us, channel.ended = found[*channel.sender[1:], channel.input].pop(0)

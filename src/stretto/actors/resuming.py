@@ -6,10 +6,9 @@ there if several partitions had some.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from stretto.actors.context import Clock
 from stretto.actors.dividing import PartitionKeys, Place
@@ -22,15 +21,28 @@ from stretto.state.packing import packed, unpacked
 if TYPE_CHECKING:
     from stretto.actors.instance import Instance
 
-MISFITS = (pa.ArrowException, KeyError, ValueError, TypeError, IndexError, AssertionError)
-"""What states raise when restored from content of another layout."""
+
+@contextmanager
+def read_from(instance: Instance, origin: Origin) -> Iterator[None]:
+    """Turns whatever is raised by content that does not fit into a StorageError that names the files."""
+    try:
+        yield
+    except StrettoError:
+        raise
+    except Exception as error:
+        files = ", ".join(content.path for content in origin.contents.values()) or f"checkpoint {origin.checkpoint}"
+        raise StorageError(
+            f"function '{instance.address.function}' cannot resume from {files}",
+            f"{type(error).__name__}: {error}",
+            "Start the app as it was, or from another checkpoint or savepoint.",
+        ) from error
 
 
 def rebuild(instance: Instance, content: Content) -> None:
     """Restores the same partition as in the checkpoint; states that are new stay empty."""
     for name, state in instance.function.states().items():
         if name in content.fragments:
-            with_reason(instance, name, state.rebuild, content.fragments[name])
+            with_reason(instance, name, state.rebuild, content.fragments[name], content.paths.get(name))
 
 
 def divide(instance: Instance, origin: Origin) -> None:
@@ -39,7 +51,7 @@ def divide(instance: Instance, origin: Origin) -> None:
         for name, state in instance.function.states().items():
             if name in content.fragments:
                 part = state.fresh()
-                with_reason(instance, name, part.rebuild, content.fragments[name])
+                with_reason(instance, name, part.rebuild, content.fragments[name], content.paths.get(name))
                 _take(instance, origin, former, name, state, part)
 
 
@@ -47,9 +59,9 @@ def consolidated_of(instance: Instance, origin: Origin) -> bytes | None:
     """Returns the consolidated state that lessees read, built in the same way."""
     found: dict[str, State] = {}
     for former, content in sorted(origin.contents.items()):
-        if content.plain["consolidated"] is None:
+        if content.plain.consolidated is None:
             continue
-        for name, exported in unpacked(content.plain["consolidated"]).items():
+        for name, exported in unpacked(content.plain.consolidated).items():
             part = instance.function.states()[name].fresh()
             part.restore(exported)
             _take(instance, origin, former, name, found.setdefault(name, part.fresh()), part)
@@ -74,8 +86,10 @@ def _keys_of(instance: Instance, origin: Origin, former: int, state: str) -> Par
     return PartitionKeys(keys, Place(instance.address.partition, spec.shards), before)
 
 
-def with_reason(instance: Instance, state: str, act: Callable[[Any], None], argument: Any) -> None:
-    """Calls `act`; an error names the state and says what to do."""
+def with_reason(
+    instance: Instance, state: str, act: Callable[[Any], None], argument: Any, files: str | None = None
+) -> None:
+    """Calls `act`; an error names the state, the files that it is read from, and says what to do."""
     named = f"state '{state}' of function '{instance.address.function}'"
     try:
         act(argument)
@@ -87,9 +101,9 @@ def with_reason(instance: Instance, state: str, act: Callable[[Any], None], argu
         ) from error
     except StrettoError:
         raise
-    except MISFITS as error:
+    except Exception as error:
         raise StorageError(
-            f"{named} does not fit its content in the checkpoint",
+            f"{named} does not fit its content in {files or 'the checkpoint'}",
             f"{type(error).__name__}: {error}",
             "Give the function another name to start it empty, or start the app as it was.",
         ) from error
@@ -99,7 +113,7 @@ def regrouped(instance: Instance, origin: Origin) -> Any:
     """Returns what the function is to recall; None if the checkpoint does not have the function."""
     if not origin.parallelism:
         return None
-    remembered = {former: content.plain["remembered"] for former, content in sorted(origin.contents.items())}
+    remembered = {former: content.plain.remembered for former, content in sorted(origin.contents.items())}
     try:
         return instance.function.regroup(remembered, origin.checkpoint)
     except StorageError as error:
@@ -115,7 +129,7 @@ def timers_of(instance: Instance, origin: Origin) -> Pending | None:
     found: Pending = {clock.value: [] for clock in Clock}
     for content in origin.contents.values():
         for clock, pending in found.items():
-            pending += content.plain["timers"][clock]
+            pending += content.plain.timers[clock]
     if not any(found.values()):
         return None
     if instance.spec.partitioned_by and instance.spec.parallelism > 1:
@@ -131,6 +145,6 @@ def counts_of(origin: Origin) -> dict[str, int]:
     """Returns the sum of the counters of the former partitions that this one leads."""
     total: dict[str, int] = {}
     for former in sorted(origin.leads & origin.contents.keys()):
-        for name, amount in origin.contents[former].plain["counts"].items():
+        for name, amount in origin.contents[former].plain.counts.items():
             total[name] = total.get(name, 0) + amount
     return total

@@ -38,6 +38,10 @@ class CheckpointedWriter(SinkWriter):
         need, as plain data or a table; None if there is nothing."""
         raise NotImplementedError
 
+    def check_part(self, part: Any) -> None:
+        """Raises an error if something that was read from a checkpoint is not what `seal` returns. Called before
+        anything is published or withdrawn."""
+
     def publish(self, checkpoint: int, part: Any) -> None:
         """Makes what `seal` returned for a checkpoint visible. One checkpoint may have several parts, if the sink has
         fewer partitions than before and a writer follows several others."""

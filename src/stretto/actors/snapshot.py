@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from stretto.actors.function import EVENT_TIME_MIN_US
 from stretto.actors.shards import ShardMap
 from stretto.state import Fragment
+from stretto.state.packing import unpacked
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,34 @@ class Snapshot:
     """The last watermark that it has sent."""
 
 
+class Plain(msgspec.Struct, frozen=True):
+    """The plain data of a snapshot: how far the actor was, the watermark and end of each channel to it (by sender,
+    partition and input), its timers by clock, its counts, the consolidated state, what its function remembers, and the
+    descriptions of its states."""
+
+    watermark_us: Int64
+    channels: list[tuple[str, int, str, Int64, bool]]
+    timers: dict[str, list[tuple[int, Any]]]
+    counts: dict[str, int]
+    consolidated: bytes | None
+    remembered: Any
+    described: dict[str, dict[str, Any]]
+
+
+def plain_of(data: Any) -> Plain:
+    """Returns packed plain data as read back; raises any error if it is not of a snapshot."""
+    return msgspec.convert(unpacked(data), type=Plain)
+
+
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A snapshot as read back."""
+    """A snapshot as read back. `path` is its file, and `paths` the files of each state, for messages."""
 
-    plain: Any
+    plain: Plain
     fragments: dict[str, list[Fragment]] = field(default_factory=dict)
     finished: bool = False
+    path: str = ""
+    paths: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from stretto.errors import SourceError
 from stretto.expressions.ddl import parse_schema
 from stretto.expressions.types import canonical
 from stretto.state import Fragment, State
+from stretto.state.schemas import check_rows
 
 BATCH_ROWS = 1024
 """The default number of rows per batch, for rows and tables."""
@@ -196,10 +197,13 @@ class CollectCheckpointed(CheckpointedWriter):
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._held: list[pa.RecordBatch] = []
-        self.past: Collected = Collected()
+        self.past: Collected = Collected(schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
+
+    def check_part(self, part: Any) -> None:
+        check_rows(part, self.schema)
 
     def seal(self, checkpoint: int) -> pa.Table | None:
         held, self._held = self._held, []
@@ -218,11 +222,12 @@ class CollectCheckpointed(CheckpointedWriter):
 class Collected(State):
     """The rows that a collecting sink has published, by checkpoint; the rows of each are written once."""
 
-    def __init__(self) -> None:
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
         self.checkpoints: dict[int, pa.Table] = {}
 
     def fresh(self) -> Collected:
-        return Collected()
+        return Collected(self.schema)
 
     def export(self) -> list[tuple[int, pa.Table]]:
         return list(self.checkpoints.items())
@@ -234,6 +239,8 @@ class Collected(State):
         return [Fragment(checkpoint, rows) for checkpoint, rows in self.checkpoints.items()]
 
     def rebuild(self, fragments: list[Fragment]) -> None:
+        for fragment in fragments:
+            check_rows(fragment.content, self.schema)
         self.checkpoints = {fragment.number: fragment.content for fragment in fragments}
 
     def describe(self) -> dict[str, Any]:

@@ -30,11 +30,15 @@ def _write(table: pa.Table, sink: Any) -> None:
 
 
 def decoded(data: bytes, where: str) -> pa.Table | bytes:
+    """Returns a content; raises a DamagedError if Arrow cannot read it, or could only read past its end."""
     try:
         table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
-    except pa.ArrowException as error:
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise DamagedError(f"{where} is damaged", str(error)) from error
     if (table.schema.metadata or {}).get(b"stretto") != b"packed":
         return table
-    content: bytes = table.column(0)[0].as_py()
+    content = table.column(0)[0].as_py() if table.shape == (1, 1) else None
+    if not isinstance(content, bytes):
+        raise DamagedError(f"{where} is damaged", "its packed data are not one cell of bytes")
     return content

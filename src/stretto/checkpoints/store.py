@@ -18,14 +18,13 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from stretto.actors.address import Address
-from stretto.actors.snapshot import Content, Snapshot
+from stretto.actors.snapshot import Content, Snapshot, plain_of
 from stretto.checkpoints import manifest as manifests
 from stretto.checkpoints import pieces
 from stretto.checkpoints.manifest import ActorRecord, FragmentRecord, Manifest, Piece, checksum_of, digest_of
 from stretto.checkpoints.paths import snapshot_file
 from stretto.errors import DamagedError, StorageError
 from stretto.state import Fragment
-from stretto.state.packing import unpacked
 
 KEPT = 3
 """The number of complete checkpoints that are kept by default."""
@@ -183,14 +182,23 @@ class CheckpointStore:
         """Returns a snapshot for an actor; raises a DamagedError if any of it is not as it was written. If the actor is
         not the `same` that wrote it, its next checkpoint writes everything again."""
         assert record.plain is not None
-        plain = unpacked(self._content(record.plain))
+        path = record.plain.path
+        try:
+            plain = plain_of(self._content(record.plain))
+        except StorageError:
+            raise
+        except Exception as error:
+            raise DamagedError(f"the checkpoint file {path} does not hold a snapshot", str(error)) from error
+        if plain.described.keys() != record.states.keys():
+            detail = f"the manifest has {_list(record.states)}, the snapshot {_list(plain.described)}"
+            raise DamagedError(f"the checkpoint file {path} is of other states than its manifest", detail)
         fragments = {
             name: [Fragment(found.number, self._content(found.piece)) for found in records]
             for name, records in record.states.items()
         }
         if same:
             self._remember(address, record.states)
-        return Content(plain, fragments, record.finished)
+        return Content(plain, fragments, record.finished, path, _paths_of(record))
 
     def _content(self, piece: Piece) -> Any:
         data = self._files.read(piece.path, piece.offset, piece.bytes)
@@ -258,6 +266,17 @@ class CheckpointStore:
 
 _MANIFEST = re.compile(r"\d{9}-\d{6}\.json")
 _LINEAGE = re.compile(r"[0-9a-f]{8}")
+
+
+def _paths_of(record: ActorRecord) -> dict[str, str]:
+    """Returns the files of each state, as a text."""
+    return {
+        name: ", ".join(dict.fromkeys(found.piece.path for found in records)) for name, records in record.states.items()
+    }
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def _safe(name: str) -> str:

@@ -16,6 +16,7 @@ from stretto.errors import PlanError
 from stretto.operators.accumulators import Call, Scalar, accumulator
 from stretto.operators.grouping import Column, Groups, Int64s, group, plain_type, take_columns
 from stretto.operators.user_aggregate import UserAggregate
+from stretto.state.schemas import check_type
 
 
 def column_index(schema: pa.Schema, name: str, what: str) -> int:
@@ -56,6 +57,8 @@ class Aggregation:
             if acc.objects
         ]
         self.partial_types = [kind for acc in self.accumulators for kind in acc.partials]
+        self.types = [pa.int64()] * hidden + [field.type for field in self.key_fields] + self.partial_types
+        """The types of a table's columns; those of Python objects are only nominal."""
 
     def _input(self, expression: Scalar | int) -> int:
         """Returns the number of the input column for an expression; the same expression is evaluated once."""
@@ -143,13 +146,26 @@ def table_of(columns: Sequence[Column], objects: Sequence[int]) -> dict[str, Any
     return {"table": pa.table(arrow), "objects": {str(place): list(columns[place]) for place in objects}}
 
 
-def columns_of(content: dict[str, Any]) -> list[Column]:
-    """Returns the columns of a result of `table_of`."""
-    table, objects = content["table"], content["objects"]
-    found: dict[int, Column] = {int(name[1:]): _one_array(table.column(name)) for name in table.column_names}
-    for place, values in objects.items():
-        found[int(place)] = np.fromiter(values, object, len(values))
-    return [found[place] for place in range(len(found))]
+def columns_of(
+    content: dict[str, Any], kinds: Sequence[pa.DataType | None], objects: Sequence[int] = ()
+) -> list[Column]:
+    """Returns the columns of a result of `table_of`; raises an error if they are not of these types (None: any)."""
+    table, lists = content["table"], content["objects"]
+    expected = [f"c{place}" for place in range(len(kinds)) if place not in objects]
+    if table.column_names != expected or sorted(map(int, lists)) != sorted(objects):
+        raise ValueError(f"the columns are {table.column_names} and objects {list(lists)}, and should be {expected}")
+    found: dict[int, Column] = {}
+    for place, kind in enumerate(kinds):
+        if place in objects:
+            values = lists[str(place)]
+            found[place] = np.fromiter(values, object, len(values))
+            continue
+        found[place] = _one_array(table.column(f"c{place}"))
+        if kind is not None:
+            check_type(f"c{place}", found[place].type, kind)
+    if len({len(column) for column in found.values()}) > 1:
+        raise ValueError("the columns are of different lengths")
+    return [found[place] for place in range(len(kinds))]
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

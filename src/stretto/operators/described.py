@@ -109,7 +109,8 @@ def _running(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table
     state = RunningState(aggregation)
     state.rebuild(fragments)
     content = state.export()
-    return _finished(aggregation, [], columns_of(content) if content is not None else None)
+    columns = None if content is None else columns_of(content, aggregation.types, aggregation.objects)
+    return _finished(aggregation, [], columns)
 
 
 def _panes(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:

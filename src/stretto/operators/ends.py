@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,9 +12,15 @@ import pyarrow.compute as pc
 from stretto.actors.context import Context
 from stretto.actors.function import EVENT_TIME_MIN_US, Function
 from stretto.actors.sink import CheckpointedWriter, Sink, SinkWriter
+from stretto.actors.snapshot import Int64
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.operators.windows import EventTime
 from stretto.state import State
+from stretto.state.schemas import check_rows
+
+_Position = tuple[int, Annotated[int, msgspec.Meta(ge=0)], Int64, Int64 | None]
+"""Of a split: its number, how far it was read, its watermark and its progress."""
+_Positions = tuple[int | None, list[_Position]]
 
 
 class Split:
@@ -34,7 +41,7 @@ class Split:
     def remember(self) -> list[Any]:
         return [self.number, self.reader.position, self.watermark_us, self.progress_us]
 
-    def recall(self, remembered: list[Any]) -> None:
+    def recall(self, remembered: _Position) -> None:
         _, position, self.watermark_us, self.progress_us = remembered
         self.reader.seek(position)
 
@@ -160,7 +167,7 @@ class SourceFunction(Function):
         return [self._last_step, [split.remember() for split in self._alive]]
 
     def recall(self, remembered: Any) -> None:
-        self._last_step, positions = remembered
+        self._last_step, positions = msgspec.convert(remembered, type=_Positions)
         known = {position[0]: position for position in positions}
         # A split without a position had been read to its end.
         self._alive = [split for split in self._splits if split.number in known]
@@ -276,8 +283,12 @@ class SinkFunction(Function):
         return [self._checkpoint, list(self._sealed)]
 
     def recall(self, remembered: Any) -> None:
-        self._checkpoint, sealed = remembered
-        self._sealed = [(checkpoint, part) for checkpoint, part in sealed]
+        self._checkpoint, self._sealed = msgspec.convert(remembered, type=tuple[int, list[tuple[int, Any]]])
+        for _, part in self._sealed:
+            if isinstance(self.writer, CheckpointedWriter):
+                self.writer.check_part(part)
+            else:
+                check_rows(part, self.schema)
         if isinstance(self.writer, CheckpointedWriter):
             self.writer.withdraw(self._checkpoint)
 

@@ -15,11 +15,13 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from stretto.actors.function import EVENT_TIME_MIN_US
+from stretto.actors.snapshot import Int64
 from stretto.errors import PlanError
 from stretto.operators.aggregation import column_index, columns_of, table_of
 from stretto.operators.grouping import (
@@ -253,6 +255,10 @@ class Kernel(Protocol):
     def layout(self) -> str:
         """The columns of a block, described in words."""
 
+    @property
+    def types(self) -> Sequence[pa.DataType | None]:
+        """The types of the columns of a block; None for any."""
+
     def named(self, columns: list[Column]) -> dict[str, Column]:
         """Returns at least the columns of a block by which rows are partitioned, by their names in the input."""
 
@@ -263,6 +269,11 @@ def joined(blocks: Sequence[Block]) -> Block:
         return blocks[0]
     columns = [concat_columns(parts) for parts in zip(*(block.columns for block in blocks), strict=True)]
     return Block(np.concatenate([block.buckets for block in blocks]), columns)
+
+
+class _Exported(msgspec.Struct):
+    emitted_us: Int64
+    columns: dict[str, Any] | None
 
 
 class PaneState(State):
@@ -388,12 +399,17 @@ class PaneState(State):
         return {"emitted_us": self.emitted_us, "columns": columns}
 
     def restore(self, content: dict[str, Any]) -> None:
-        empty = self.fresh()
-        self.__dict__.update(empty.__dict__)
-        self.emitted_us = content["emitted_us"]
-        if content["columns"] is not None:
-            buckets, *columns = columns_of(content["columns"])
-            self._absorb(Block(fixed_values(buckets, _INT64), columns))
+        found = msgspec.convert(content, type=_Exported)
+        self.__dict__.update(self.fresh().__dict__)
+        self.emitted_us = found.emitted_us
+        if found.columns is not None:
+            self._absorb(self._block(found.columns))
+
+    def _block(self, content: dict[str, Any]) -> Block:
+        """Returns a block as read back."""
+        objects = [place + 1 for place in self._kernel.objects]
+        buckets, *columns = columns_of(content, [pa.int64(), *self._kernel.types], objects)
+        return Block(fixed_values(buckets, _INT64), columns)
 
     def fragments(self) -> list[Fragment]:
         """Blocks never change, so each is written once. The first fragment has `emitted_us` and `low`."""
@@ -436,10 +452,9 @@ class PaneState(State):
         self.__dict__.update(self.fresh().__dict__)
         self._fragments_given = max(fragment.number for fragment in fragments)
         assert isinstance(head.content, bytes)
-        self.emitted_us, low = unpacked(head.content)
+        self.emitted_us, low = msgspec.convert(unpacked(head.content), type=tuple[Int64, Int64 | None])
         for fragment in blocks:
-            buckets, *columns = columns_of({"table": fragment.content, "objects": {}})
-            block = Block(fixed_values(buckets, _INT64), columns)
+            block = self._block({"table": fragment.content, "objects": {}})
             block = block if low is None else block.slice(low, INT64_MAX)
             if len(block.buckets) >= SMALL_BLOCK_ROWS_MAX:
                 self._blocks.append(block)

@@ -22,6 +22,7 @@ import pyarrow as pa
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.partitioning import Hashes
 from stretto.state import Fragment, KeyedPart, State
+from stretto.state.schemas import check_rows
 
 Integers = npt.NDArray[np.int64]
 
@@ -195,6 +196,7 @@ class RowBuffer(State):
         return pa.Table.from_batches([block.rows for block in self._blocks], schema=self._indexer.schema)
 
     def restore(self, content: pa.Table) -> None:
+        check_rows(content, self._indexer.schema)
         self.clear()
         for rows in content.combine_chunks().to_batches():
             indexed = self._indexer.index(rows, EVENT_TIME_MIN_US)
@@ -212,6 +214,7 @@ class RowBuffer(State):
     def rebuild(self, fragments: list[Fragment]) -> None:
         self.clear()
         for fragment in fragments:
+            check_rows(fragment.content, self._indexer.schema)
             assert isinstance(fragment.content, pa.Table)
             (rows,) = fragment.content.combine_chunks().to_batches()
             indexed = self._indexer.index(rows, EVENT_TIME_MIN_US)

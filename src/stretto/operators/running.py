@@ -335,7 +335,7 @@ class RunningState(State):
     def restore(self, content: dict[str, Any] | None) -> None:
         self.__dict__.update(self.fresh().__dict__)
         if content is not None:
-            self.absorb(columns_of(content))
+            self.absorb(columns_of(content, self._aggregation.types, self._aggregation.objects))
 
     @property
     def layout(self) -> str:
@@ -421,7 +421,7 @@ class RunningState(State):
         self.__dict__.update(self.fresh().__dict__)
         for fragment in fragments:
             content = fragment.content.table() if isinstance(fragment.content, Deferred) else fragment.content
-            self._replace(columns_of({"table": content, "objects": {}}))
+            self._replace(columns_of({"table": content, "objects": {}}, self._aggregation.types))
         self._rolling = Rolling(fragments)
         self._written, self._generation, self._all_due = np.zeros(len(self), np.int32), 1, False
 

@@ -96,6 +96,7 @@ class RunningSpill:
     def __init__(self, state: RunningState, aggregation: Aggregation, cold: Cold, budget_bytes: int) -> None:
         self._state = state
         self._keys = aggregation.keys
+        self._types = aggregation.types
         self._bytes = RowBytes(aggregation)
         self._cold = cold
         self._budget = budget_bytes
@@ -161,7 +162,7 @@ class RunningSpill:
         changed = self._state.changed_slots()
         if changed is not None:
             self._changed.update(_codes(self._key_columns(going[changed[going]])))
-        table = columns_of({"table": self._state.rows(staying), "objects": {}})
+        table = columns_of({"table": self._state.rows(staying), "objects": {}}, self._types)
         self._touched = self._touched[staying]
         self._fresh, self._known = (each[staying] for each in self._flags)
         self._state.reset(table, None if changed is None else changed[staying])
@@ -182,14 +183,14 @@ class RunningSpill:
     def _write(self, slots: npt.NDArray[Any]) -> None:
         for start in range(0, len(slots), ROWS_AT_ONCE):
             part = slots[start : start + ROWS_AT_ONCE]
-            table = columns_of({"table": self._state.rows(part), "objects": {}})
+            table = columns_of({"table": self._state.rows(part), "objects": {}}, self._types)
             self._cold.write(zip(_codes(table[: self._keys]), self._bytes.of(table), strict=True))
             self._used = True
         self._count += int(np.count_nonzero(~self._known[slots]))
         self._fresh[slots] = self._known[slots] = True
 
     def _key_columns(self, slots: npt.NDArray[Any]) -> list[Column]:
-        return columns_of({"table": self._state.rows(slots), "objects": {}})[: self._keys]
+        return columns_of({"table": self._state.rows(slots), "objects": {}}, self._types)[: self._keys]
 
     def _write_all(self) -> None:
         slots = self._state.slots
@@ -235,7 +236,7 @@ class RunningSpill:
             assert isinstance(fragment.content, pa.Table)
             for start in range(0, fragment.content.num_rows, ROWS_AT_ONCE):
                 part = fragment.content.slice(start, ROWS_AT_ONCE)
-                table = columns_of({"table": part, "objects": {}})
+                table = columns_of({"table": part, "objects": {}}, self._types)
                 codes = _codes(table[: self._keys])
                 self._count += sum(record is None for record in self._cold.get_many(codes))
                 self._cold.write(zip(codes, self._bytes.of(table), strict=True))

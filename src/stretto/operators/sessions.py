@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from stretto.actors.context import Context
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US, Function
+from stretto.actors.snapshot import Int64
 from stretto.operators.accumulators import Call
 from stretto.operators.aggregation import Aggregation, columns_of, table_of
 from stretto.operators.grouping import (
@@ -88,6 +90,12 @@ def _greatest_so_far(owner: npt.NDArray[np.intp], values: Int64s) -> Int64s:
     distinct, ranks = np.unique(values, return_inverse=True)
     base = owner * len(distinct)
     return distinct[np.maximum.accumulate(ranks + base) - base]
+
+
+class _Exported(msgspec.Struct):
+    emitted_us: Int64
+    due_us: Int64
+    columns: dict[str, Any] | None
 
 
 class SessionState(State):
@@ -223,10 +231,13 @@ class SessionState(State):
         return {"emitted_us": self.emitted_us, "due_us": self.due_us, "columns": columns}
 
     def restore(self, content: dict[str, Any]) -> None:
+        found = msgspec.convert(content, type=_Exported)
         self.__dict__.update(self.fresh().__dict__)
-        self.emitted_us, self.due_us = content["emitted_us"], content["due_us"]
-        if content["columns"] is not None:
-            starts, ends, rows, *columns = columns_of(content["columns"])
+        self.emitted_us, self.due_us = found.emitted_us, found.due_us
+        if found.columns is not None:
+            kinds = [*[pa.int64()] * 3, *self._aggregation.types]
+            objects = [place + 3 for place in self._aggregation.objects]
+            starts, ends, rows, *columns = columns_of(found.columns, kinds, objects)
             bounds = fixed_values(starts, _INT64), fixed_values(ends, _INT64)
             self._keep(Sessions(*bounds, fixed_values(rows, _INT64), columns))
 

@@ -72,6 +72,10 @@ class Best:
         order = "greatest" if self._descending else "least"
         return f"the {self._k} {order} of {columns} by {self._keys}{' with ties' if self._ties else ''}"
 
+    @property
+    def types(self) -> list[pa.DataType | None]:
+        return [*[pa.int64()] * self._hidden, *self._schema.types, None]
+
     def named(self, columns: list[Column]) -> dict[str, Column]:
         return dict(zip(self._schema.names, columns[self._hidden :], strict=False))
 

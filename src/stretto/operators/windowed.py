@@ -71,6 +71,10 @@ class Grouped:
     def layout(self) -> str:
         return self._aggregation.layout
 
+    @property
+    def types(self) -> list[pa.DataType]:
+        return self._aggregation.types
+
     def named(self, columns: list[Column]) -> dict[str, Column]:
         return self._aggregation.named_keys(columns)
 

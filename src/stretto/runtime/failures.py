@@ -13,7 +13,7 @@ from stretto.actors.channel import Message
 from stretto.actors.instance import Instance
 from stretto.actors.routing import StepFailed
 from stretto.actors.work import Work
-from stretto.errors import FunctionError, StrettoError
+from stretto.errors import FunctionError, StorageError, StrettoError
 from stretto.protocol.jobs import Failure
 
 SAMPLE_ROWS = 3
@@ -39,7 +39,9 @@ def _described(error: Exception, instance: Instance | None, work: Work | None) -
         cause = error.__cause__ or error
     sample = _sample(batch)
     if isinstance(cause, StrettoError):
-        return Failure(type(cause).__name__, cause.fact, cause.detail, cause.fix, function, None, sample)
+        reason = cause.__cause__ if isinstance(cause, StorageError) else None
+        shown = _user_traceback(reason) if reason is not None and _user_frames(reason) is not None else None
+        return Failure(type(cause).__name__, cause.fact, cause.detail, cause.fix, function, shown, sample)
     return Failure(
         FunctionError.__name__,
         f"function '{function}' raised {type(cause).__name__}" if function else f"{type(cause).__name__} was raised",
@@ -66,10 +68,16 @@ def error_of(failure: Failure) -> StrettoError:
 
 def _user_traceback(cause: BaseException) -> str:
     """Returns the traceback without stretto's own frames at its top, so that it begins in the user's function."""
+    frames = _user_frames(cause) or cause.__traceback__
+    return "".join(traceback.format_exception(type(cause), cause, frames))
+
+
+def _user_frames(cause: BaseException) -> TracebackType | None:
+    """Returns the traceback from the user's function on; None if it was not in one."""
     entry: TracebackType | None = cause.__traceback__
     while entry is not None and entry.tb_frame.f_globals.get("__name__", "").startswith("stretto."):
         entry = entry.tb_next
-    return "".join(traceback.format_exception(type(cause), cause, entry or cause.__traceback__))
+    return entry
 
 
 def _sample(batch: pa.RecordBatch | None) -> str | None:

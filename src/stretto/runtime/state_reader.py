@@ -18,9 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from stretto.actors.address import Address
+from stretto.actors.snapshot import Content
 from stretto.checkpoints.manifest import ActorRecord, Manifest
 from stretto.checkpoints.store import CheckpointStore
-from stretto.errors import DamagedError, StorageError, UserError
+from stretto.errors import DamagedError, StorageError, StrettoError, UserError
 from stretto.operators.described import rows_of
 from stretto.operators.shown import fitted, settled, together
 from stretto.runtime.hosting import use_own_python
@@ -87,7 +88,8 @@ def _manifest(store: CheckpointStore, uri: str, checkpoint: int | None, savepoin
             if manifest.checkpoint == checkpoint:
                 return manifest
         known = ", ".join(str(manifest.checkpoint) for manifest in manifests) or "none"
-        raise StorageError(f"there is no checkpoint {checkpoint} in {uri}", f"there are {known}")
+        detail = "; ".join([f"there are {known}", *wrong])
+        raise StorageError(f"there is no checkpoint {checkpoint} in {uri} that can be read", detail)
     if not manifests:
         if wrong:
             raise DamagedError(f"no checkpoint in {uri} can be read", wrong[-1])
@@ -150,7 +152,17 @@ def _tables(wanted: _Wanted, numbers: Iterable[int]) -> Iterator[tuple[int, str,
         content = store.fetch(Address("", wanted.function, partition), record)
         for name in wanted.states:
             if name in content.fragments:
-                yield partition, name, rows_of(content.plain["described"][name], content.fragments[name])
+                yield partition, name, _rows(wanted, content, name)
+
+
+def _rows(wanted: _Wanted, content: Content, state: str) -> pa.Table:
+    try:
+        return rows_of(content.plain.described[state], content.fragments[state])
+    except Exception as error:
+        reason = error.fact if isinstance(error, StrettoError) else f"{type(error).__name__}: {error}"
+        files = content.paths[state] or content.path
+        fact = f"state '{state}' of function '{wanted.function}' cannot be read from {files}"
+        raise StorageError(fact, reason, error.fix if isinstance(error, StrettoError) else None) from error
 
 
 def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:

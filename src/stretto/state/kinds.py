@@ -193,6 +193,8 @@ class ListState(State, Generic[T]):
         return list(self.values)
 
     def restore(self, content: list[T]) -> None:
+        if not isinstance(content, list):
+            raise TypeError(f"a {type(content).__name__} is where a list should be")
         self.values = list(content)
 
     def describe(self) -> dict[str, Any]:
@@ -333,6 +335,8 @@ class MapState(State, Generic[K, T]):
         for fragment in fragments:
             table = fragment.content
             assert isinstance(table, pa.Table)
+            if table.column_names != ["key", "value", "gone"] or table.schema.field("gone").type != pa.bool_():
+                raise ValueError(f"the columns of a map are {table.schema}")
             for rows in table.to_batches(max_chunksize=REBUILT_ROWS):
                 keys = values_of(table.schema.field("key"), rows.column(0))
                 here = len(keys) - sum(rows.column(2).to_pylist())

@@ -69,7 +69,10 @@ def _table_bytes(table: pa.Table) -> bytes:
 
 def _table_of(data: Any) -> pa.Table:
     # A copy, because a kernel may need aligned input.
-    return pa.ipc.open_stream(pa.py_buffer(bytes(data))).read_all()
+    table = pa.ipc.open_stream(pa.py_buffer(bytes(data))).read_all()
+    # The lengths in it are not checked before they are used to read memory.
+    table.validate(full=True)
+    return table
 
 
 _TABLE, _ARRAY, _TUPLE, _SET, _FROZENSET, _DICT, _INT, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL = range(1, 13)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec import structs
 
 from stretto.actors.address import Address
 from stretto.actors.context import Clock, Context
@@ -14,11 +16,11 @@ from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.actors.marking import _snapshot
-from stretto.actors.snapshot import Content, Origin
+from stretto.actors.snapshot import Content, Origin, plain_of
 from stretto.actors.work import OPEN
 from stretto.errors import StorageError
 from stretto.state import Fragment, ListState, MapState, State, ValueState
-from stretto.state.packing import unpacked
+from stretto.state.packing import packed
 
 
 class Partial(Function):
@@ -56,7 +58,7 @@ def snapshots(function: Function, parallelism: int) -> dict[int, Content]:
         one.function.process(pa.record_batch([[partition]], ["n"]), one.ctx)
         one.timers.take_from(one.ctx)
         snapshot = _snapshot(one, 1)
-        found[partition] = Content(unpacked(snapshot.plain), snapshot.fragments)
+        found[partition] = Content(plain_of(snapshot.plain), snapshot.fragments)
     return found
 
 
@@ -104,7 +106,7 @@ def test_a_state_that_cannot_read_its_content_is_named() -> None:
     class Changed(Function):
         odd = Strange()
 
-    content = Content(unpacked(_snapshot(instance(Changed(), 0, 1), 1).plain), {"odd": Strange().fragments()})
+    content = Content(plain_of(_snapshot(instance(Changed(), 0, 1), 1).plain), {"odd": Strange().fragments()})
     with pytest.raises(
         StorageError, match="state 'odd' of function 'f' does not fit its content in the checkpoint: KeyError"
     ):
@@ -118,3 +120,50 @@ def test_a_new_state_begins_empty_and_a_removed_one_is_skipped() -> None:
     one = instance(Partial(), 0, 1, Origin(1, {0: content}))
     assert one.function.kept.values == []
     assert one.function.sums.entries == {"all": 0}
+
+
+# Content of another shape: the message names the file.
+
+
+def changed(content: Content, **plain: Any) -> Content:
+    return replace(content, plain=structs.replace(content.plain, **plain), path="data/f-0.arrow")
+
+
+class Remembering(Partial):
+    def remember(self) -> Any:
+        return {"n": 1}
+
+    def recall(self, remembered: Any) -> None:
+        remembered["n"] + 1
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"remembered": [1]},
+        {"remembered": {}},
+        {"remembered": {"n": "one"}},
+        {"timers": {"event": []}},
+        {"consolidated": b"junk"},
+        {"consolidated": packed({"unknown": 1})},
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_content_of_another_shape_is_a_storage_error_that_names_the_file(plain: dict[str, Any], whole: bool) -> None:
+    class Divided(Remembering):
+        def regroup(self, remembered: dict[int, Any], checkpoint: int) -> Any:
+            return remembered[0]
+
+    (content,) = snapshots(Divided(), 1).values()
+    instance(Divided(), 0, 1, Origin(1, {0: content}, whole, channels={}))  # As it was.
+    with pytest.raises(StorageError, match=r"function 'f' cannot resume from data/f-0\.arrow: \w+Error: "):
+        instance(Divided(), 0, 1, Origin(1, {0: changed(content, **plain)}, whole, channels={}))
+
+
+def test_a_state_of_another_shape_names_its_files() -> None:
+    (content,) = snapshots(Partial(), 1).values()
+    for table in (pa.table({"key": ["all"], "value": [1]}), pa.table({"key": [1], "value": [1], "gone": [1]})):
+        content.fragments["sums"] = [Fragment(1, table)]
+        content = replace(content, paths={"sums": "data/a.arrow, data/b.arrow"})
+        with pytest.raises(StorageError, match=r"state 'sums' .* does not fit its content in data/a\.arrow, data/b"):
+            instance(Partial(), 0, 1, Origin(1, {0: content}))

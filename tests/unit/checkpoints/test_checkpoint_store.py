@@ -18,7 +18,7 @@ from pyarrow import fs
 from stretto.actors.address import Address
 from stretto.actors.shape import FunctionShape
 from stretto.actors.shards import ShardMap
-from stretto.actors.snapshot import Snapshot
+from stretto.actors.snapshot import Plain, Snapshot
 from stretto.checkpoints.manifest import ActorRecord, Manifest, Piece, decoded, digest_of, encoded
 from stretto.checkpoints.store import CheckpointStore, Files
 from stretto.errors import DamagedError, StorageError
@@ -29,7 +29,7 @@ from stretto.state import Fragment
 from stretto.state.packing import packed
 
 ADDRESS = Address("app", "count", 0)
-PLAIN = packed({"kept": [1, ("a", 2)]})
+REMEMBERED = [1, ("a", 2)]
 
 
 @pytest.fixture(params=["simulated", "local", "objects"])
@@ -40,7 +40,8 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
 
 
 def snapshot(checkpoint: int, **fragments: list[Fragment]) -> Snapshot:
-    return Snapshot(checkpoint, PLAIN, fragments)
+    plain = Plain(0, [], {"event": [], "processing": []}, {}, None, REMEMBERED, {name: {} for name in fragments})
+    return Snapshot(checkpoint, packed(msgspec.structs.asdict(plain)), fragments)
 
 
 def manifest(checkpoint: int, record: ActorRecord, savepoint: str | None = None) -> Manifest:
@@ -52,7 +53,7 @@ def test_a_stored_snapshot_is_read_back(files: Files) -> None:
     store = CheckpointStore(files, 1)
     record = store.store(ADDRESS, snapshot(1, state=[Fragment(1, table), Fragment(2, packed([1, 2]))]))
     content = CheckpointStore(files, 2).fetch(ADDRESS, record)
-    assert content.plain == {"kept": [1, ("a", 2)]}
+    assert content.plain.remembered == REMEMBERED
     assert content.fragments["state"] == [Fragment(1, table), Fragment(2, packed([1, 2]))]
 
 
@@ -425,6 +426,22 @@ def test_a_manifest_under_the_name_of_another_checkpoint_is_skipped(files: Files
     found, wrong = store.manifests()
     assert [each.checkpoint for each in found] == [1]
     assert wrong == ["the manifest manifests/000000007-000001.json cannot be used: it is of checkpoint 1"]
+
+
+@pytest.mark.parametrize("changed", [b"junk", packed([]), packed({}), packed({"watermark_us": "late"})])
+def test_a_snapshot_of_another_shape_is_named(changed: bytes) -> None:
+    files = SimulatedFiles()
+    record = CheckpointStore(files, 1).store(ADDRESS, Snapshot(1, changed))
+    assert record.plain is not None
+    with pytest.raises(DamagedError, match=f"the checkpoint file {record.plain.path} does not hold a snapshot"):
+        CheckpointStore(files, 2).fetch(ADDRESS, record)
+
+
+def test_a_state_that_is_missing_in_the_manifest_is_noticed() -> None:
+    files = SimulatedFiles()
+    record = CheckpointStore(files, 1).store(ADDRESS, snapshot(1, state=[Fragment(1, packed(1))]))
+    with pytest.raises(DamagedError, match="is of other states than its manifest: the manifest has none"):
+        CheckpointStore(files, 2).fetch(ADDRESS, msgspec.structs.replace(record, states={}))
 
 
 def test_a_length_that_nobody_wrote_is_not_allocated(files: Files) -> None:

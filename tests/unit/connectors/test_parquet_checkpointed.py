@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from stretto.actors.address import Attempt
+from stretto.errors import StorageError
 from stretto.runtime.connectors.parquet_checkpointed import CheckpointedPlace, ParquetCheckpointed
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -72,3 +75,38 @@ def test_partitions_that_no_longer_exist_are_assigned_to_the_others(tmp_path: Pa
         published(writer(tmp_path, 1, place=(partition, 4)), 2, partition)
     writer(tmp_path, 2, place=(1, 2)).withdraw(1)
     assert seen(tmp_path) == [0, 2]
+
+
+SEALED = "_part-00000-0123abcd-000001-000001-e000001-00000-" + "0" * 32 + ".parquet"
+VISIBLE = "part-00000-0123abcd-000001-000001-e000001-00000.parquet"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        [("../outside.parquet", VISIBLE)],
+        [(SEALED, "../../lib/planted.py")],
+        [(SEALED, "planted.py")],
+        [(SEALED, VISIBLE.replace("e000001", "e000002"))],
+        [(SEALED, f"../{VISIBLE}")],
+        [("/etc/passwd", VISIBLE)],
+        [(SEALED,)],
+        [(SEALED, 1)],
+        {SEALED: VISIBLE},
+        SEALED,
+        7,
+    ],
+)
+def test_a_part_from_a_checkpoint_names_only_files_of_the_sink(tmp_path: Path, part: Any) -> None:
+    with pytest.raises(ValueError, match=r"would be published|Expected"):
+        writer(tmp_path, 1).check_part(part)
+    writer(tmp_path, 1).check_part([(SEALED, VISIBLE)])
+
+
+def test_nothing_outside_of_the_directory_is_published(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"secret")
+    for part in ([("../secret", VISIBLE)], [(SEALED, "../secret")]):
+        with pytest.raises(StorageError, match="is not a path within"):
+            writer(tmp_path / "out", 1).publish(1, part)
+    assert (tmp_path / "secret").read_bytes() == b"secret"
+    assert not list((tmp_path / "out").iterdir())

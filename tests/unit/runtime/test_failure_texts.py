@@ -15,9 +15,11 @@ from stretto.actors.channel import InChannel, Message
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
+from stretto.actors.resuming import read_from
 from stretto.actors.routing import StepFailed
-from stretto.actors.work import POLL
-from stretto.errors import FunctionError, SourceError, StrettoError
+from stretto.actors.snapshot import Origin
+from stretto.actors.work import OPEN, POLL
+from stretto.errors import FunctionError, SourceError, StorageError, StrettoError
 from stretto.operators.stateless import PythonStep
 from stretto.protocol.jobs import Failed, Failure
 from stretto.runtime.codec import Decoder, encode
@@ -141,3 +143,19 @@ def test_a_peer_cannot_name_an_error_that_is_not_ours(name: str) -> None:
 )
 def test_every_error_of_ours_comes_back_as_itself(kind: type[StrettoError]) -> None:
     assert type(error_of(Failure(kind.__name__, "fact", "detail", "fix"))) is kind
+
+
+def test_a_checkpoint_that_a_users_function_cannot_read_shows_where() -> None:
+    class Forgetful(Function):
+        def recall(self, remembered: object) -> None:
+            users_function(batch(1))
+
+    one = Instance(Address("job", "counts", 0), FunctionSpec("counts", Forgetful(), 1), False, False)
+    with pytest.raises(StorageError) as refused, read_from(one, Origin(1, {})):
+        one.function.recall(None)
+    failure = failure_of(refused.value, one, OPEN)
+    assert failure.error == "StorageError"
+    assert failure.fact == "function 'counts' cannot resume from checkpoint 1"
+    assert failure.traceback is not None
+    assert "in users_helper" in failure.traceback
+    assert failure_of(StorageError("no room"), one, OPEN).traceback is None

@@ -16,15 +16,19 @@ import re
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from stretto.actors.address import Attempt
 from stretto.actors.sink import CheckpointedWriter
+from stretto.runtime.confined import confined
 from stretto.runtime.connectors.parquet_files import HiddenFile, PartFiles, writing_in
 
 _WRITTEN_BY = r"(?P<partition>\d{5,})-(?P<lineage>[0-9a-f]{8})-(?P<owner>\d{6,})-(?P<attempt>\d{6,})-"
 _OPEN = re.compile(rf"_open-{_WRITTEN_BY}.*")
+_SEALED = re.compile(rf"_(?P<visible>part-{_WRITTEN_BY}e\d{{6,}}-\d{{5,}})-[0-9a-f]{{32}}\.parquet")
 _OF_CHECKPOINT = re.compile(rf"_?part-{_WRITTEN_BY}e(?P<checkpoint>\d{{6,}})-.*\.parquet")
 
 
@@ -89,16 +93,23 @@ class ParquetCheckpointed(CheckpointedWriter):
         self._whole = []
         return sealed or None
 
+    def check_part(self, part: Any) -> None:
+        for hidden, name in msgspec.convert(part, type=list[tuple[str, str]]):
+            found = _SEALED.fullmatch(hidden)
+            if found is None or name != f"{found['visible']}.parquet":
+                raise ValueError(f"{hidden!r} would be published as {name!r}, which are not names of its files")
+
     def publish(self, checkpoint: int, part: list[tuple[str, str]]) -> None:
         with writing_in(self._directory):
             for name in self._stale:
                 (self._directory / name).unlink(missing_ok=True)
             self._stale = ()
             for hidden, name in part:
+                target = confined(self._directory, name)
                 try:
-                    os.replace(self._directory / hidden, self._directory / name)
+                    os.replace(confined(self._directory, hidden), target)
                 except FileNotFoundError:
-                    if not (self._directory / name).exists():
+                    if not target.exists():
                         raise  # Otherwise it was published before the failure.
 
     def withdraw(self, checkpoint: int) -> None:
