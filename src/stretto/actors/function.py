@@ -99,6 +99,10 @@ class Function:
         """For sinks: this checkpoint is complete, so the rows sealed up to it become visible. May be called again after
         a failure."""
 
+    def discard_leftovers(self) -> None:
+        """For sinks: it starts from the beginning, so what earlier attempts of the job have left unpublished is
+        removed."""
+
     @property
     def discipline(self) -> Discipline:
         """Derived from the states; a function with a state that cannot combine stays sequential."""

@@ -29,6 +29,8 @@ def opened(instance: Instance, errand: Open, now_ns: int) -> Outcome:
     if instance.origin is not None:
         with resuming.read_from(instance, instance.origin):
             _resume(instance, instance.origin)
+    elif instance.is_sink:
+        instance.function.discard_leftovers()
     return Outcome(now_ns)
 
 
@@ -66,6 +68,8 @@ def _resume(instance: Instance, origin: Origin) -> None:
         barriers.adopt(instance, consolidated)
     if origin.whole or remembered is not None:
         instance.function.recall(remembered)
+    elif instance.is_sink:
+        instance.function.discard_leftovers()
     instance.origin, instance.finished = None, origin.finished
 
 

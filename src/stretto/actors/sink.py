@@ -52,6 +52,10 @@ class CheckpointedWriter(SinkWriter):
         partitions that no longer exist (partition p of n is responsible for p + n, p + 2n, and so on). What a later
         attempt of the job has written stays: it has replaced this one."""
 
+    def discard_leftovers(self) -> None:
+        """Removes what earlier attempts of the job have written and not published, since the job starts from the
+        beginning."""
+
 
 class Sink:
     """A named output of an app; configuration only, like a source."""

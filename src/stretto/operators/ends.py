@@ -292,6 +292,10 @@ class SinkFunction(Function):
         if isinstance(self.writer, CheckpointedWriter):
             self.writer.withdraw(self._checkpoint)
 
+    def discard_leftovers(self) -> None:
+        if isinstance(self.writer, CheckpointedWriter):
+            self.writer.discard_leftovers()
+
     def regroup(self, remembered: dict[int, Any], checkpoint: int) -> Any:
         """Returns the parts that the partitions which this one follows had not published."""
         sealed = sorted((each for _, parts in remembered.values() for each in parts), key=lambda each: each[0])

@@ -9,9 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stretto.actors.address import Attempt
+from stretto.actors.address import Address, Attempt
+from stretto.actors.deployment import FunctionSpec
+from stretto.actors.instance import Instance
+from stretto.actors.snapshot import Origin
+from stretto.actors.work import OPEN
 from stretto.errors import StorageError
+from stretto.operators.ends import SinkFunction
 from stretto.runtime.connectors.parquet_checkpointed import CheckpointedPlace, ParquetCheckpointed
+from stretto.runtime.connectors.sinks import ParquetSink
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -77,6 +83,47 @@ def test_partitions_that_no_longer_exist_are_assigned_to_the_others(tmp_path: Pa
     assert seen(tmp_path) == [0, 2]
 
 
+def hidden(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("_*"))
+
+
+def left(directory: Path, attempt: int, **of: Any) -> None:
+    """Leaves a sealed file and an open one, as an attempt does that ends before its checkpoint is complete."""
+    lost = writer(directory, attempt, **of)
+    lost.write(pa.record_batch([[1]], SCHEMA))
+    lost.seal(1)
+    (directory / f"_open-{lost._place.part}-{'0' * 32}").touch()
+
+
+def test_what_attempts_before_the_first_checkpoint_left_is_removed(tmp_path: Path) -> None:
+    left(tmp_path, 1)
+    left(tmp_path, 2)
+    left(tmp_path, 1, place=(2, 3))  # A partition that no longer exists.
+    assert len(hidden(tmp_path)) == 6
+    writer(tmp_path, 1, owner=2, place=(0, 2)).discard_leftovers()
+    assert hidden(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"attempt": 3},  # A later attempt.
+        {"attempt": 2},  # The attempt itself.
+        {"attempt": 1, "owner": 2},  # A later driver.
+        {"attempt": 1, "lineage": "76543210"},  # Another app.
+        {"attempt": 1, "place": (1, 2)},  # Another partition.
+    ],
+)
+def test_hidden_files_of_others_stay(tmp_path: Path, other: dict[str, Any]) -> None:
+    left(tmp_path, **other)
+    published(writer(tmp_path, 1), 1, 10)
+    for name in ("_open-mine", "_part-00000.parquet", "_part-00000-0123abcd-000001-000001-e000001-notes.parquet", "_x"):
+        (tmp_path / name).write_bytes(b"a stranger's")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    writer(tmp_path, 2, place=(0, 2)).discard_leftovers()
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
 SEALED = "_part-00000-0123abcd-000001-000001-e000001-00000-" + "0" * 32 + ".parquet"
 VISIBLE = "part-00000-0123abcd-000001-000001-e000001-00000.parquet"
 
@@ -110,3 +157,27 @@ def test_nothing_outside_of_the_directory_is_published(tmp_path: Path) -> None:
             writer(tmp_path / "out", 1).publish(1, part)
     assert (tmp_path / "secret").read_bytes() == b"secret"
     assert not list((tmp_path / "out").iterdir())
+
+
+def opened(directory: Path, attempt: int, origin: Origin | None = None) -> Instance:
+    function = SinkFunction(ParquetSink(directory), SCHEMA)
+    one = Instance(Address("job", "out", 0), FunctionSpec("out", function, 1), False, True)
+    one.belong_to(Attempt("0123abcd", 1, attempt))
+    one.origin = origin
+    one.apply(OPEN, 0)
+    return one
+
+
+@pytest.mark.parametrize("origin", [None, Origin(7, {}, whole=False, parallelism=0, channels={})])
+def test_a_sink_that_starts_from_the_beginning_removes_what_was_left(tmp_path: Path, origin: Origin | None) -> None:
+    lost = opened(tmp_path, 1)
+    lost.function.process(pa.record_batch([[1]], SCHEMA), lost.ctx)
+    lost.function.seal(1)
+    assert len(hidden(tmp_path)) == 1
+    following = opened(tmp_path, 2, origin)
+    assert hidden(tmp_path) == []
+    following.function.process(pa.record_batch([[2]], SCHEMA), following.ctx)
+    following.function.seal(1)
+    opened(tmp_path, 1, origin)  # A process that does not know that it was replaced.
+    following.function.publish(1)
+    assert seen(tmp_path) == [2]

@@ -62,6 +62,13 @@ class CheckpointedPlace:
         ours = (int(found["owner"]), int(found["attempt"])) <= self.attempt[1:]
         return ours and int(found.groupdict().get("checkpoint", checkpoint + 1)) > checkpoint
 
+    def is_leftover(self, name: str) -> bool:
+        """Whether a file is hidden, and of this partition and an earlier attempt."""
+        found = _OPEN.fullmatch(name) or _SEALED.fullmatch(name)
+        if found is None or not self.withdraws(name, 0):
+            return False
+        return (int(found["owner"]), int(found["attempt"])) < self.attempt[1:]
+
 
 class ParquetCheckpointed(CheckpointedWriter):
     """Writes one partition's files. Those of later checkpoints than the one that the job resumes from are removed, so
@@ -118,6 +125,11 @@ class ParquetCheckpointed(CheckpointedWriter):
             for name in os.listdir(self._directory):
                 if self._place.withdraws(name, checkpoint):
                     (self._directory / name).unlink(missing_ok=True)
+
+    def discard_leftovers(self) -> None:
+        with writing_in(self._directory):
+            for name in filter(self._place.is_leftover, os.listdir(self._directory)):
+                (self._directory / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         self._parts.discard()
