@@ -6,7 +6,7 @@ there if several partitions had some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,8 @@ def rebuild(instance: Instance, content: Content) -> None:
     """Restores the same partition as in the checkpoint; states that are new stay empty."""
     for name, state in instance.function.states().items():
         if name in content.fragments:
-            with_reason(instance, name, state.rebuild, content.fragments[name], content.paths.get(name))
+            with _fitting(instance, name, content):
+                state.rebuild(content.fragments[name])
 
 
 def divide(instance: Instance, origin: Origin) -> None:
@@ -51,8 +52,9 @@ def divide(instance: Instance, origin: Origin) -> None:
         for name, state in instance.function.states().items():
             if name in content.fragments:
                 part = state.fresh()
-                with_reason(instance, name, part.rebuild, content.fragments[name], content.paths.get(name))
-                _take(instance, origin, former, name, state, part)
+                with _fitting(instance, name, content):
+                    part.rebuild(content.fragments[name])
+                    _take(instance, origin, former, name, state, part)
 
 
 def consolidated_of(instance: Instance, origin: Origin) -> bytes | None:
@@ -70,9 +72,16 @@ def consolidated_of(instance: Instance, origin: Origin) -> bytes | None:
 
 def _take(instance: Instance, origin: Origin, former: int, name: str, state: State, part: State) -> None:
     keys = _keys_of(instance, origin, former, name)
-    if keys is not None:
-        with_reason(instance, name, part.keep, keys)
-    with_reason(instance, name, state.take_in, part)
+    try:
+        if keys is not None:
+            part.keep(keys)
+        state.take_in(part)
+    except StorageError as error:
+        raise StorageError(
+            f"{_named(instance, name)} cannot be divided among {instance.spec.parallelism} partitions",
+            error.fact,
+            "Start the app with the parallelism that the function had in the checkpoint.",
+        ) from error
 
 
 def _keys_of(instance: Instance, origin: Origin, former: int, state: str) -> PartitionKeys | None:
@@ -86,27 +95,23 @@ def _keys_of(instance: Instance, origin: Origin, former: int, state: str) -> Par
     return PartitionKeys(keys, Place(instance.address.partition, spec.shards), before)
 
 
-def with_reason(
-    instance: Instance, state: str, act: Callable[[Any], None], argument: Any, files: str | None = None
-) -> None:
-    """Calls `act`; an error names the state, the files that it is read from, and says what to do."""
-    named = f"state '{state}' of function '{instance.address.function}'"
+@contextmanager
+def _fitting(instance: Instance, state: str, content: Content) -> Iterator[None]:
+    """Names the state, and the files that it is read from, if its content does not fit."""
     try:
-        act(argument)
-    except StorageError as error:
-        raise StorageError(
-            f"{named} cannot be divided among {instance.spec.parallelism} partitions",
-            error.fact,
-            "Start the app with the parallelism that the function had in the checkpoint.",
-        ) from error
+        yield
     except StrettoError:
         raise
     except Exception as error:
         raise StorageError(
-            f"{named} does not fit its content in {files or 'the checkpoint'}",
+            f"{_named(instance, state)} does not fit its content in {content.paths.get(state) or 'the checkpoint'}",
             f"{type(error).__name__}: {error}",
             "Give the function another name to start it empty, or start the app as it was.",
         ) from error
+
+
+def _named(instance: Instance, state: str) -> str:
+    return f"state '{state}' of function '{instance.address.function}'"
 
 
 def regrouped(instance: Instance, origin: Origin) -> Any:

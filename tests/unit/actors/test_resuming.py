@@ -167,3 +167,21 @@ def test_a_state_of_another_shape_names_its_files() -> None:
         content = replace(content, paths={"sums": "data/a.arrow, data/b.arrow"})
         with pytest.raises(StorageError, match=r"state 'sums' .* does not fit its content in data/a\.arrow, data/b"):
             instance(Partial(), 0, 1, Origin(1, {0: content}))
+
+
+def test_a_disk_that_is_full_while_a_state_is_read_is_not_a_misfit() -> None:
+    class Full(Strange):
+        def fresh(self) -> Full:
+            return Full()
+
+        def restore(self, content: Any) -> None:
+            raise StorageError("no state can be spilled", "no space left")
+
+    class Spilling(Partial):
+        odd = Full()
+
+    (content,) = snapshots(Spilling(), 1).values()
+    for whole in (True, False):
+        with pytest.raises(StorageError) as refused:
+            instance(Spilling(), 0, 1, Origin(1, {0: content}, whole, channels={}))
+        assert str(refused.value) == "no state can be spilled: no space left"
