@@ -15,6 +15,7 @@ from stretto.actors.dividing import PartitionKeys, Place
 from stretto.actors.snapshot import Content, Origin
 from stretto.actors.timers import Pending
 from stretto.errors import StorageError, StrettoError
+from stretto.rendering import error_text
 from stretto.state import State
 from stretto.state.packing import packed, unpacked
 
@@ -105,7 +106,7 @@ def _fitting(instance: Instance, state: str, content: Content) -> Iterator[None]
     except Exception as error:
         raise StorageError(
             f"{_named(instance, state)} does not fit its content in {content.paths.get(state) or 'the checkpoint'}",
-            f"{type(error).__name__}: {error}",
+            error_text(error),
             "Give the function another name to start it empty, or start the app as it was.",
         ) from error
 

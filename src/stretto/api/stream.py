@@ -27,6 +27,7 @@ from stretto.expressions import (
 )
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, EventTime, Session, Span, Window, duration_us
+from stretto.rendering import error_text
 
 if TYPE_CHECKING:
     from stretto.api.app import App
@@ -152,7 +153,7 @@ class Stream:
         except Exception as error:
             raise PlanError(
                 f"{verb} function '{name}' has no schema, and calling it with an empty batch raised",
-                f"{type(error).__name__}: {error}",
+                error_text(error),
                 "Pass schema='column type, ...', or let the function accept an empty batch.",
             ) from error
         if not isinstance(result, pa.RecordBatch | pa.Table) and isinstance(result, Iterable):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-import traceback
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from stretto.api.app import App
 from stretto.errors import StrettoError, UserError
+from stretto.rendering import error_text, traceback_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ def made(found: Loaded, spark: SparkSession | None = None) -> App:
     except StrettoError:
         raise
     except Exception as error:
-        raise UserError(f"'{name}' raised {type(error).__name__}: {error}", _own_trace(error)) from error
+        raise UserError(f"'{name}' raised {error_text(error)}", _own_trace(error)) from error
     if not isinstance(app, App):
         raise UserError(
             f"'{name}' returned no App", f"it returned a {type(app).__name__}", "Return the App that it makes."
@@ -106,7 +106,7 @@ def _import(name: str) -> ModuleType:
 
 
 def _import_failed(name: str, error: Exception) -> UserError:
-    return UserError(f"importing '{name}' raised {type(error).__name__}: {error}", _own_trace(error))
+    return UserError(f"importing '{name}' raised {error_text(error)}", _own_trace(error))
 
 
 def _own_trace(error: BaseException) -> str:
@@ -114,7 +114,7 @@ def _own_trace(error: BaseException) -> str:
     entry = error.__traceback__
     while entry is not None and _is_machinery(entry.tb_frame.f_globals.get("__name__", "")):
         entry = entry.tb_next
-    text = "".join(traceback.format_exception(type(error), error, entry or error.__traceback__))
+    text = traceback_of(error, entry)
     return "\n" + text.rstrip()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
@@ -50,6 +51,11 @@ _NAMES = {
 
 def is_integral(kind: pa.DataType) -> bool:
     return kind in _INTEGRAL
+
+
+def loses_fraction(value: Any, kind: pa.DataType) -> bool:
+    """Whether Arrow would drop the fraction of a number: 1.5 in a column of integers becomes 1, without an error."""
+    return is_integral(kind) and isinstance(value, float | np.floating) and value % 1 != 0
 
 
 def is_fractional(kind: pa.DataType) -> bool:

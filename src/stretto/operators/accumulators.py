@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import decimal
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -35,7 +34,8 @@ from stretto.operators.grouping import (
     take_column,
     valid_rows,
 )
-from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.user_aggregate import UserAggregate, value_column
+from stretto.rendering import traceback_of
 
 _INT64 = np.dtype(np.int64)
 _LOW_32 = 0xFFFFFFFF
@@ -577,21 +577,14 @@ class UserDefined(Accumulator):
 
     def finish(self, partials: Sequence[Column]) -> pa.Array:
         values = [self._run("finish", self._aggregate.finish, partial) for partial in partials[0]]
-        try:
-            return pa.array(values, self.result)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise FunctionError(
-                f"`finish` of the aggregate '{self.name}' returned a value of the wrong type",
-                f"{error}; the declared type is {self.result}",
-                "Return values of the declared type, or declare another.",
-            ) from None
+        return value_column(self._aggregate, values)
 
     def _run(self, part: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except Exception:
+        except Exception as error:
             raise FunctionError(
-                f"`{part}` of the aggregate '{self.name}' raised", traceback.format_exc(), "Fix the function."
+                f"`{part}` of the aggregate '{self.name}' raised", traceback_of(error), "Fix the function."
             ) from None
 
 

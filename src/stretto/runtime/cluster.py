@@ -42,6 +42,7 @@ from stretto.observation.model import Observation
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, duration_us
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
+from stretto.rendering import error_text
 from stretto.runtime.checkpoint_plans import Wish, opened_checkpoints
 from stretto.runtime.code_store import CodeStore, local_modules
 from stretto.runtime.cold_store import check_rocksdict
@@ -225,7 +226,7 @@ class Cluster:
             self._driver_loop.run()
         except Exception as error:
             log.exception("the driver's own worker failed")
-            self._on_worker_ended(DRIVER_MEMBER, f"{type(error).__name__}: {error}")
+            self._on_worker_ended(DRIVER_MEMBER, error_text(error))
         finally:
             self._driver_loop.close()
 
@@ -300,7 +301,7 @@ class Cluster:
 
     def _on_failed(self, error: Exception) -> None:
         """Fails all jobs, since the coordinator's loop has failed and nothing else will end them."""
-        failed = InvariantError("the coordinator failed", f"{type(error).__name__}: {error}")
+        failed = InvariantError("the coordinator failed", error_text(error))
         for execution in list(self._executions.values()):
             execution.announce(JobStatus.FAILED, failed)
 

@@ -19,6 +19,7 @@ from pyspark import cloudpickle
 
 from stretto.actors.deployment import Deployment
 from stretto.errors import ClusterError, UserError
+from stretto.rendering import error_text
 from stretto.runtime.scratch import scratch_directory
 
 
@@ -40,7 +41,7 @@ class CodeStore:
         except Exception as error:
             raise UserError(
                 f"app '{deployment.job}' cannot be shipped to the workers",
-                f"{type(error).__name__}: {error}",
+                error_text(error),
                 "Something that a function refers to cannot be pickled; make it inside the function, or in open().",
             ) from error
         finally:

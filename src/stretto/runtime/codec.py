@@ -17,6 +17,7 @@ from stretto.errors import ProtocolError
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.frames import Control, Frame, OnChannel
 from stretto.protocol.scheduling import Offered
+from stretto.rendering import error_text
 
 FRAME_BYTES_MAX = 256 * 1024 * 1024
 """The longest part that is sent or accepted."""
@@ -55,7 +56,7 @@ def encode(frame: Frame) -> list[Any]:
         # Only a user's critical message, or a strategy's request or reply, can contain values without an encoding.
         raise ProtocolError(
             "a message cannot be sent",
-            f"{type(error).__name__}: {error}",
+            error_text(error),
             "Critical messages and schedule requests carry plain data: numbers, strings, bytes, lists and dicts.",
         ) from error
     _check_length("a message", len(content))
@@ -83,7 +84,7 @@ class Decoder:
             return self._decoded(sender, parts)
         except Exception as error:
             # Decoders raise many types for bad bytes (a deep nesting is a RecursionError); none may end the loop.
-            raise ProtocolError("a frame cannot be decoded", f"{type(error).__name__}: {error}") from error
+            raise ProtocolError("a frame cannot be decoded", error_text(error)) from error
 
     def forget(self, sender: str) -> None:
         """Drop the schemas of a member that is gone."""

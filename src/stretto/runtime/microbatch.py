@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-import traceback
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +27,7 @@ from stretto.api.memory import conform
 from stretto.api.plan import AggregateNode, JoinNode, Plan, SinkNode, SourceNode, WindowAggregateNode
 from stretto.coordinator.records import JobStatus
 from stretto.errors import EngineError, FunctionError, StrettoError
+from stretto.rendering import error_text, traceback_of
 from stretto.runtime.job import Checkpoints, JobWarning
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.relational import session_settings, spark_error, to_dataframes
@@ -290,8 +290,8 @@ class _Watch:
 
     def _sink_error(self, error: BaseException) -> FunctionError:
         return FunctionError(
-            f"sink '{self.sink}' raised {type(error).__name__}: {error}",
-            "".join(traceback.format_exception(error)).rstrip(),
+            f"sink '{self.sink}' raised {error_text(error)}",
+            traceback_of(error).rstrip(),
         )
 
     def await_planner(self) -> None:

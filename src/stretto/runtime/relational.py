@@ -15,7 +15,6 @@ stateful step marks its own time column again (`_timed`), and clears all other m
 from __future__ import annotations
 
 import re
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -51,8 +50,9 @@ from stretto.errors import EngineError, FunctionError, InvariantError, StrettoEr
 from stretto.expressions import AggregateCall
 from stretto.expressions.scalar import quoted
 from stretto.operators.stateless import PythonStep
-from stretto.operators.user_aggregate import UserAggregate
+from stretto.operators.user_aggregate import UserAggregate, value_column
 from stretto.operators.windows import EventTime, Hopping, Session, Span, Tumbling, Window
+from stretto.rendering import error_text, rows_shown, traceback_of
 from stretto.runtime.code_store import local_modules
 
 _TIME = "__stretto_time"
@@ -65,9 +65,6 @@ _WINDOW_START, _WINDOW_END = "window_start", "window_end"
 _EVENT_TIME = {"spark.watermarkDelayMs": 0}
 _EVENT_WINDOW = {"spark.watermarkDelayMs": 0, "spark.timeWindow": True}
 _NO_MARK = {"stretto.plain": True}
-
-SAMPLE_ROWS = 5
-"""Rows of a batch that an error shows."""
 
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 _ACTORS_INSTEAD = 'Run it with engine="actors".'
@@ -378,9 +375,9 @@ def _called(step: PythonStep, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]
         raise
     except Exception as error:
         raise FunctionError(
-            f"function '{_function_name(step.function)}' of '{step.name}' raised {type(error).__name__}: {error}",
-            f"{traceback.format_exc().rstrip()}\nwith a batch of {batch.num_rows} rows, of which the first are\n"
-            + "\n".join(str(row) for row in batch.slice(0, SAMPLE_ROWS).to_pylist()),
+            f"function '{_function_name(step.function)}' of '{step.name}' raised {error_text(error)}",
+            f"{traceback_of(error).rstrip()}\nwith a batch of {batch.num_rows} rows, of which the first are\n"
+            f"{rows_shown(batch)}",
         ) from None
 
 
@@ -404,11 +401,11 @@ def _over_rows(aggregate: UserAggregate, given: pa.Schema) -> Callable[[Column],
                 values.append(finished(every.slice(start, end - start)))
             except Exception as error:
                 raise FunctionError(
-                    f"aggregate '{aggregate.name}' raised {type(error).__name__}: {error}",
-                    traceback.format_exc().rstrip(),
+                    f"aggregate '{aggregate.name}' raised {error_text(error)}",
+                    traceback_of(error).rstrip(),
                 ) from None
             start = end
-        return pa.array(values, aggregate.type)
+        return value_column(aggregate, values)
 
     # Spark derives its kind from the type hints; the stubs require an argument, which is deprecated.
     made: Any = arrow_udf
@@ -442,4 +439,4 @@ def spark_error(app: str, error: BaseException) -> StrettoError:
     text = _AFTER_PYTHON.split(str(error))[0].strip()
     if isinstance(error, PySparkException):
         return EngineError(f"Spark failed while it ran app '{app}'", text)
-    return EngineError(f"app '{app}' failed with {type(error).__name__}", text or traceback.format_exc())
+    return EngineError(f"app '{app}' failed with {type(error).__name__}", text or traceback_of(error))

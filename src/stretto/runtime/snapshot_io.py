@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from stretto.checkpoints.manifest import Storage
 from stretto.checkpoints.store import CheckpointStore
 from stretto.errors import DamagedError, StorageError
+from stretto.rendering import error_text, message_of
 from stretto.runtime.storage import store_at
 from stretto.worker.events import Event, FetchFailed, FetchSnapshots, SnapshotFailed, SnapshotStored, StoreSnapshot
 
@@ -83,4 +84,4 @@ class SnapshotIO:
 
 
 def _reason_of(error: Exception) -> str:
-    return str(error) if isinstance(error, StorageError) else f"{type(error).__name__}: {error}"
+    return message_of(error) if isinstance(error, StorageError) else error_text(error)

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from stretto.errors import FunctionError
+from stretto.rendering import message_of
 
 _NATIVE = (bool, int, float, str, bytes, type(None))
 
@@ -26,7 +27,7 @@ def packed(content: Any) -> bytes:
     except (TypeError, OverflowError, RecursionError) as error:
         raise FunctionError(
             "a state holds data that cannot be sent between workers",
-            str(error),
+            message_of(error),
             "Keep plain data in states: numbers, strings, bytes, dates, tuples, lists, dicts, sets and Arrow tables.",
         ) from error
 

@@ -7,7 +7,6 @@ copy of it here. Whether a message may go elsewhere at this moment is for `leasi
 from __future__ import annotations
 
 import copy
-import traceback
 from collections import Counter
 from itertools import chain, islice
 from typing import Any, Protocol
@@ -24,6 +23,7 @@ from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.reports import Misbehaved
 from stretto.protocol.scheduling import ScheduleReply, ScheduleRequest
+from stretto.rendering import traceback_of
 from stretto.scheduling.laxity_queue import LaxityQueue
 from stretto.scheduling.strategy import Pending, Strategy
 from stretto.worker.guarding import Aftermath, GuardedStrategy, Of, is_shipped
@@ -33,8 +33,6 @@ from stretto.worker.part import FrameHandlers, Host, Part
 
 LATE_MAX = 64
 """Late messages that are looked at after a run: under overload all are late, and looking at them must not add to it."""
-TRACEBACK_MAX = 10_000
-"""Characters of a traceback that are reported, the last ones."""
 
 
 class Decisions(Protocol):
@@ -125,18 +123,18 @@ class StrategyDesk(Part):
 
     def misbehaved(self, of: Of, what: str, error: Exception) -> None:
         """Report that a strategy was given up for a function."""
-        self._report(*of, what, _text(error))
+        self._report(*of, what, traceback_of(error))
 
     def misbehaved_for_all(self, guard: GuardedStrategy, what: str, error: Exception) -> None:
         """Report that it was given up, to the jobs that have it, and to those that come."""
-        self._failures.setdefault(guard, []).append((what, _text(error)))
+        self._failures.setdefault(guard, []).append((what, traceback_of(error)))
         for job in self._host.jobs.values():
             if guard in job.strategies.values():
-                self._report(job.job, None, what, _text(error))
+                self._report(job.job, None, what, traceback_of(error))
 
     def policy_misbehaved(self, seat: Seat, what: str, error: Exception) -> None:
         """Report that the policy was given up, and order the queue by the one in its place."""
-        self._report(seat.address.job, seat.address.function, what, _text(error))
+        self._report(seat.address.job, seat.address.function, what, traceback_of(error))
         self._attend().rerank()
 
     def _report_failures(self, strategy: Strategy, job: str, function: str | None) -> None:
@@ -292,10 +290,6 @@ class StrategyDesk(Part):
             self._host.refuse(f"a reply of {sender} to request {frame.number}, which nobody has made")
             return
         strategy.on_reply(sender, frame.number, frame.content)
-
-
-def _text(error: Exception) -> str:
-    return "".join(traceback.format_exception(error))[-TRACEBACK_MAX:]
 
 
 def _may_go(seat: Seat, strategy: Strategy | None) -> bool:

@@ -19,6 +19,7 @@ from stretto.actors.deadlines import NEVER_NS
 from stretto.actors.seat import Seat
 from stretto.actors.work import Work
 from stretto.errors import InvariantError, UserError
+from stretto.rendering import shown
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.ready import ReadyQueue
 from stretto.scheduling.spreading import RejectSend
@@ -157,7 +158,7 @@ class GuardedStrategy(Strategy):
         try:
             queue = self._user.create_queue(policy)
             if not isinstance(queue, ReadyQueue):
-                raise Misbehaviour("create_queue returned no ReadyQueue", repr(queue))
+                raise Misbehaviour("create_queue returned no ReadyQueue", shown(queue))
         except Exception as error:
             self.give_up_for_all("create_queue", error)
             return ReadyQueue(policy)
@@ -183,7 +184,7 @@ class GuardedStrategy(Strategy):
     def _check_next(self, seat: Seat) -> None:
         """A queue may give one that has nothing to do any more, but not twice."""
         if not isinstance(seat, Seat) or not self._guarding.may_run(seat):
-            raise Misbehaviour("next_message returned what cannot run now", repr(seat))
+            raise Misbehaviour("next_message returned what cannot run now", shown(seat))
         if self._guarding.has_work(seat):
             self._idle.clear()
         elif seat in self._idle:
@@ -216,7 +217,7 @@ class GuardedStrategy(Strategy):
         finally:
             self._enqueues = before
         if chosen is not None and chosen not in candidates:
-            raise Misbehaviour("enqueue returned a worker that is no candidate", repr(chosen))
+            raise Misbehaviour("enqueue returned a worker that is no candidate", shown(chosen))
         return chosen
 
     def accept(self, lessee: Seat, message: Message) -> bool:
@@ -252,7 +253,7 @@ class GuardedStrategy(Strategy):
         try:
             said = self._user.why(function)
             if said is not None and not isinstance(said, str):
-                raise Misbehaviour("why returned no text", repr(said))
+                raise Misbehaviour("why returned no text", shown(said))
         except Exception as error:
             for of in self._guarding.functions(self, function):
                 self._give_up(of, "why", error)
@@ -305,7 +306,7 @@ def _plain(content: Any) -> Any:
 
 def _check_place(chosen: OutChannel, channel: OutChannel) -> None:
     if chosen is not channel and chosen not in (channel.direct or ()):
-        raise Misbehaviour("a batch was given a place that was not offered", repr(chosen))
+        raise Misbehaviour("a batch was given a place that was not offered", shown(chosen))
 
 
 class _LentDesk:
@@ -409,7 +410,7 @@ class GuardedPolicy(Policy):
 def _number(urgency: Any) -> float:
     number = urgency if isinstance(urgency, int | float) else float(urgency)
     if number != number:
-        raise Misbehaviour("urgency returned what is no number", repr(urgency))
+        raise Misbehaviour("urgency returned what is no number", shown(urgency))
     return number
 
 

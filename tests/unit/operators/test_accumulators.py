@@ -173,8 +173,9 @@ def test_errors_in_a_users_aggregate_are_reported() -> None:
     broken = accumulator(counting(add=lambda acc, rows: 1 / 0))
     with pytest.raises(FunctionError, match=r"(?s)`add` of the aggregate 'rows' raised.*ZeroDivisionError"):
         broken.lift(Groups(np.array([0]), 1), [pa.array([1])])
-    mistyped = accumulator(counting(finish=lambda acc: "many"))
-    with pytest.raises(FunctionError, match="wrong type"):
-        mistyped.finish(mistyped.lift(Groups(np.array([0]), 1), [pa.array([1])]))
+    for value in ("many", 1.5, 2**70, object(), [1]):
+        mistyped = accumulator(counting(finish=lambda acc, value=value: value))
+        with pytest.raises(FunctionError, match="wrong type"):
+            mistyped.finish(mistyped.lift(Groups(np.array([0]), 1), [pa.array([1])]))
     with pytest.raises(PlanError, match="reads no column"):
         accumulator(UserAggregate(list, list, list, list, pa.int64(), ()))

@@ -22,8 +22,9 @@ from stretto.actors.work import OPEN, POLL
 from stretto.errors import FunctionError, SourceError, StorageError, StrettoError
 from stretto.operators.stateless import PythonStep
 from stretto.protocol.jobs import Failed, Failure
+from stretto.rendering import ROWS_CHARS_MAX
 from stretto.runtime.codec import Decoder, encode
-from stretto.runtime.failures import SAMPLE_CHARS, error_of, failure_of
+from stretto.runtime.failures import error_of, failure_of
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -94,7 +95,7 @@ def test_a_sample_of_long_values_is_cut() -> None:
     wide = pa.record_batch({"s": ["x" * 100_000] * 10})
     sample = failure_of(ValueError("x"), instance(), message(wide)).sample
     assert sample is not None
-    assert len(sample) < SAMPLE_CHARS + 50
+    assert len(sample) < ROWS_CHARS_MAX + 50
     assert sample.endswith("... 7 more rows")
 
 
@@ -129,6 +130,32 @@ def test_a_text_that_has_no_encoding_still_crosses_the_wire() -> None:
     assert failure.detail == "cannot read caf\\udce9.txt"
     parts = [bytes(part) for part in encode(Failed("job", failure))]
     assert Decoder().decode("w0~1", parts) == Failed("job", failure)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise SystemExit("no text")
+
+
+@pytest.mark.parametrize("time_us", [253_402_300_800_000_000, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("x" * 50_000_000),
+        Mute(),
+        FunctionError(Mute(), 5, ["caf\udce9.txt"]),  # type: ignore[arg-type]
+        SourceError("x" * 50_000_000),
+    ],
+)
+def test_no_error_and_no_batch_keeps_a_failure_from_being_sent(error: Exception, time_us: int) -> None:
+    rows = pa.record_batch([pa.array([time_us], pa.timestamp("us", "UTC"))], names=["t"])
+    failure = failure_of(error, instance(), message(rows))
+    (part,) = encode(Failed("job", failure))
+    assert len(part) < 100_000
+    assert Decoder().decode("w0~1", [bytes(part)]) == Failed("job", failure)
+    assert failure.sample is not None
+    assert failure.sample.startswith("    {'t': ")
+    assert str(error_of(failure))
 
 
 @given(st.sampled_from(["KeyError", "annotations", "Any", "", "__name__", "StrettoError", "NoSuchError"]))
