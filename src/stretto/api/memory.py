@@ -18,7 +18,8 @@ from stretto.actors.sink import CheckpointedWriter, Sink, SinkWriter
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.errors import SourceError
 from stretto.expressions.ddl import parse_schema
-from stretto.expressions.types import canonical
+from stretto.expressions.types import canonical, loses_fraction
+from stretto.rendering import shown
 from stretto.state import Fragment, State
 from stretto.state.schemas import check_rows
 
@@ -361,6 +362,9 @@ def _fitted(batch: pa.RecordBatch, number: int, schema: pa.Schema) -> pa.RecordB
 
 def _from_dicts(rows: list[Mapping[str, Any]], last: int, schema: pa.Schema) -> pa.RecordBatch:
     try:
+        for field in schema:
+            if any(loses_fraction(row.get(field.name), field.type) for row in rows):
+                raise ValueError("a fraction in a column of whole numbers")
         return pa.RecordBatch.from_pylist(rows, schema=schema)
     except _MISFIT as error:
         raise SourceError(
@@ -372,11 +376,18 @@ def _misfit(rows: list[Mapping[str, Any]], last: int, schema: pa.Schema) -> str 
     """Returns which value does not fit; `last` is the number of the last row."""
     for number, row in enumerate(rows, last + 1 - len(rows)):
         for field in schema:
-            try:
-                pa.array([row.get(field.name)], field.type)
-            except _MISFIT:
-                return f"row {number}, column '{field.name}' should be {field.type}, but is {row[field.name]!r}"
+            value = row.get(field.name)
+            if loses_fraction(value, field.type) or not _fits(value, field.type):
+                return f"row {number}, column '{field.name}' should be {field.type}, but is {shown(value)}"
     return None
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.array([value], kind)
+    except _MISFIT:
+        return False
+    return True
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -129,6 +129,11 @@ def test_it_can_be_pickled_for_a_worker() -> None:
         ([], None, "no schema"),
         ([{"a": 1}, {"a": "x"}], None, "column 'a'"),
         (
+            [{"a": 1}, {"a": 1.5}],
+            pa.schema([("a", pa.int64())]),
+            "row 1, column 'a' should be int64, but is 1.5",
+        ),
+        (
             [{"a": 1}, {"a": 1}, {"a": "x"}],
             pa.schema([("a", pa.int64())]),
             "row 2, column 'a' should be int64, but is 'x'",
