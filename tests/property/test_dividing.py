@@ -85,7 +85,8 @@ class Partitions:
         self.partitioned_by = {"in": KEYS, "left": KEYS, "right": ("r_k", "r_s")}
         self.parallelism = parallelism
         self.functions = [make() for _ in range(parallelism)]
-        self.contexts = [Context("job", "f", p, parallelism, ("out",)) for p in range(parallelism)]
+        outputs = {"out": self.functions[0].schema}  # type: ignore[attr-defined]
+        self.contexts = [Context("job", "f", p, parallelism, outputs) for p in range(parallelism)]
         for function in self.functions:
             function.bind_states()
 

@@ -114,8 +114,8 @@ class Played:
 
 def play(make: Callable[[], Join], script: list[Step]) -> Played:
     """Runs a script; after a snapshot step, a new join with the exported states continues."""
-    ctx = Context("job", "join", 0, 1, ("out",))
     played = Played([], [], Counter(), 0, make())
+    ctx = Context("job", "join", 0, 1, {"out": played.join.schema})
     played.join.bind_states()
     watermark, next_id = EVENT_TIME_MIN_US, 0
     for kind, what in script:
@@ -245,7 +245,7 @@ def test_a_window_join_is_a_nested_loop_over_open_windows(
 
 
 def assert_emptied(played: Played) -> None:
-    ctx = Context("job", "join", 0, 1, ("out",))
+    ctx = Context("job", "join", 0, 1, {"out": played.join.schema})
     played.join.on_watermark(EVENT_TIME_MAX_US, ctx)
     assert (played.join.left.num_rows, played.join.right.num_rows) == (0, 0)
 
@@ -259,7 +259,7 @@ def test_the_state_stays_bounded_as_the_watermark_advances(kind: str) -> None:
         "hopping": lambda: WindowJoin(*schemas, on, WINDOWED, Hopping(2_000, 500), *times),
     }
     join = make[kind]()
-    ctx = Context("job", "join", 0, 1, ("out",))
+    ctx = Context("job", "join", 0, 1, {"out": join.schema})
     for now in range(0, 40_000, 200):
         for side in ("left", "right"):
             ctx.input = side

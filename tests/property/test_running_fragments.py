@@ -35,7 +35,7 @@ def function_over(keys: tuple[str, ...]) -> RunningAggregate:
 
 def feed(function: RunningAggregate, rows: list[Any]) -> None:
     batch = pa.RecordBatch.from_pylist([dict(zip("ksx", row, strict=True)) for row in rows], SCHEMA)
-    function.process(batch, Context("job", "totals", 0, 1, ("out",)))
+    function.process(batch, Context("job", "totals", 0, 1, {"out": function.schema}))
 
 
 def content_of(state: RunningState) -> list[Any]:
@@ -110,7 +110,7 @@ def test_totals_are_read_while_rows_are_processed() -> None:
     function = function_over(("k",))
     everything = [(key, "a", 1) for key in range(keys)]
     batch = pa.RecordBatch.from_pylist([dict(zip("ksx", row, strict=True)) for row in everything], SCHEMA)
-    ctx = Context("job", "totals", 0, 1, ("out",))
+    ctx = Context("job", "totals", 0, 1, {"out": function.schema})
     function.process(batch, ctx)
     found: list[tuple[int, pa.Table]] = []
     for number in range(1, rounds + 1):

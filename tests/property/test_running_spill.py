@@ -59,7 +59,7 @@ class Twin:
             self.function.totals.spill_to(make(), budget)
 
     def process(self, rows: list[Any]) -> list[Any]:
-        ctx = Context("job", "fn", 0, 1, ("out",))
+        ctx = Context("job", "fn", 0, 1, {"out": self.function.schema})
         columns = zip(*rows, strict=True) if rows else [[] for _ in self.schema]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
         self.function.process(pa.record_batch(arrays, schema=self.schema), ctx)

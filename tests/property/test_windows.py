@@ -117,8 +117,8 @@ def tiny_thresholds(buffer: int) -> Iterator[None]:
         yield
 
 
-def context() -> Context:
-    return Context("job", "fn", 0, 1, ("out",))
+def context(function: Any) -> Context:
+    return Context("job", "fn", 0, 1, {"out": function.schema})
 
 
 def windows_of(t: int, window: Tumbling | Hopping) -> list[tuple[int, int]]:
@@ -189,7 +189,7 @@ def test_windows_hold_the_rows_of_the_model(
     function = WindowAggregate(SCHEMA, keys, EventTime("t"), window, CALLS, lateness)
     function = copy.deepcopy(function)
     function.bind_states()
-    model, ctx, seen = Model(keys, lateness), context(), -1000
+    model, ctx, seen = Model(keys, lateness), context(function), -1000
     with tiny_thresholds(buffer):
         for rows, delay in schedule:
             function.process(batch_of(rows), ctx)
@@ -219,7 +219,7 @@ def test_partial_states_of_three_instances_merge_to_the_state_of_one(
     instances = [copy.deepcopy(prototype) for _ in range(3)]
     for instance in instances:
         instance.bind_states()
-    model, ctx, seen = Model(keys, 0), context(), -1000
+    model, ctx, seen = Model(keys, 0), context(prototype), -1000
     with tiny_thresholds(7):
         for number, (rows, delay) in enumerate([*schedule, ([], 0)]):
             instances[number % 3].process(batch_of(rows), ctx)
@@ -253,7 +253,7 @@ def test_a_restored_state_continues_like_the_exported_one(
     with tiny_thresholds(7):
         for function in (straight, moved):
             function.bind_states()
-            ctx, seen = context(), -1000
+            ctx, seen = context(function), -1000
             for number, (rows, delay) in enumerate(schedule):
                 if function is moved and number == cut:
                     content = function.panes.export()
@@ -280,7 +280,7 @@ SPANNED = pa.schema([*SCHEMA, ("from", pa.timestamp("us", "UTC")), ("to", pa.tim
 def test_spans_are_windows_that_rows_bring_along(schedule: list[tuple[list[tuple[Row, int]], int]]) -> None:
     calls = CALLS[:3]
     function = WindowAggregate(SPANNED, ("k",), None, Span("from", "to"), calls)
-    model, ctx, seen = Model(("k",), 0), context(), -1000
+    model, ctx, seen = Model(("k",), 0), context(function), -1000
     with tiny_thresholds(5):
         for pairs, delay in schedule:
             rows = [{**row, "from": row["t"], "to": row["t"] + length} for row, length in pairs]
@@ -306,7 +306,7 @@ def test_running_aggregates_follow_every_batch(batches: list[list[Row]], keys: t
             content = function.totals.export()
             function.totals = function.totals.fresh()
             function.totals.restore(content)
-        ctx = context()
+        ctx = context(function)
         function.process(batch_of(rows), ctx)
         for row in rows:
             held.setdefault(key_of(row, keys), []).append(row)
@@ -322,13 +322,13 @@ def test_running_aggregates_follow_every_batch(batches: list[list[Row]], keys: t
 @given(st.lists(st.lists(rows_strategy, max_size=9), max_size=8), keys_strategy)
 def test_running_totals_of_two_instances_merge(batches: list[list[Row]], keys: tuple[str, ...]) -> None:
     one, two = (RunningAggregate(SCHEMA, keys, CALLS) for _ in range(2))
-    ctx = context()
+    ctx = context(one)
     for number, rows in enumerate(batches):
         (one, two)[number % 2].process(batch_of(rows), ctx)
     one.totals.merge(two.totals)
     everything = [row for rows in batches for row in rows]
     for probe in everything[:3]:
-        ctx = context()
+        ctx = context(one)
         one.process(batch_of([probe]), ctx)
         everything.append(probe)
         (row,) = emitted(ctx)
@@ -372,7 +372,7 @@ def test_without_late_rows_sessions_are_those_of_a_batch(
     batches, delay = arrived
     function = SessionAggregate(SCHEMA, keys, EventTime("t"), gap, CALLS, lateness)
     function.bind_states()
-    ctx, seen = context(), -1000
+    ctx, seen = context(function), -1000
     with tiny_thresholds(buffer):
         for rows in batches:
             function.process(batch_of(rows), ctx)
@@ -456,7 +456,7 @@ def test_sessions_with_late_rows_follow_the_model(
 ) -> None:
     function = SessionAggregate(SCHEMA, keys, EventTime("t"), gap, CALLS, lateness)
     function.bind_states()
-    model, ctx, seen = SessionModel(keys, gap, lateness), context(), -1000
+    model, ctx, seen = SessionModel(keys, gap, lateness), context(function), -1000
     with tiny_thresholds(buffer):
         for number, (rows, delay) in enumerate(schedule):
             function.process(batch_of(rows), ctx)
@@ -485,7 +485,7 @@ def test_partial_sessions_of_three_instances_merge(
     batches, delay = arrived
     prototype = SessionAggregate(SCHEMA, keys, EventTime("t"), gap, CALLS)
     states = [prototype.sessions.fresh() for _ in range(3)]
-    ctx, seen = context(), -1000
+    ctx, seen = context(prototype), -1000
     with tiny_thresholds(7):
         for number, rows in enumerate(batches):
             prototype.sessions = states[number % 3]
@@ -555,7 +555,7 @@ def test_the_best_rows_of_each_window(
     function.bind_states()
     held: dict[tuple[Any, ...], list[Row]] = {}
     lessees = [function.panes.fresh() for _ in range(3)]
-    ctx, seen = context(), -1000
+    ctx, seen = context(function), -1000
     with tiny_thresholds(buffer):
         for number, (rows, delay) in enumerate(schedule):
             if spread:
@@ -598,7 +598,7 @@ def test_the_rows_of_a_window_aggregate_are_ranked_in_their_own_windows(
 ) -> None:
     function = WindowTop(WINDOWED, (), None, None, compile_scalar("x", WINDOWED), k)
     held: dict[tuple[int, int], list[Row]] = {}
-    ctx, seen = context(), -1000
+    ctx, seen = context(function), -1000
     with tiny_thresholds(5):
         for rows, delay in schedule:
             windowed = [

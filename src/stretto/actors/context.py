@@ -5,12 +5,14 @@ A context only collects. After the run, the instance turns what was collected in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 
 from stretto.actors.address import Attempt
+from stretto.actors.checking import checked_batch
 from stretto.actors.critical import UserCritical
 from stretto.actors.function import EVENT_TIME_MIN_US
 from stretto.errors import FunctionError
@@ -29,6 +31,7 @@ class Context:
 
     __slots__ = (
         "_consolidated",
+        "_giver",
         "_outputs",
         "attempt",
         "counts",
@@ -45,12 +48,15 @@ class Context:
         "watermark_us",
     )
 
-    def __init__(self, job: str, function: str, partition: int, parallelism: int, outputs: tuple[str, ...]) -> None:
+    def __init__(
+        self, job: str, function: str, partition: int, parallelism: int, outputs: Mapping[str, pa.Schema]
+    ) -> None:
         self.job = job
         self.function = function
         self.partition = partition
         self.parallelism = parallelism
         self._outputs = outputs
+        self._giver = f"function '{function}'"
         self.input = "in"
         self.now_ns = 0
         self.watermark_us = EVENT_TIME_MIN_US
@@ -70,16 +76,18 @@ class Context:
         """Whether the job has checkpoints, so that sinks hold back rows that are not in a checkpoint yet."""
         return self.attempt is not None
 
-    def send(self, batch: pa.RecordBatch, output: str = "out") -> None:
-        """Send a batch to every consumer of the output; empty batches are not sent."""
-        if output not in self._outputs:
+    def send(self, batch: pa.RecordBatch | pa.Table, output: str = "out") -> None:
+        """Send a batch of the output's schema to every consumer of the output; empty batches are not sent."""
+        declared = self._outputs.get(output)
+        if declared is None:
             raise FunctionError(
                 f"function '{self.function}' sent to an output that it does not have",
                 f"'{output}'; it has {', '.join(self._outputs) or 'none'}",
                 "Declare the output where the function is applied, or correct the name.",
             )
-        if batch.num_rows:
-            self.sent.append((output, batch))
+        rows = checked_batch(batch, declared, self._giver, "sent")
+        if rows.num_rows:
+            self.sent.append((output, rows))
 
     def send_critical(self, name: str, payload: Any = None, *, every_upstream: bool = False) -> None:
         """Send a user-defined critical message to every partition of every consumer, after all that was sent before.

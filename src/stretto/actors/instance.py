@@ -58,9 +58,8 @@ class Instance:
         self.origin: Origin | None = None
         self.draining = False
         self.finished = False
-        self.ctx = Context(
-            job_of(address.job), address.function, address.partition, spec.parallelism, tuple(spec.outputs)
-        )
+        schemas = {name: stage.schema for name, stage in spec.outputs.items()}
+        self.ctx = Context(job_of(address.job), address.function, address.partition, spec.parallelism, schemas)
         self._spilling: list[State] = []
         self._cold: list[Cold] = []
 

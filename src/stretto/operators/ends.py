@@ -9,12 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stretto.actors.checking import checked_batch
 from stretto.actors.context import Context
-from stretto.actors.function import EVENT_TIME_MIN_US, Function
+from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US, Function
 from stretto.actors.sink import CheckpointedWriter, Sink, SinkWriter
 from stretto.actors.snapshot import Int64
 from stretto.actors.source import Reading, Source, SourceReader
+from stretto.errors import FunctionError
 from stretto.operators.windows import EventTime
+from stretto.rendering import shown
 from stretto.state import State
 from stretto.state.schemas import check_rows
 
@@ -80,6 +83,7 @@ class SourceFunction(Function):
         self._splits: list[Split] = []
         self._alive: list[Split] = []
         self._last_step: int | None = None
+        self._name = "source"
         self.progress_us: int | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SourceFunction:
@@ -96,6 +100,7 @@ class SourceFunction(Function):
         )
 
     def open(self, ctx: Context) -> None:
+        self._name = f"source '{ctx.function}'"
         mine = range(ctx.partition, ctx.splits, ctx.parallelism)
         self._splits = [Split(number, self.source.reader(number, ctx.splits)) for number in mine]
         self._alive = list(self._splits)
@@ -124,7 +129,7 @@ class SourceFunction(Function):
         return Reading(None, now_ns, next_ns=soon, done=not self._alive)
 
     def _read(self, split: Split, now_ns: int) -> Reading:
-        reading = split.reader.read(now_ns, self.batch_rows)
+        reading = checked_reading(split.reader.read(now_ns, self.batch_rows), self.source.schema, self._name)
         if reading.batch is not None and self.stamp is not None:
             reading.batch = _stamped(reading.batch, self.schema, now_ns // 1000)
         if self.time is not None:
@@ -180,6 +185,26 @@ class SourceFunction(Function):
     def close(self) -> None:
         for split in self._splits:
             split.reader.close()
+
+
+def checked_reading(reading: Any, declared: pa.Schema, name: str) -> Reading:
+    """Returns what a reader has returned, with its batch in the declared schema of its source."""
+    if not isinstance(reading, Reading):
+        raise FunctionError(
+            f"{name} read no Reading",
+            f"it returned a {type(reading).__name__}",
+            "Return a stretto Reading from read().",
+        )
+    if reading.batch is not None:
+        reading.batch = checked_batch(reading.batch, declared, name, "read")
+    for time in (reading.arrived_ns, reading.watermark_us or 0, reading.next_ns or 0):
+        if type(time) is not int or not EVENT_TIME_MIN_US <= time <= EVENT_TIME_MAX_US:
+            raise FunctionError(
+                f"{name} read a time that is no integer of 64 bits",
+                shown(time),
+                "Convert arrived_ns, watermark_us and next_ns with int(), and check their units.",
+            )
+    return reading
 
 
 def _stamped(batch: pa.RecordBatch, schema: pa.Schema, now_us: int) -> pa.RecordBatch:

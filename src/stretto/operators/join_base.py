@@ -46,7 +46,7 @@ class Join(Function):
         self, left: Indexer, right: Indexer, on: On, output: pa.Schema, residual: RowFilter | None, appended: int = 0
     ) -> None:
         self._keys = [_key(left.schema, right.schema, pair) for pair in on]
-        self._output = _checked_output(left.schema, right.schema, output, appended)
+        self.schema = _checked_output(left.schema, right.schema, output, appended)
         self._residual = residual
         self.left = RowBuffer(left)
         self.right = RowBuffer(right)
@@ -114,7 +114,7 @@ class Join(Function):
         mine = indexed.rows.take(pa.array(indexed.entries.positions[at]))
         left, right = (mine, theirs) if ctx.input == LEFT else (theirs, mine)
         columns = [*left.columns, *right.columns, *self._appended(indexed.entries, at)]
-        batch = self._with_equal_keys(pa.RecordBatch.from_arrays(columns, schema=self._output))
+        batch = self._with_equal_keys(pa.RecordBatch.from_arrays(columns, schema=self.schema))
         ctx.send(batch if self._residual is None else self._residual.evaluate(batch))
 
     def _with_equal_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:

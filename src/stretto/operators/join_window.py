@@ -60,7 +60,7 @@ class WindowJoin(Join):
         if self._window is None:
             return []
         starts = probe.marks[0][places]
-        start_type, end_type = self._output.types[-2:]
+        start_type, end_type = self.schema.types[-2:]
         return [pa.array(starts).view(start_type), pa.array(starts + self._window.size_us).view(end_type)]
 
     def _hash_is_of_key_alone(self) -> bool:

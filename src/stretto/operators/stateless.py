@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from stretto.actors.checking import checked_batch
 from stretto.actors.context import Context
 from stretto.actors.deployment import Transform
 from stretto.actors.function import Function
@@ -54,33 +55,12 @@ class PythonStep:
                     "A map returns one row per row; use flat_map to return more or fewer.",
                 )
             return [checked]
-        if isinstance(result, pa.RecordBatch | pa.Table):
-            return [self._checked(result)]
-        if result is None or not isinstance(result, Iterable):
-            raise self._wrong(f"it returned {type(result).__name__}, not a RecordBatch or an iterable of them")
-        return [self._checked(item) for item in result]
+        if isinstance(result, Iterable) and not isinstance(result, Mapping) and not hasattr(result, "columns"):
+            return [self._checked(item) for item in result]
+        return [self._checked(result)]  # One batch or table; iterating over it would give its columns.
 
     def _checked(self, result: Any) -> pa.RecordBatch:
-        if isinstance(result, pa.Table):
-            combined = result.combine_chunks().to_batches()
-            result = combined[0] if combined else pa.RecordBatch.from_pylist([], schema=result.schema)
-        if not isinstance(result, pa.RecordBatch):
-            raise self._wrong(f"it returned {type(result).__name__}, not a RecordBatch")
-        if result.schema.equals(self.schema):
-            return result
-        if result.schema.names != self.schema.names:
-            raise self._wrong(
-                f"declared columns {', '.join(self.schema.names)}; returned columns {', '.join(result.schema.names)}"
-            )
-        for declared, given in zip(self.schema, result.schema, strict=True):
-            if declared.type != given.type:
-                raise self._wrong(f"column '{given.name}' is declared {declared.type} and was returned as {given.type}")
-        return pa.RecordBatch.from_arrays(result.columns, schema=self.schema)
-
-    def _wrong(self, detail: str) -> FunctionError:
-        return FunctionError(
-            f"function '{self.name}' returned the wrong schema", detail, "Correct the function or its declared schema."
-        )
+        return checked_batch(result, self.schema, f"function '{self.name}'", "returned")
 
 
 class StatelessFunction(Function):

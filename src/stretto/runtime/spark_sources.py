@@ -29,6 +29,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from stretto.actors.checking import checked_batch
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.api.memory import canonical_schema, conform
 from stretto.api.plan import SourceNode
@@ -57,8 +58,10 @@ _MARGIN_US = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Stamping:
-    """The columns that are added to a source's rows on their way into Spark."""
+    """The columns that are added to a source's rows on their way into Spark. `given` is the source's own schema."""
 
+    source: str
+    given: pa.Schema
     schema: pa.Schema
     stamp: str | None
     time: str | None
@@ -68,6 +71,8 @@ class _Stamping:
     @staticmethod
     def of(node: SourceNode, earliest_us: int) -> _Stamping:
         return _Stamping(
+            node.name,
+            node.source.schema,
             canonical_schema(node.schema),
             node.stamp,
             node.time.column if node.time else None,
@@ -81,6 +86,7 @@ class _Stamping:
 
     def rows(self, batch: pa.RecordBatch, stamp_us: int | None = None) -> pa.RecordBatch:
         """Returns the batch in the node's schema, with its ingestion time (by default now) if the node has one."""
+        batch = checked_batch(batch, self.given, f"source '{self.source}'", "read")
         if self.stamp is not None:
             now = _times(np.full(batch.num_rows, stamp_us or time.time_ns() // 1000))
             batch = pa.RecordBatch.from_arrays([*batch.columns, now], names=[*batch.schema.names, self.stamp])

@@ -67,7 +67,8 @@ def in_order(table: pa.Table) -> list[dict[str, Any]]:
 def held(function: Function, state: str, rows: list[tuple[Any, ...]] = ROWS) -> list[dict[str, Any]]:
     """Processes rows one by one with a checkpoint after each; returns the rows read from the last."""
     function.bind_states()
-    ctx, store = Context("job", "fn", 0, 1, ("out",)), Store()
+    ctx = Context("job", "fn", 0, 1, {"out": function.schema})  # type: ignore[attr-defined]
+    store = Store()
     read = store.through(function.states()[state])
     assert rows_of(*read).num_rows == 0
     empty = rows_of(*read).schema
@@ -120,7 +121,7 @@ def test_panes_of_overlapping_windows_are_called_panes() -> None:
 def test_emitted_and_dropped_windows_are_not_shown() -> None:
     function = WindowAggregate(SCHEMA, ("k",), TIME, Tumbling(10), CALLS[:1])
     function.bind_states()
-    ctx = Context("job", "fn", 0, 1, ("out",))
+    ctx = Context("job", "fn", 0, 1, {"out": function.schema})
     function.process(batch(ROWS), ctx)
     store = Store()
     store.through(function.panes)
@@ -135,7 +136,9 @@ def test_windows_that_rows_bring_along() -> None:
     count = parse_aggregate("count(*) AS n", schema)
     function = WindowAggregate(schema, ("k",), None, Span("s", "e"), (count,))
     function.bind_states()
-    function.process(batch([("a", 0, 10), ("a", 5, 10), ("a", 0, 10)], schema), Context("job", "fn", 0, 1, ("out",)))
+    function.process(
+        batch([("a", 0, 10), ("a", 5, 10), ("a", 0, 10)], schema), Context("job", "fn", 0, 1, {"out": function.schema})
+    )
     assert in_order(rows_of(*Store().through(function.panes))) == [
         {"key": {"window": span(0, 10), "k": "a"}, "value": {"n": 2}},
         {"key": {"window": span(5, 10), "k": "a"}, "value": {"n": 1}},
@@ -177,7 +180,7 @@ def test_rows_that_wait_for_a_match() -> None:
     output = pa.schema([*SCHEMA, ("k2", pa.string()), ("y", pa.int64())])
     join = UnboundedJoin(SCHEMA, right, (("k", "k"),), output)
     join.bind_states()
-    ctx = Context("job", "fn", 0, 1, ("out",))
+    ctx = Context("job", "fn", 0, 1, {"out": join.schema})
     ctx.input = "left"
     join.process(batch(ROWS[:2]), ctx)
     assert rows_of(*Store().through(join.left)).to_pylist() == [

@@ -27,7 +27,7 @@ def table(first: int, rows: int) -> pa.Table:
 
 
 def context(partition: int, parallelism: int, splits: int) -> Context:
-    ctx = Context("job", "f", partition, parallelism, ("out",))
+    ctx = Context("job", "f", partition, parallelism, {"out": SCHEMA})
     ctx.splits, ctx.attempt = splits, Attempt("0123abcd", 1, 1)
     return ctx
 

@@ -60,7 +60,7 @@ class Driver:
 
     def __init__(self, join: Join) -> None:
         self.join = join
-        self.ctx = Context("job", "join", 0, 1, ("out",))
+        self.ctx = Context("job", "join", 0, 1, {"out": join.schema})
 
     def push(self, side: str, *rows: Row, schema: pa.Schema | None = None) -> list[Row]:
         schema = schema or (LEFT if side == "left" else RIGHT)
@@ -148,7 +148,7 @@ def test_a_residual_predicate_sees_the_joined_rows() -> None:
 
 def test_a_hot_key_makes_many_batches_of_bounded_size() -> None:
     join = UnboundedJoin(LEFT, RIGHT, ON, OUTPUT)
-    ctx = Context("job", "join", 0, 1, ("out",))
+    ctx = Context("job", "join", 0, 1, {"out": join.schema})
     rows, numbers = 700, [str(i) for i in range(700)]
     for side, schema in (("left", LEFT), ("right", RIGHT)):
         ctx.input = side
@@ -185,7 +185,7 @@ def test_keys_of_comparable_types_meet(left_type: pa.DataType, right_type: pa.Da
     left, right = pa.schema([("a", left_type)]), pa.schema([("a", right_type)])
     output = pa.schema([("l", left_type), ("r", right_type)])
     join = UnboundedJoin(left, right, (("a", "a"),), output)
-    ctx = Context("job", "join", 0, 1, ("out",))
+    ctx = Context("job", "join", 0, 1, {"out": join.schema})
     for side, schema in (("left", left), ("right", right)):
         ctx.input = side
         join.process(pa.RecordBatch.from_arrays([pa.array(values, schema.types[0])], schema=schema), ctx)

@@ -41,7 +41,7 @@ class Driver:
     def __init__(self, function: Function) -> None:
         function.bind_states()
         self.function = function
-        self.ctx = Context("job", "fn", 0, 1, ("out",))
+        self.ctx = Context("job", "fn", 0, 1, {"out": function.schema})  # type: ignore[attr-defined]
 
     def process(self, *values: tuple[str | None, int | None, int | None]) -> list[tuple[Any, ...]]:
         self.function.process(rows(*values), self.ctx)

@@ -106,7 +106,7 @@ def fill(batch):
             assert state[n // 3] is not None
     else:
         rows = pa.record_batch([[f"key number {n:09d} of many" for n in numbers], list(numbers)], schema=SCHEMA)
-        function.process(rows, Context("job", "fn", 0, 1, ("out",)))
+        function.process(rows, Context("job", "fn", 0, 1, {"out": function.schema}))
     state.settle()
 
 fill(0)

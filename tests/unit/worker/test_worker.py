@@ -261,7 +261,7 @@ def test_an_unknown_output_is_named() -> None:
     (failed,) = sent(bench.data(1, 1), Failed)
     assert "'nowhere'" in failed.failure.fact
     assert "Declare" in failed.failure.fact
-    context = Context("job", "f", 0, 1, ("out",))
+    context = Context("job", "f", 0, 1, {"out": SCHEMA})
     with pytest.raises(FunctionError, match="it has out"):
         context.send(rows(1), "nowhere")
 
