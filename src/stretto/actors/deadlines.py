@@ -11,10 +11,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+PROGRESS_MAX_US = 2**63 - 1
+"""The last moment of a stream."""
 AT_ONCE = float("-inf")
 """The urgency of work that other work waits for: opening, timers, a critical message with nothing before it."""
 NEVER_NS = 2**62
-"""The deadline of work that nothing waits for."""
+"""The deadline of work that nothing waits for. Times of arrival, in nanoseconds, are not later either."""
+LATENCY_MAX_NS = NEVER_NS // 2
+"""The greatest objective for latency, so that no deadline needs more than 64 bits."""
 LAX_NS = 10_000_000_000
 """The latency that a job without an objective gets: late enough to yield to all others, and finite, so that it is not
 starved by them. It is not how such a job is known (`OutChannel.yields` is): somebody may promise just as much."""
@@ -41,7 +45,7 @@ def frontier(progress_us: int, slide_us: int | None, slide_above_us: int | None)
     it."""
     if slide_us is None or (slide_above_us is not None and slide_above_us >= slide_us):
         return progress_us
-    return (progress_us // slide_us + 1) * slide_us
+    return min((progress_us // slide_us + 1) * slide_us, PROGRESS_MAX_US)
 
 
 class ProgressMap:
@@ -78,7 +82,7 @@ class ProgressMap:
             self._draw()
         assert self._line is not None
         middle_us, middle_ns, slope = self._line
-        return middle_ns + int((progress_us - middle_us) * slope) if slope > 0 else None
+        return min(middle_ns + int((progress_us - middle_us) * slope), NEVER_NS) if slope > 0 else None
 
     def _draw(self) -> None:
         """Fits the line again, with the new points."""

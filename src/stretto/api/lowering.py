@@ -12,6 +12,7 @@ from math import gcd
 
 import pyarrow as pa
 
+from stretto.actors.deadlines import LATENCY_MAX_NS
 from stretto.actors.deployment import (
     ByKey,
     Deployment,
@@ -69,7 +70,7 @@ class _Lowering:
             self._lower(node)
         self._spread()
         latency_ms = self._plan.slo.latency_ms
-        latency_ns = None if latency_ms is None else int(latency_ms * 1e6)
+        latency_ns = None if latency_ms is None else min(int(latency_ms * 1e6), LATENCY_MAX_NS)
         return Deployment(job, self._functions, latency_ns, self._plan.slo.share)
 
     def _spread(self) -> None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from stretto.actors.checking import checked_batch
 from stretto.actors.context import Context
+from stretto.actors.deadlines import NEVER_NS
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US, Function
 from stretto.actors.sink import CheckpointedWriter, Sink, SinkWriter
 from stretto.actors.snapshot import Int64
@@ -163,7 +164,7 @@ class SourceFunction(Function):
         elif reading.batch is not None and reading.batch.num_rows:
             latest = pc.max(reading.batch.column(self.time.column)).cast(pa.timestamp("us", tz="UTC")).value
             if latest is not None:
-                split.advance(latest - self.delay_us, latest)
+                split.advance(max(latest - self.delay_us, EVENT_TIME_MIN_US), latest)
 
     def layouts(self) -> dict[str, str]:
         return {"position": type(self.source).__name__}
@@ -197,14 +198,19 @@ def checked_reading(reading: Any, declared: pa.Schema, name: str) -> Reading:
         )
     if reading.batch is not None:
         reading.batch = checked_batch(reading.batch, declared, name, "read")
-    for time in (reading.arrived_ns, reading.watermark_us or 0, reading.next_ns or 0):
-        if type(time) is not int or not EVENT_TIME_MIN_US <= time <= EVENT_TIME_MAX_US:
-            raise FunctionError(
-                f"{name} read a time that is no integer of 64 bits",
-                shown(time),
-                "Convert arrived_ns, watermark_us and next_ns with int(), and check their units.",
-            )
+    _check_time(name, "arrived_ns", reading.arrived_ns, NEVER_NS)
+    _check_time(name, "watermark_us", reading.watermark_us or 0, EVENT_TIME_MAX_US)
+    _check_time(name, "next_ns", reading.next_ns or 0, EVENT_TIME_MAX_US)
     return reading
+
+
+def _check_time(name: str, what: str, time: Any, latest: int) -> None:
+    if type(time) is not int or not EVENT_TIME_MIN_US <= time <= latest:
+        raise FunctionError(
+            f"{name} read a time that is out of range, or no int",
+            f"{what} is {shown(time)}",
+            "Convert it with int(), and check its unit.",
+        )
 
 
 def _stamped(batch: pa.RecordBatch, schema: pa.Schema, now_us: int) -> pa.RecordBatch:

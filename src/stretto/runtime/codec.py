@@ -31,10 +31,9 @@ COPY_BELOW_BYTES = 65_536
 _CONTROL, _CHANNEL, _DATA = b"c", b"h", b"d"
 _CONTROL_BYTE, _CHANNEL_BYTE, _DATA_BYTE = b"chd"
 
-_DATA_HEADER = struct.Struct("<c7xqqqqq")
-"""Kind, number of the channel, sequence number, time of arrival, progress, deadline: 48 bytes, so that a body stays
-aligned."""
-_NO_PROGRESS = -(2**63)
+_DATA_HEADER = struct.Struct("<c?6xqqqqq")
+"""Kind, whether the progress is known, number of the channel, sequence number, time of arrival, progress, deadline: 48
+bytes, so that a body stays aligned."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_control = msgspec.msgpack.Decoder(Control).decode
@@ -46,8 +45,7 @@ def encode(frame: Frame) -> list[Any]:
     if type(frame) is Data:
         body = frame.batch.serialize()
         _check_length("a batch", body.size)
-        progress_us = _NO_PROGRESS if frame.progress_us is None else frame.progress_us
-        header = _DATA_HEADER.pack(_DATA, frame.number, frame.seq, frame.arrived_ns, progress_us, frame.deadline_ns)
+        header = _header(frame)
         return [header, body] if body.size >= COPY_BELOW_BYTES else [b"".join((header, body))]
     kind = _CHANNEL if type(frame) in (CriticalSent, Grant, Offered) else _CONTROL
     try:
@@ -61,6 +59,16 @@ def encode(frame: Frame) -> list[Any]:
         ) from error
     _check_length("a message", len(content))
     return [kind + content]
+
+
+def _header(frame: Data) -> bytes:
+    progress_us = frame.progress_us
+    known = progress_us is not None
+    times = frame.arrived_ns, progress_us or 0, frame.deadline_ns
+    try:
+        return _DATA_HEADER.pack(_DATA, known, frame.number, frame.seq, *times)
+    except struct.error as error:
+        raise ProtocolError("a batch has a time that is no integer of 64 bits", f"{times}: {error}") from error
 
 
 def _check_length(what: str, length: int) -> None:
@@ -95,13 +103,11 @@ class Decoder:
         first = parts[0]
         kind = first[0]
         if kind == _DATA_BYTE:
-            _, number, seq, arrived_ns, progress_us, deadline_ns = _DATA_HEADER.unpack_from(first)
+            _, known, number, seq, arrived_ns, progress_us, deadline_ns = _DATA_HEADER.unpack_from(first)
             batch = pa.ipc.read_record_batch(_aligned(_body(parts)), self._schemas[sender, number])
             # Checks that the buffers are long enough, in constant time; reading past them would crash the process.
             batch.validate()
-            return Data(
-                number, seq, arrived_ns, batch, None if progress_us == _NO_PROGRESS else progress_us, deadline_ns
-            )
+            return Data(number, seq, arrived_ns, batch, progress_us if known else None, deadline_ns)
         (content,) = parts
         if kind == _CHANNEL_BYTE:
             return _decode_channel(content[1:])

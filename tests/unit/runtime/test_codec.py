@@ -11,7 +11,7 @@ from typing import Any, get_args
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import stretto
@@ -194,7 +194,9 @@ def test_control_and_channel_frames_survive_the_wire(kind: type, data: st.DataOb
     assert found == frame
 
 
-@given(st.lists(rows, max_size=5), ints, ints, ints, st.none() | st.integers(-(2**62), 2**62), ints)
+@given(st.lists(rows, max_size=5), ints, ints, ints, st.none() | ints, ints)
+@example([], 1, 1, 0, -(2**63), 0)
+@example([], 1, 1, 2**63 - 1, 2**63 - 1, 2**63 - 1)
 def test_batches_survive_the_wire_without_their_schema(
     found: list[dict[str, Any]], number: int, seq: int, arrived_ns: int, progress_us: int | None, deadline_ns: int
 ) -> None:
@@ -208,6 +210,12 @@ def test_batches_survive_the_wire_without_their_schema(
     assert decoded.batch.equals(batch)
     assert decoded.batch.schema == SCHEMA
     assert SCHEMA.serialize().to_pybytes() not in b"".join(parts), "the schema is sent once, before the batches"
+
+
+@pytest.mark.parametrize("time", [2**63, -(2**63) - 1, 1.5, None])
+def test_a_batch_with_a_time_of_more_than_64_bits_is_not_sent(time: Any) -> None:
+    with pytest.raises(ProtocolError, match="a time that is no integer of 64 bits"):
+        encode(Data(1, 1, time, batch_of([])))
 
 
 @given(st.integers(0, 63))

@@ -19,6 +19,7 @@ from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.jobs import Deploy, Failed, Failure, Finished, Ready, Start, Stop, Stopped
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR, Leave, Member, Members
+from stretto.runtime.codec import encode
 from stretto.worker.events import CodeLoaded, Effect, Exit, LoadCode, Ran, Run, RunFailed
 from stretto.worker.machine import Worker
 from stretto.worker.reports import REPORT_EVERY_NS
@@ -71,7 +72,7 @@ def deployment(echo: Function | None = None, targets: int = 1) -> Deployment:
 class Bench:
     """A worker `me~1` with its peers, driven by hand; runs are executed at once unless held."""
 
-    def __init__(self, echo: Function | None = None, targets: int = 1) -> None:
+    def __init__(self, echo: Function | None = None, targets: int = 1, slide_us: int | None = None) -> None:
         self.worker = Worker("me~1")
         self.now_ns = 1_000_000_000
         self.cost_ns = 10
@@ -82,7 +83,9 @@ class Bench:
         placement = {"up": ["up~1", "up~1"], "echo": ["me~1"], "down": ["down~1"] * targets}
         (load,) = self.tell(FrameArrived(COORDINATOR, Deploy("job", "digest", placement)))
         assert load == LoadCode("job", "digest")
-        effects = self.tell(CodeLoaded("job", deployment(echo, targets)))
+        code = deployment(echo, targets)
+        code.functions["down"].slide_us = slide_us
+        effects = self.tell(CodeLoaded("job", code))
         assert Send(COORDINATOR, Ready("job")) in effects
         self.tell(FrameArrived(COORDINATOR, Start("job")))
         for partition in range(2):
@@ -254,6 +257,21 @@ def test_a_function_that_sends_in_open_is_told_not_to() -> None:
 class Lost(Echo):
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         ctx.send(batch, "nowhere")
+
+
+@pytest.mark.parametrize("slide_us", [1, 7, 2**40])
+@pytest.mark.parametrize("extreme_us", [2**63 - 1, -(2**63)])
+def test_event_times_at_the_extremes_cross_the_wire(slide_us: int, extreme_us: int) -> None:
+    """A windowed receiver's messages carry the end of their window and its predicted arrival, both of 64 bits."""
+    bench = Bench(slide_us=slide_us)
+    for seq in range(1, 40):
+        progress_us = seq * slide_us if seq < 30 else extreme_us
+        bench.now_ns += 1_000_000_000
+        event = FrameArrived("up~1", Data(7, seq, bench.now_ns, rows(seq), progress_us, bench.now_ns))
+        for frame in sent(bench.tell(event), Data):
+            assert encode(frame)
+            assert -(2**63) <= (frame.progress_us or 0) < 2**63
+        bench.tell(FrameArrived("down~1", Grant(1, 1)))
 
 
 def test_an_unknown_output_is_named() -> None:
