@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
@@ -66,13 +67,24 @@ class MemorySource(Source):
     ) -> None:
         if batch_rows is not None and batch_rows < 1:
             raise SourceError("batch_rows of a memory source must be at least 1", f"it is {batch_rows}")
+        self._batch_rows = batch_rows
         if isinstance(rows, pa.Table):
-            rows = rows.combine_chunks().to_batches(max_chunksize=batch_rows or BATCH_ROWS) or [_empty(rows.schema)]
+            self._batch_rows = batch_rows or BATCH_ROWS
+            rows = rows.combine_chunks().to_batches() or [_empty(rows.schema)]
         elif isinstance(rows, pa.RecordBatch):
             rows = [rows]
         given = list(rows)
         self.schema = as_schema(schema) or canonical_schema(_inferred(given))
-        self.items: tuple[Item, ...] = tuple(_items(given, self.schema, batch_rows))
+        self._uncut: tuple[Item, ...] = tuple(_items(given, self.schema, batch_rows or BATCH_ROWS))
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """The items, with batches cut to size."""
+        return tuple(_cut(self._uncut, self._batch_rows))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Each of the cut batches would carry the buffers of the whole.
+        return {name: value for name, value in vars(self).items() if name != "items"}
 
     def table(self) -> pa.Table:
         """Returns all rows, in the order given."""
@@ -318,13 +330,13 @@ def _inferred(given: list[Mapping[str, Any] | Item]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _items(given: list[Mapping[str, Any] | Item], schema: pa.Schema, batch_rows: int | None) -> Iterator[Item]:
-    """Yields dicts gathered into batches, batches cut to size, and faults in their places."""
+def _items(given: list[Mapping[str, Any] | Item], schema: pa.Schema, dict_rows: int) -> Iterator[Item]:
+    """Yields dicts gathered into batches, batches as they are, and faults in their places."""
     dicts: list[Mapping[str, Any]] = []
     for number, item in enumerate(given):
         if isinstance(item, Mapping):
             dicts.append(item)
-            if len(dicts) == (batch_rows or BATCH_ROWS):
+            if len(dicts) == dict_rows:
                 yield _from_dicts(dicts, number, schema)
                 dicts = []
             continue
@@ -332,7 +344,7 @@ def _items(given: list[Mapping[str, Any] | Item], schema: pa.Schema, batch_rows:
             yield _from_dicts(dicts, number - 1, schema)
             dicts = []
         if isinstance(item, pa.RecordBatch):
-            yield from _cut(_fitted(item, number, schema), batch_rows)
+            yield _fitted(item, number, schema)
         elif isinstance(item, Pause | Fail):
             yield item
         else:
@@ -345,9 +357,12 @@ def _items(given: list[Mapping[str, Any] | Item], schema: pa.Schema, batch_rows:
         yield _from_dicts(dicts, len(given) - 1, schema)
 
 
-def _cut(batch: pa.RecordBatch, batch_rows: int | None) -> Iterator[pa.RecordBatch]:
-    size = batch_rows or max(batch.num_rows, 1)
-    return (batch.slice(start, size) for start in range(0, max(batch.num_rows, 1), size))
+def _cut(items: tuple[Item, ...], batch_rows: int | None) -> Iterator[Item]:
+    for item in items:
+        if not isinstance(item, pa.RecordBatch) or batch_rows is None or item.num_rows <= batch_rows:
+            yield item
+        else:
+            yield from (item.slice(start, batch_rows) for start in range(0, item.num_rows, batch_rows))
 
 
 def _fitted(batch: pa.RecordBatch, number: int, schema: pa.Schema) -> pa.RecordBatch:

@@ -397,13 +397,13 @@ class Cluster:
         if wish is not None:
             store, checkpoints = opened_checkpoints(app.name, deployment, wish)
             self._coordinator.manifests.stores[name] = store
-        digest = self._code.put(_for_workers(deployment), local_modules(_modules_of(plan)))
+        code = self._code.put(_for_workers(deployment), local_modules(_modules_of(plan)))
         execution = ActorExecution(self, name, plan, checkpoints is not None)
         self._executions[name] = execution
         self._deployments[name] = deployment
-        self._digests[name] = digest
+        self._digests[name] = code.digest
         shapes = shapes_of(deployment)
-        self._coordinator.request(SubmitRequested(name, digest, shapes, deployment.spreads, checkpoints, plan.slo))
+        self._coordinator.request(SubmitRequested(name, code.digest, shapes, deployment.spreads, checkpoints, plan.slo))
         return Job(name, plan, choice, execution, self.spark)
 
     def _submit_microbatch(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:

@@ -2,25 +2,55 @@
 
 A running Spark task cannot get a new closure, so the driver writes the pickled deployment into a private directory
 (mode 0700) whose path is in Spark's closure; the coordinator then sends only the digest. A worker reads the file,
-checks the digest, and unpickles it. On several machines the directory must be on shared storage, like a checkpoint's.
+checks the digest, and unpickles it. Arrow data, such as the rows of a memory source, is beside the code in files of its
+own, whose digests are in the code. On several machines the directory must be on shared storage, like a checkpoint's.
 """
 
 from __future__ import annotations
 
 import hashlib
-import pickle
+import io
+import secrets
 import shutil
 import sys
 import sysconfig
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import msgspec
+import pyarrow as pa
 from pyspark import cloudpickle
 
 from stretto.actors.deployment import Deployment
 from stretto.errors import ClusterError, UserError
 from stretto.rendering import error_text
 from stretto.runtime.scratch import scratch_directory
+from stretto.runtime.shipping import ApartPickler, ArrowFiles, TogetherUnpickler
+
+CODE_BYTES_MAX = 64_000_000
+"""The size of the code of an app, without Arrow data."""
+
+
+class Code(msgspec.Struct, frozen=True):
+    """The content of a code file. `data` has the digests of the Arrow files beside it.
+
+    They are `mapped` into memory where the directory is the driver's own, so on this machine: a file that is removed
+    lasts there as long as it is mapped. On network storage it does not, so there they are read."""
+
+    pickled: bytes
+    data: list[str]
+    mapped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """A deployment in the store: its digest, and its size with all data."""
+
+    digest: str
+    bytes: int
 
 
 class CodeStore:
@@ -31,31 +61,37 @@ class CodeStore:
         self.directory = scratch_directory("code") if directory is None else Path(directory)
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def put(self, deployment: Deployment, modules: list[ModuleType]) -> str:
-        """Writes a deployment and returns its digest; `modules` are pickled by value, because workers may not be able
-        to import them."""
-        for module in modules:
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    def put(self, deployment: Deployment, modules: list[ModuleType]) -> Shipped:
+        """Writes a deployment; `modules` are pickled by value, because workers may not be able to import them."""
+        files = ArrowFiles(self.directory / f"{secrets.token_hex(8)}.partial")
         try:
-            content: bytes = cloudpickle.dumps(deployment)  # type: ignore[no-untyped-call]
-        except Exception as error:
-            raise UserError(
-                f"app '{deployment.job}' cannot be shipped to the workers",
-                error_text(error),
-                "Something that a function refers to cannot be pickled; make it inside the function, or in open().",
+            return self._put(deployment, modules, files)
+        except OSError as error:
+            raise ClusterError(
+                f"the code of app '{deployment.job}' cannot be written",
+                f"{self.directory}: {error.strerror or error_text(error)}",
+                "Make room there, or pass another code_dir= to Cluster.on_spark.",
             ) from error
         finally:
-            for module in modules:
-                cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
-        digest = hashlib.sha256(content).hexdigest()
+            files.remove()
+
+    def _put(self, deployment: Deployment, modules: list[ModuleType], files: ArrowFiles) -> Shipped:
+        pickled = _pickled(deployment, modules, files)
+        code = msgspec.msgpack.encode(Code(pickled, [_digest_of(path) for path in files.paths], self._owned))
+        digest = hashlib.sha256(code).hexdigest()
+        size = len(code) + sum(path.stat().st_size for path in files.paths)
+        for number, path in enumerate(files.paths):
+            path.replace(_data_path(self.directory, digest, number))
         path = self.directory / digest
         partial = path.with_suffix(".partial")
-        partial.write_bytes(content)
+        partial.write_bytes(code)
         partial.replace(path)
-        return digest
+        return Shipped(digest, size)
 
     def remove(self, digest: str) -> None:
         (self.directory / digest).unlink(missing_ok=True)
+        for path in self.directory.glob(f"{digest}.*.arrow"):
+            path.unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._owned:
@@ -63,20 +99,109 @@ class CodeStore:
 
 
 def load(directory: str, digest: str) -> Deployment:
-    """The worker's side: returns the deployment with this digest, after checking the digest."""
+    """The worker's side: returns the deployment with this digest, after checking it and those of its data."""
     path = Path(directory) / digest
     try:
         content = path.read_bytes()
+        _check(path, hashlib.sha256(content).hexdigest(), digest)
+        code = msgspec.msgpack.decode(content, type=Code)
+        sources = []
+        for number, expected in enumerate(code.data):
+            path = _data_path(Path(directory), digest, number)
+            _check(path, _digest_of(path), expected)
+            sources.append(pa.memory_map(str(path)) if code.mapped else pa.py_buffer(path.read_bytes()))
     except OSError as error:
         raise ClusterError(
             "a worker cannot read the code of a job",
             f"{path}: {error.strerror}",
             "Workers on other machines need a shared directory: pass code_dir= to Cluster.on_spark.",
         ) from error
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise ClusterError("the code of a job does not match its digest", str(path), "Submit the job again.")
-    deployment: Deployment = pickle.loads(content)
+    deployment: Deployment = TogetherUnpickler(io.BytesIO(code.pickled), sources).load()
     return deployment
+
+
+def _check(path: Path, found: str, expected: str) -> None:
+    if found != expected:
+        raise ClusterError("the code of a job does not match its digest", str(path), "Submit the job again.")
+
+
+def _data_path(directory: Path, digest: str, number: int) -> Path:
+    return directory / f"{digest}.{number}.arrow"
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# Pickling
+
+
+def _pickled(deployment: Deployment, modules: list[ModuleType], files: ArrowFiles) -> bytes:
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    try:
+        content = _Bounded()
+        ApartPickler(content, files).dump(deployment)  # type: ignore[no-untyped-call]
+        files.close()
+        return content.getvalue()
+    except _TooLong:
+        raise UserError(
+            f"app '{deployment.job}' is too large to be shipped to the workers",
+            f"its code has more than {megabytes(CODE_BYTES_MAX)}; {_largest(deployment)}",
+            "Keep the rows that a function needs in a pyarrow Table, which is not limited, or read a file in open().",
+        ) from None
+    except OSError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"app '{deployment.job}' cannot be shipped to the workers",
+            error_text(error),
+            "Something that a function refers to cannot be pickled; make it inside the function, or in open().",
+        ) from error
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+class _TooLong(Exception):
+    pass
+
+
+class _Bounded(io.BytesIO):
+    """What is pickled, up to the limit: one that is far beyond it must not fill the memory first."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() + memoryview(data).nbytes > CODE_BYTES_MAX:
+            raise _TooLong
+        return super().write(data)
+
+
+class _Counting:
+    """A file that only counts."""
+
+    count = 0
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        self.count += size
+        return size
+
+
+def _largest(deployment: Deployment) -> str:
+    """Returns the function with the longest code, and its length."""
+    sizes = {}
+    for name, spec in deployment.functions.items():
+        counting = _Counting()
+        with suppress(Exception):  # One that cannot be pickled is the lesser problem.
+            ApartPickler(counting, None).dump(spec)  # type: ignore[no-untyped-call]
+        sizes[name] = counting.count
+    name = max(sizes, key=lambda each: sizes[each])
+    return f"function '{name}' alone has {megabytes(sizes[name])}"
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 def local_modules(names: set[str]) -> list[ModuleType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import pickle
 import stat
@@ -17,8 +18,11 @@ import pytest
 from stretto.actors.context import Context
 from stretto.actors.deployment import Deployment, FunctionSpec
 from stretto.actors.function import Function
+from stretto.api.memory import MemorySource
 from stretto.errors import ClusterError, UserError
-from stretto.runtime.code_store import CodeStore, load, local_modules
+from stretto.operators.ends import SourceFunction
+from stretto.runtime.code_store import CODE_BYTES_MAX, CodeStore, load, local_modules
+from stretto.runtime.shipping import ArrowFiles
 
 
 class Doubling(Function):
@@ -42,7 +46,7 @@ def deployment(function: Function) -> Deployment:
 
 def test_a_deployment_comes_back_under_its_digest(tmp_path: Path) -> None:
     store = CodeStore(str(tmp_path / "code"))
-    digest = store.put(deployment(Doubling()), [sys.modules[__name__]])
+    digest = store.put(deployment(Doubling()), [sys.modules[__name__]]).digest
     path = store.directory / digest
     assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
     loaded = load(str(store.directory), digest)
@@ -71,7 +75,7 @@ def test_a_directory_of_the_users_is_kept(tmp_path: Path) -> None:
 
 def test_a_changed_file_is_refused_and_not_unpickled(tmp_path: Path) -> None:
     store = CodeStore(str(tmp_path / "code"))
-    digest = store.put(deployment(Doubling()), [])
+    digest = store.put(deployment(Doubling()), []).digest
     (store.directory / digest).write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
     with pytest.raises(ClusterError, match="the code of a job does not match its digest"):
         load(str(store.directory), digest)
@@ -99,3 +103,102 @@ def test_only_modules_that_a_worker_cannot_import_go_by_value(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "mine", mine)
     names = {"mine", "json", "pyarrow", "stretto.api.app", "__main__", "builtins", "never.imported"}
     assert local_modules(names) == [mine]
+
+
+SCHEMA = pa.schema([("n", pa.int64()), ("d", pa.decimal128(20, 2)), ("s", pa.string())])
+
+
+def table(rows: int) -> pa.Table:
+    return pa.Table.from_pylist([{"n": n, "d": n, "s": f"row {n}"} for n in range(rows)], SCHEMA)
+
+
+class Holding(Function):
+    """A function that keeps what it is made with."""
+
+    def __init__(self, **kept: Any) -> None:
+        self.__dict__.update(kept)
+
+
+def shipped(store: CodeStore, function: Function) -> Any:
+    return load(str(store.directory), store.put(deployment(function), [sys.modules[__name__]]).digest).functions["f"]
+
+
+@pytest.mark.parametrize("directory", [None, "given"])
+def test_the_slices_of_a_table_are_shipped_once_beside_the_code(tmp_path: Path, directory: str | None) -> None:
+    store = CodeStore(directory and str(tmp_path / directory))
+    try:
+        rows = table(20_000)
+        source = SourceFunction(MemorySource(rows), None, 0, None, None, 10, 0, SCHEMA)
+        stored = store.put(deployment(source), [])
+        sizes = {path.name: path.stat().st_size for path in store.directory.iterdir()}
+        assert sizes.keys() == {stored.digest, f"{stored.digest}.0.arrow"}
+        assert sizes[stored.digest] < 20_000
+        assert stored.bytes == sum(sizes.values()) < 1.2 * rows.nbytes
+        loaded: Any = load(str(store.directory), stored.digest)
+        store.remove(stored.digest)
+        assert list(store.directory.iterdir()) == []
+        found = loaded.functions["f"].function.source
+        assert found.table().equals(MemorySource(rows).table()), "removed files last while they are mapped"
+        assert len(found.items) == 20
+        assert all(batch.validate(full=True) is None for batch in found.items)
+    finally:
+        store.close()
+
+
+def test_data_comes_back_as_it_was(tmp_path: Path) -> None:
+    store = CodeStore(str(tmp_path))
+    rows = table(100)
+    described = rows.replace_schema_metadata({"made": "here"})
+    batches = rows.to_batches(max_chunksize=7)
+    coded = pa.table({"s": pa.array(["a", "b", "a"]).dictionary_encode()})
+    function = Holding(rows=rows, described=described, batches=batches, empty=SCHEMA.empty_table(), coded=coded)
+    found = shipped(store, function).function
+    assert found.rows.equals(rows)
+    assert found.described.schema.equals(described.schema, check_metadata=True)
+    assert [batch.equals(other) for batch, other in zip(found.batches, batches, strict=True)] == [True] * 15
+    assert found.empty.equals(SCHEMA.empty_table())
+    assert found.coded.equals(coded), "a file holds one dictionary only, so these are pickled"
+
+
+def test_changed_data_is_refused(tmp_path: Path) -> None:
+    store = CodeStore(str(tmp_path))
+    digest = store.put(deployment(Holding(rows=table(10))), []).digest
+    (path,) = tmp_path.glob("*.arrow")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ClusterError, match="the code of a job does not match its digest"):
+        load(str(tmp_path), digest)
+    path.unlink()
+    with pytest.raises(ClusterError, match=r"cannot read the code of a job: .*\.0\.arrow: No such file"):
+        load(str(tmp_path), digest)
+
+
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: ArrowFiles, data: object) -> None:
+        self._file_of(SCHEMA)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ArrowFiles, "_write", full)
+    with pytest.raises(ClusterError, match=r"the code of app 'job' cannot be written: .*: No space left on device"):
+        CodeStore(str(tmp_path)).put(deployment(Holding(rows=table(10))), [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_code_that_is_too_long_names_the_function_and_leaves_nothing(tmp_path: Path) -> None:
+    store = CodeStore(str(tmp_path))
+    large = Deployment(
+        "job",
+        {
+            "small": FunctionSpec("small", Doubling(), 1),
+            "large": FunctionSpec("large", Holding(rows=table(10), text=b"x" * (CODE_BYTES_MAX + 1)), 1),
+        },
+    )
+    with pytest.raises(UserError) as caught:
+        store.put(large, [])
+    assert str(caught.value) == (
+        "app 'job' is too large to be shipped to the workers: its code has more than 64.0 MB; "
+        "function 'large' alone has 64.0 MB\n"
+        "  Keep the rows that a function needs in a pyarrow Table, which is not limited, or read a file in open()."
+    )
+    assert list(tmp_path.iterdir()) == []
