@@ -50,6 +50,11 @@ def rows_shown(batch: pa.RecordBatch, indent: str = "") -> str:
     return "\n".join(rows)[:ROWS_CHARS_MAX] + (f"\n{indent}... {more} more rows" if more > 0 else "")
 
 
+def megabytes(size_bytes: int) -> str:
+    """Returns a size as text."""
+    return f"{size_bytes / 1e6:,.1f} MB"
+
+
 def sendable(text: str) -> str:
     """Returns a text that any peer can be sent: not too long, and with escapes for what has no encoding (lone
     surrogates, as in a file name that is not UTF-8)."""
@@ -75,7 +80,7 @@ def _guarded(render: Callable[[Any], str], value: Any) -> str:
     try:
         return sendable(render(value))
     except BaseException as failed:  # A user's method may raise anything.
-        return f"<a {type(value).__name__} that cannot be shown: {type(failed).__name__}>"
+        return f"<{type(value).__name__} that cannot be shown: {type(failed).__name__}>"
 
 
 def _cut(text: str, chars_max: int) -> str:

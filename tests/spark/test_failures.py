@@ -155,6 +155,37 @@ def test_a_function_that_returns_the_wrong_schema_says_what_was_declared(cluster
     )
 
 
+def test_doubles_where_integers_are_declared_are_not_read_as_integers(cluster: Cluster) -> None:
+    class Careless(Function):
+        def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+            ctx.send(pa.record_batch({"auction": batch.column("auction").cast(pa.float64())}))
+
+    app, stream = bids("doubles")
+    stream.key_by("auction").apply(Careless(), "auction long", name="careless").sink(sinks.collect(), name="out")
+    text = failure_of(cluster, app, FunctionError)
+    assert text.startswith(
+        "function 'careless' sent the wrong schema: column 'auction' is declared int64 and was sent as double\n"
+    )
+
+
+def test_an_error_in_a_batch_with_times_after_the_year_9999_fails_its_job_and_not_the_worker(cluster: Cluster) -> None:
+    def refuse(batch: pa.RecordBatch) -> pa.RecordBatch:
+        raise Unspeakable
+
+    late = pa.record_batch([pa.array([253_402_300_800_000_000, 2**63 - 1], pa.timestamp("us", "UTC"))], names=["t"])
+    app = App("late", engine="actors")
+    rows = app.source("rows", sources.memory(late), time="t")
+    rows.map(refuse, "t timestamp").sink(sinks.collect(), name="out")
+    text = failure_of(cluster, app, FunctionError)
+    assert text.startswith("function 'refuse' raised Unspeakable: <Unspeakable that cannot be shown: SystemExit>\n")
+    assert "10000-01-01" in text
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(1)
+
+
 def test_a_batch_that_is_longer_than_a_frame_fails_its_job_and_not_the_worker(cluster: Cluster) -> None:
     rows = FRAME_BYTES_MAX // 8 + 1
 
@@ -487,3 +518,36 @@ def test_a_strategy_that_raises_is_reported_and_neither_the_job_nor_its_worker_e
         assert "I have lost the thread" in warning.traceback
     assert len({warning.worker for warning in job.warnings}) == len(job.warnings)
     assert "I have lost the thread" in caplog.text
+
+
+# Deployment.
+
+
+def test_a_table_is_shipped_once_and_the_handle_says_what_the_job_waits_for(
+    cluster: Cluster, eventually: Eventually, tmp_path: Path
+) -> None:
+    gate = tmp_path / "open"
+
+    class Waiting(Function):
+        def open(self, ctx: Context) -> None:
+            while not gate.exists():
+                time.sleep(0.01)
+
+        def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+            ctx.send(batch.select(["c0"]))
+
+    table = pa.table({f"c{number}": np.arange(20_000) for number in range(50)})
+    app = App("wide", engine="actors")
+    rows = app.source("rows", sources.memory(table))
+    rows.apply(Waiting(), "c0 long", name="waiting").sink(sinks.collect(), name="out")
+    job = cluster.submit(app)
+    eventually(lambda: "of 3 members are ready, waiting for" in job.progress and "to open functions" in job.progress)
+    assert job.progress in repr(job)
+    with pytest.raises(TimeoutError, match=r"is still deploying: \d of 3 members are ready"):
+        job.wait(0)
+    size = sum(path.stat().st_size for path in Path(cluster._code.directory).iterdir())
+    assert size < 2 * table.nbytes, "each of the 20 batches would carry the whole table"
+    gate.touch()
+    found = job.wait(WAIT_S).results("out").column("c0").to_pylist()
+    assert sorted(found) == list(range(20_000))
+    assert job.progress == "finished"

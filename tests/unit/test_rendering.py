@@ -36,8 +36,8 @@ class Mute(Exception):
 @pytest.mark.parametrize("raises", [ValueError("no"), RecursionError(), SystemExit(1), KeyboardInterrupt()])
 def test_an_exception_that_cannot_be_shown_is_named(raises: BaseException) -> None:
     error = Mute(raises)
-    assert message_of(error) == f"<a Mute that cannot be shown: {type(raises).__name__}>"
-    assert error_text(error).startswith("Mute: <a Mute")
+    assert message_of(error) == f"<Mute that cannot be shown: {type(raises).__name__}>"
+    assert error_text(error).startswith("Mute: <Mute")
     assert shown(error) == message_of(error)
     assert "Mute" in traceback_of(error)
 
@@ -47,7 +47,7 @@ def test_a_text_that_is_no_text_is_named() -> None:
         def __str__(self) -> str:
             return 5  # type: ignore[return-value]
 
-    assert message_of(Wordless()) == "<a Wordless that cannot be shown: TypeError>"
+    assert message_of(Wordless()) == "<Wordless that cannot be shown: TypeError>"
 
 
 def test_a_text_without_an_encoding_is_escaped() -> None:

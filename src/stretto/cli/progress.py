@@ -28,6 +28,7 @@ LINE_EVERY_S = 2.0
 STYLES = {
     JobStatus.DEPLOYING: "yellow",
     JobStatus.RUNNING: "cyan",
+    JobStatus.RECOVERING: "yellow",
     JobStatus.STOPPING: "yellow",
     JobStatus.FINISHED: "green",
     JobStatus.FAILED: "red",
@@ -61,6 +62,7 @@ class Sample:
 
     name: str
     status: JobStatus
+    progress: str
     rows_in: int
     rows_out: int
     share: float | None
@@ -78,11 +80,11 @@ class Watch:
         self._meter = RateMeter(time.monotonic())
 
     def sample(self, now_s: float) -> Sample:
-        status, metrics = self._job.status, self._job.metrics()
+        status, progress, metrics = self._job.status, self._job.progress, self._job.metrics()
         rows_in = metrics.rows_in
         share = min(1.0, rows_in / self._rows_total) if self._rows_total else None
         rate = metrics.input_rate if status.ended else self._meter.rate(rows_in, now_s)
-        return Sample(self._name, status, rows_in, metrics.rows_out, share, rate, metrics)
+        return Sample(self._name, status, progress, rows_in, metrics.rows_out, share, rate, metrics)
 
 
 class Display:
@@ -151,6 +153,8 @@ def jobs_line(samples: Sequence[Sample]) -> str:
 
 
 def job_line(sample: Sample) -> str:
+    if sample.progress != sample.status.value:
+        return f"{sample.name:<6} {sample.progress}"
     latency = "  ".join(f"{name} {ms(sample.metrics.latency_ms.get(name))}" for name in ("p50", "p95", "p99"))
     return (
         f"{sample.name:<6} {sample.status.value:<9} {sample.rows_in:>9,} {done(sample):>4} rows read"
@@ -170,7 +174,7 @@ def functions_table(sample: Sample, rates: Mapping[str, float]) -> Table:
     """Returns a table with one row per function of a job; `rates` are input rows per second."""
     latency = sample.metrics.latency_ms
     title = (
-        f"[bold]{sample.name}[/] [{STYLES[sample.status]}]{sample.status.value}[/] {sample.metrics.elapsed_s:.1f} s"
+        f"[bold]{sample.name}[/] [{STYLES[sample.status]}]{sample.progress}[/] {sample.metrics.elapsed_s:.1f} s"
         f"   latency ms p50 {ms(latency.get('p50'))}  p95 {ms(latency.get('p95'))}  p99 {ms(latency.get('p99'))}"
     )
     wanted = sample.metrics.objective.latency_met

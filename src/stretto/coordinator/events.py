@@ -98,6 +98,8 @@ class SubmitRequested:
     """Whether functions may have lessees. Every worker then gets the code, including those that join later."""
     checkpoints: CheckpointPlan | None = None
     objective: SLO | None = None
+    code_bytes: int = 0
+    """The size of its code with all data that is beside it."""
 
 
 @dataclass(frozen=True, slots=True)

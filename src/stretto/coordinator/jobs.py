@@ -17,7 +17,7 @@ from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
 from stretto.coordinator.placement import placed
 from stretto.coordinator.records import Actor, Durability, Job, JobStatus
-from stretto.protocol.jobs import Deploy, Drain, Failed, Failure, Finished, Ready, Start, Stop, Stopped
+from stretto.protocol.jobs import Deploy, Drain, Failed, Failure, Finished, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.membership import MemberRole
 from stretto.protocol.reports import Misbehaved
 
@@ -44,6 +44,8 @@ class Observers(Protocol):
     """What jobs need of the observation."""
 
     def began(self, job: Job) -> None: ...
+
+    def note(self) -> None: ...
 
     def observe(self) -> None: ...
 
@@ -73,6 +75,7 @@ class Jobs(Part):
 
     def frames(self) -> FrameHandlers:
         return {
+            Loaded: self._on_loaded,
             Ready: self._on_ready,
             Finished: self._on_finished,
             Failed: self._on_failed,
@@ -84,7 +87,7 @@ class Jobs(Part):
 
     def _on_submit(self, event: SubmitRequested) -> None:
         job = Job(event.job, event.shapes, digest=event.digest, spreads=event.spreads, attempt=event.job)
-        job.objective = event.objective
+        job.objective, job.code_bytes = event.objective, event.code_bytes
         self._host.jobs[event.job] = self.attempts[event.job] = job
         if event.checkpoints is not None:
             plan = event.checkpoints
@@ -111,7 +114,7 @@ class Jobs(Part):
         if not all(job.placement.values()):
             self.fail(job, Failure("ClusterError", "the cluster has no worker left", None, "Start a new cluster."))
             return
-        job.unready = set(job.members)
+        job.unready, job.unloaded = set(job.members), set(job.members)
         self._observers.began(job)
         resumption = job.resumption
         job.unfinished = {actor for actor in job.actors if not resumption.finished(*actor)}
@@ -138,6 +141,12 @@ class Jobs(Part):
         self._observers.observe()
         self._host.effects.append(AnnounceJob(job.name, status, job.failure))
 
+    def _on_loaded(self, sender: str, frame: Loaded) -> None:
+        job = self._host.running(frame.job)
+        if job is not None:
+            job.unloaded.discard(sender)
+            self._observers.note()
+
     def _on_ready(self, sender: str, frame: Ready) -> None:
         job = self._host.running(frame.job)
         if job is None:
@@ -146,6 +155,7 @@ class Jobs(Part):
             self._hosts.loaded(job, sender)
             return
         job.unready.discard(sender)
+        self._observers.note()
         if not job.unready and job.status in (JobStatus.DEPLOYING, JobStatus.RECOVERING):
             self._start(job)
 

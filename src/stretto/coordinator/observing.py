@@ -6,9 +6,16 @@ from stretto.checkpoints.manifest import Manifest
 from stretto.coordinator.events import Observed
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Host, Part
-from stretto.coordinator.records import Job
+from stretto.coordinator.records import Job, JobStatus
 from stretto.observation.intervals import Series
-from stretto.observation.model import ActorObserved, FunctionObserved, JobObserved, Observation, WorkerObserved
+from stretto.observation.model import (
+    ActorObserved,
+    DeployingObserved,
+    FunctionObserved,
+    JobObserved,
+    Observation,
+    WorkerObserved,
+)
 from stretto.protocol.reports import Report
 
 OBSERVE_EVERY_NS = 250_000_000
@@ -41,6 +48,11 @@ class Observing(Part):
     def began(self, job: Job) -> None:
         """Begins an attempt of a job; the reports of the one before are dropped."""
         self._series[job.name] = {}
+        self.note()
+
+    def note(self) -> None:
+        """Something has changed that the next observation shows."""
+        self._changed = True
 
     def _on_report(self, sender: str, frame: Report) -> None:
         self._changed = True
@@ -95,7 +107,18 @@ class Observing(Part):
         }
         placement = {name: tuple(members) for name, members in job.placement.items()}
         members = tuple(job.members)
-        return JobObserved(job.name, job.status.value, job.attempt, members, placement, functions, job.objective)
+        return JobObserved(
+            job.name, job.status.value, job.attempt, members, placement, functions, job.objective, _deploying(job)
+        )
+
+
+def _deploying(job: Job) -> DeployingObserved | None:
+    if job.status not in (JobStatus.DEPLOYING, JobStatus.RECOVERING) or not job.unready:
+        return None
+    loading = sorted(job.unready & job.unloaded)
+    return DeployingObserved(
+        job.code_bytes, len(job.members), tuple(loading), tuple(sorted(job.unready.difference(loading)))
+    )
 
 
 def _state_bytes(last: Manifest | None, function: str) -> int | None:

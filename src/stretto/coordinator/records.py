@@ -107,6 +107,9 @@ class Job:
     """Whether its sources are to end at their present position."""
     status: JobStatus = JobStatus.DEPLOYING
     failure: Failure | None = None
+    code_bytes: int = 0
+    unloaded: set[str] = field(default_factory=set)
+    """Members that have not loaded the code of this attempt yet."""
     unready: set[str] = field(default_factory=set)
     unstopped: set[str] = field(default_factory=set)
     unfinished: set[Actor] = field(default_factory=set)

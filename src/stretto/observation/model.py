@@ -10,6 +10,9 @@ from stretto.actors.metrics import FunctionMetrics, difference, juice, merged
 from stretto.actors.shape import FunctionShape
 from stretto.api.slo import SLO
 from stretto.protocol.membership import Member
+from stretto.rendering import megabytes
+
+NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,28 @@ class FunctionObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployingObserved:
+    """What a job waits for before it starts: of so many members, those that are `loading` the code, and those that are
+    `opening` their instances."""
+
+    code_bytes: int
+    members: int
+    loading: tuple[str, ...]
+    opening: tuple[str, ...]
+
+    def __str__(self) -> str:
+        ready = self.members - len(self.loading) - len(self.opening)
+        parts = [f"{ready} of {self.members} members are ready"]
+        if self.loading:
+            parts.append(f"waiting for {_names(self.loading)} to load {megabytes(self.code_bytes)} of code")
+        if self.opening:
+            parts.append(f"waiting for {_names(self.opening)} to open functions")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
 class JobObserved:
-    """One job: its workers, its objective and its functions in topological order."""
+    """One job: its workers, its objective and its functions in topological order. `deploying` until all are ready."""
 
     name: str
     status: str
@@ -92,6 +115,7 @@ class JobObserved:
     placement: Mapping[str, tuple[str, ...]]
     functions: Mapping[str, FunctionObserved]
     objective: SLO | None = None
+    deploying: DeployingObserved | None = None
 
     @property
     def totals(self) -> dict[str, FunctionMetrics]:
@@ -135,6 +159,10 @@ class Observation:
     jobs: Mapping[str, JobObserved] = field(default_factory=dict)
     workers: Mapping[str, WorkerObserved] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
+
+
+def _names(members: tuple[str, ...]) -> str:
+    return ", ".join(members[:NAMES_SHOWN]) + (f" and {len(members) - NAMES_SHOWN} more" * (len(members) > NAMES_SHOWN))
 
 
 def _rate(amount: int, actor: ActorObserved) -> float:

@@ -16,14 +16,14 @@ from stretto.protocol.checkpointing import (
     Unfetched,
     Unstored,
 )
-from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Ready, Start, Stop, Stopped
+from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Members
 from stretto.protocol.reports import Misbehaved, Report
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 
 Membership = Join | Heartbeat | Members | Leave | Left
-Jobs = Deploy | Ready | Start | Hosts | HostsLeft | Drain | Stop | Stopped | Finished | Failed
+Jobs = Deploy | Loaded | Ready | Start | Hosts | HostsLeft | Drain | Stop | Stopped | Finished | Failed
 Checkpointing = Checkpoint | Abandon | Overdue | Stored | Unstored | Unfetched | Broken | Publish | Published
 Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
 Scheduling = ScheduleRequest | ScheduleReply

@@ -34,7 +34,15 @@ class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
     origin: Manifest | None = None
 
 
+class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+    """The code of a job has been loaded here; its instances are being opened."""
+
+    job: str
+
+
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """All instances of a job that are placed here are open."""
+
     job: str
 
 

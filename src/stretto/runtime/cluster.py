@@ -403,7 +403,9 @@ class Cluster:
         self._deployments[name] = deployment
         self._digests[name] = code.digest
         shapes = shapes_of(deployment)
-        self._coordinator.request(SubmitRequested(name, code.digest, shapes, deployment.spreads, checkpoints, plan.slo))
+        self._coordinator.request(
+            SubmitRequested(name, code.digest, shapes, deployment.spreads, checkpoints, plan.slo, code.bytes)
+        )
         return Job(name, plan, choice, execution, self.spark)
 
     def _submit_microbatch(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:

@@ -26,7 +26,7 @@ from pyspark import cloudpickle
 
 from stretto.actors.deployment import Deployment
 from stretto.errors import ClusterError, UserError
-from stretto.rendering import error_text
+from stretto.rendering import error_text, megabytes
 from stretto.runtime.scratch import scratch_directory
 from stretto.runtime.shipping import ApartPickler, ArrowFiles, TogetherUnpickler
 
@@ -198,10 +198,6 @@ def _largest(deployment: Deployment) -> str:
         sizes[name] = counting.count
     name = max(sizes, key=lambda each: sizes[each])
     return f"function '{name}' alone has {megabytes(sizes[name])}"
-
-
-def megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
 
 
 def local_modules(names: set[str]) -> list[ModuleType]:

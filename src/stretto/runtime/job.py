@@ -36,6 +36,8 @@ class Execution(Protocol):
     @property
     def status(self) -> JobStatus: ...
     @property
+    def progress(self) -> str: ...
+    @property
     def error(self) -> StrettoError | None: ...
     def metrics(self) -> JobMetrics: ...
     def stop(self, drain: bool, savepoint: str | None) -> None: ...
@@ -87,11 +89,17 @@ class Job:
         self._spark = spark
 
     def __repr__(self) -> str:
-        return f"<Job {self.name} on {self.engine.value}: {self.status.value}>"
+        return f"<Job {self.name} on {self.engine.value}: {self.progress}>"
 
     @property
     def status(self) -> JobStatus:
         return self._execution.status
+
+    @property
+    def progress(self) -> str:
+        """The status as text, and what the job waits for before it starts: which workers load its code, or open its
+        functions."""
+        return self._execution.progress
 
     @property
     def error(self) -> StrettoError | None:
@@ -111,7 +119,7 @@ class Job:
             if self._execution.wait(max(0.0, left)):
                 break
             if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(f"job '{self.name}' is still {self.status.value} after {timeout:g} s")
+                raise TimeoutError(f"job '{self.name}' is still {self.progress} after {timeout:g} s")
         if self.error is not None:
             raise self.error
         return self
@@ -124,7 +132,7 @@ class Job:
         if not self.status.ended:
             self._execution.stop(drain, savepoint)
             if not self._execution.wait(timeout):
-                raise ClusterError(f"job '{self.name}' did not stop within {timeout:g} s", self.status.value)
+                raise ClusterError(f"job '{self.name}' did not stop within {timeout:g} s", self.progress)
         return self
 
     def metrics(self) -> JobMetrics:
@@ -221,6 +229,12 @@ class ActorExecution:
     @property
     def status(self) -> JobStatus:
         return self._status
+
+    @property
+    def progress(self) -> str:
+        status, observed = self._status, self._cluster.observation.jobs.get(self._job)
+        deploying = None if observed is None or status.value != observed.status else observed.deploying
+        return status.value if deploying is None else f"{status.value}: {deploying}"
 
     @property
     def error(self) -> StrettoError | None:

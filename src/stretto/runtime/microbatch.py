@@ -103,6 +103,10 @@ class MicrobatchQuery:
         self._supervisor = Thread(target=self._supervise, name=f"stretto-microbatch-{self.name}", daemon=True)
         self._supervisor.start()
 
+    @property
+    def progress(self) -> str:
+        return self.status.value
+
     def checkpoint(self, timeout_s: float) -> int:
         raise EngineError("a job in micro-batches has no checkpoints of its own", None, 'Use engine="actors".')
 

@@ -10,7 +10,7 @@ from stretto.actors.gate import LesseeGate
 from stretto.actors.seat import Phase, Seat
 from stretto.actors.wiring import wire
 from stretto.actors.work import OPEN, Errand, Open, Outcome
-from stretto.protocol.jobs import Deploy, Drain, Finished, Ready, Start, Stop, Stopped
+from stretto.protocol.jobs import Deploy, Drain, Finished, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.scheduling.strategy import Strategy
@@ -102,6 +102,7 @@ class Jobs(Part):
         if job is None:
             return  # Stopped before it was loaded.
         job.phase = JobPhase.OPENING
+        self._host.effects.append(Send(COORDINATOR, Loaded(job.job)))
         job.deployment = replace(event.deployment, job=job.job)
         wiring = wire(self._host.member, job.deployment, job.placement, self._channels.made)
         job.strategies = self._desk.strategies(job.deployment)

@@ -17,7 +17,7 @@ from stretto.coordinator.records import JobStatus
 from stretto.runtime.metrics import report
 
 
-def job(status: JobStatus = JobStatus.RUNNING) -> Any:
+def job(status: JobStatus = JobStatus.RUNNING, progress: str | None = None) -> Any:
     """A job that read 100 rows and holds them in a window: its aggregate has sent nothing yet."""
     latency = LatencySketch()
     latency.add(5_000_000, 1)
@@ -28,7 +28,7 @@ def job(status: JobStatus = JobStatus.RUNNING) -> Any:
     ends = {"sources": [SimpleNamespace(name="bids")], "sinks": [SimpleNamespace(name="out")]}
     plan: Any = SimpleNamespace(**ends, slo=SLO(latency_ms=10.0))
     metrics = report(functions, 2.0, plan)
-    return SimpleNamespace(status=status, plan=plan, metrics=lambda: metrics)
+    return SimpleNamespace(status=status, progress=progress or status.value, plan=plan, metrics=lambda: metrics)
 
 
 def shown(renderable: object) -> str:
@@ -52,6 +52,20 @@ def test_only_sinks_count_as_output() -> None:
 
 def test_the_rate_of_an_ended_job_is_its_mean() -> None:
     assert Watch("q5", job(JobStatus.FINISHED)).sample(0.0).rate == 50.0
+
+
+def test_a_job_that_is_deployed_says_what_it_waits_for() -> None:
+    waits = "deploying: 1 of 2 members are ready, waiting for w1~1 to load 8.1 MB of code"
+    sample = Watch("q5", job(JobStatus.DEPLOYING, waits)).sample(0.0)
+    assert job_line(sample) == f"q5     {waits}"
+    assert waits in " ".join(shown(functions_table(sample, {})).split())
+
+
+@pytest.mark.parametrize("status", JobStatus)
+def test_every_status_is_shown(status: JobStatus) -> None:
+    sample = Watch("q5", job(status)).sample(0.0)
+    assert status.value in shown(jobs_table([sample]))
+    assert status.value in shown(functions_table(sample, {}))
 
 
 def test_a_table_shows_each_job_with_its_objective() -> None:

@@ -13,7 +13,7 @@ from stretto.coordinator.machine import Coordinator
 from stretto.coordinator.observing import OBSERVE_EVERY_NS
 from stretto.coordinator.records import MOVES, Job, JobStatus
 from stretto.errors import InvariantError
-from stretto.protocol.jobs import Finished, Ready
+from stretto.protocol.jobs import Finished, Loaded, Ready
 from stretto.protocol.machines import FrameArrived, Ticked
 from stretto.protocol.membership import Join, Member
 from stretto.protocol.reports import Report
@@ -58,6 +58,28 @@ def test_an_observation_has_jobs_with_their_objectives_and_workers_with_their_lo
     assert (job.status, job.members, job.objective) == ("running", ("w0~1",), SLO(latency_ms=5.0))
     assert (job.functions["source"].input_rate, job.functions["source"].output_rate) == (500.0, 500.0)
     assert (worker.busy_share, worker.refused, worker.parked) == (0.5, 3, False)
+
+
+def test_an_observation_says_what_a_job_waits_for_before_it_starts() -> None:
+    coordinator = Coordinator()
+    for name in ("w0~1", "w1~1", "w2~1"):
+        coordinator.handle(WorkerExpected(name, "key"), 0)
+        coordinator.handle(FrameArrived(name, Join(Member(name, f"tcp://{name}", "key", "host", 1))), 0)
+
+    def deploying(now_ns: int) -> str:
+        (effect,) = observed(coordinator.handle(Ticked(), now_ns * OBSERVE_EVERY_NS))
+        return str(effect.observation.jobs["job"].deploying)
+
+    coordinator.handle(SubmitRequested("job", "", {"f": FunctionShape("f", 3)}, code_bytes=8_100_000), 0)
+    assert deploying(1) == "0 of 3 members are ready, waiting for w0~1, w1~1, w2~1 to load 8.1 MB of code"
+    coordinator.handle(FrameArrived("w1~1", Loaded("job")), 0)
+    coordinator.handle(FrameArrived("w0~1", Loaded("job")), 0)
+    coordinator.handle(FrameArrived("w0~1", Ready("job")), 0)
+    said = "1 of 3 members are ready, waiting for w2~1 to load 8.1 MB of code, waiting for w1~1 to open functions"
+    assert deploying(2) == said
+    for name in ("w1~1", "w2~1"):
+        effects = coordinator.handle(FrameArrived(name, Ready("job")), 0)
+    assert observed(effects)[0].observation.jobs["job"].deploying is None
 
 
 def test_the_last_observation_of_a_job_is_announced_before_its_end() -> None:

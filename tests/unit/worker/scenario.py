@@ -26,7 +26,7 @@ from stretto.actors.source import Reading
 from stretto.checkpoints.manifest import ActorRecord, Storage
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
-from stretto.protocol.jobs import Deploy, Drain, Finished, Hosts, HostsLeft, Ready, Start
+from stretto.protocol.jobs import Deploy, Drain, Finished, Hosts, HostsLeft, Loaded, Ready, Start
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Told, Unsync
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR, Member, Members
@@ -44,7 +44,7 @@ ACTOR = "actor"
 SCHEMA = pa.schema([("n", pa.int64())])
 NO_TIME = EVENT_TIME_MIN_US
 """The watermark of a channel before the first one has come."""
-NOISE = (OpenChannel, Grant, Report, Ready)
+NOISE = (OpenChannel, Grant, Report, Loaded, Ready)
 """Frames that say nothing about a barrier or a checkpoint."""
 
 
