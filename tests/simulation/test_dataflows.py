@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, OutChannel, Payload
+from stretto.actors.channel import CREDITS_PER_CHANNEL, Message, OutChannel, Payload
 from stretto.actors.context import Context
 from stretto.actors.critical import EndOfInput, SyncProgram
 from stretto.actors.deadlines import AT_ONCE
@@ -151,6 +151,56 @@ def test_slow_functions_hold_their_sources_back() -> None:
     assert 0 < longest <= CREDITS_PER_CHANNEL + 3
 
 
+CREDIT_BYTES = 1_000
+ROW_BYTES = 3_000
+
+
+def blobs(count: int) -> App:
+    """An app with large rows, of which the sink gets each once."""
+    app = App("blobs", parallelism=2)
+    rows = [{"n": n, "blob": b"x" * ROW_BYTES} for n in range(count)]
+    stream = app.source("in", MemorySource(rows, "n bigint, blob binary", batch_rows=3))
+    once = stream.key_by("n").apply(Pass(), stream.schema, name="once")
+    once.select("n * 2 AS n", "blob").sink(CollectSink(), name="out")
+    return app
+
+
+def most_bytes_on_a_channel(parts: WorkerParts | None = None) -> int:
+    """Runs the app with large rows and slow functions; returns the most bytes of one channel in a mailbox."""
+    most = 0
+
+    class Watched(Worker):
+        def handle(self, event: Event, now_ns: int) -> list[Effect]:
+            nonlocal most
+            effects = super().handle(event, now_ns)
+            for seat in (seat for job in self.jobs.values() for seat in job.seats.values()):
+                held: Counter[int] = Counter()
+                for message in seat.mailbox:
+                    if isinstance(message, Message) and isinstance(message.payload, pa.RecordBatch):
+                        held[id(message.channel)] += message.payload.nbytes
+                most = max(most, *held.values(), 0)
+            return effects
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stretto.simulator.engine.cluster.Worker", Watched)
+        patch.setattr("stretto.actors.channel.CREDIT_BYTES", CREDIT_BYTES)
+        timing = Timing(delay_ns=(1_000, 2_000), cost_ns=(1_000_000, 5_000_000))
+        cluster = SimulatedCluster(3, 1, timing, steps_max=200_000, worker_parts=parts)
+        job = cluster.submit(lowered(blobs(600).plan(), "blobs", 2, 3))
+        cluster.run()
+    assert job.status is JobStatus.FINISHED, job.failure
+    assert_each_number_once(job, 600)
+    return most
+
+
+BYTES_MAX = CREDITS_PER_CHANNEL * CREDIT_BYTES + 3 * (ROW_BYTES + 100)
+"""What the credits of a channel allow, and one batch."""
+
+
+def test_large_rows_hold_their_sources_back_by_their_bytes() -> None:
+    assert 0 < most_bytes_on_a_channel() <= BYTES_MAX
+
+
 def test_a_failing_function_fails_its_job_and_no_other() -> None:
     def explode(batch: pa.RecordBatch) -> pa.RecordBatch:
         raise ValueError("seventh") if 7 in batch.column("n").to_pylist() else TypeError("other")
@@ -214,9 +264,20 @@ class SendsTwice(Channels):
 class KeepsCredits(Channels):
     """Never returns credits on remote channels."""
 
-    def give_back(self, channel: InChannel) -> None:
-        if channel.out is not None:
-            super().give_back(channel)
+    def give_back(self, message: Message) -> None:
+        if message.channel.out is not None:
+            super().give_back(message)
+
+
+class CountsMessages(Channels):
+    """Takes one credit for a batch, whatever its size."""
+
+    def emit(self, channel: OutChannel, *rest: Any) -> None:
+        super().emit(channel, *rest[:5])
+
+
+def test_credits_that_do_not_count_bytes_are_noticed() -> None:
+    assert most_bytes_on_a_channel(WorkerParts(channels=CountsMessages)) > BYTES_MAX
 
 
 class ForgetsToOpen(Channels):

@@ -1,9 +1,10 @@
 """Channels: an upstream instance to a downstream instance, with numbered messages and credits.
 
-A sender spends a credit per message and stops running when any of its channels has none left; the receiver returns
-credits as it consumes. So a mailbox holds at most the credits of its channels plus what one run sends at once, and a
-slow sink slows its sources. Critical messages are numbered like all others, because their position in the order
-matters.
+A sender spends a credit per message, and one more for every `CREDIT_BYTES` of a large one, and stops running when any
+of its channels has none left; the receiver returns credits as it consumes. So a mailbox holds at most the credits of
+its channels, in messages and in bytes, plus what one run sends at once, and a slow sink slows its sources. One message
+can always travel, whatever its size. Critical messages are numbered like all others, because their position in the
+order matters.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from stretto.actors.seat import Seat
 
 CREDITS_PER_CHANNEL = 32
-"""The maximum number of messages in flight on one channel."""
+"""The maximum number of messages in flight on one channel ..."""
+CREDIT_BYTES = 2 * 1024 * 1024
+"""... of this size; larger ones cost more credits, so that 64 MiB are in flight."""
 
 GRANT_AT = CREDITS_PER_CHANNEL // 2
 """The number of credits that are returned at once ..."""
@@ -48,6 +51,8 @@ class Message(msgspec.Struct, gc=False):
     deadline_ns: int = NEVER_NS
     ticket: int = 0
     """Its number in the worker's laxity queue, if the strategy has one."""
+    credits: int = 1
+    """What it has cost."""
 
 
 class InChannel:
@@ -124,7 +129,9 @@ class OutChannel:
     `slide_us` is how often the receiver emits and `slide_above_us` how often the sender does; `cost_ns` and `path_ns`
     are the reply context, the recent cost of the receiver and of the longest path below it. `budget_ns` is the latency
     less both: how long after its arrival a message may begin. `frontier_us` is the end of the receiver's current
-    window, and `expected_ns` when the stream will reach it; 0 if unknown."""
+    window, and `expected_ns` when the stream will reach it; 0 if unknown.
+
+    For the size of messages: batches of at most `light_rows` rows cost one credit; the others are weighed."""
 
     __slots__ = (
         "budget_ns",
@@ -138,6 +145,7 @@ class OutChannel:
         "index",
         "input",
         "latency_ns",
+        "light_rows",
         "local",
         "number",
         "path_ns",
@@ -153,6 +161,7 @@ class OutChannel:
         "strategy",
         "synced",
         "waits",
+        "weighed",
         "yields",
     )
 
@@ -186,8 +195,35 @@ class OutChannel:
         self.budget_ns = LAX_NS
         self.frontier_us = 0
         self.expected_ns = 0
+        self.light_rows = light_rows(schema)
+        self.weighed: tuple[int, int, int] = (0, 0, 1)
 
     @property
     def unsettled(self) -> int:
-        """Messages in flight, as far as the sender knows."""
+        """Messages in flight, as far as the sender knows; a large one counts as several."""
         return CREDITS_PER_CHANNEL - self.credits
+
+    def weigh(self, batch: pa.RecordBatch) -> int:
+        """Returns the credits that a batch costs.
+
+        Rows of a fixed length need only be counted. For others, the size of the buffers is quickly known, but a slice
+        has those of the whole. The exact size takes long, so it is determined once for the slices of equal length of
+        one whole. If they differ, they still are not more than the whole together, which the sender has in memory
+        anyway."""
+        rows: int = batch.num_rows
+        if self.light_rows:
+            return 1 + rows // (self.light_rows + 1)
+        held_bytes = batch.get_total_buffer_size()
+        if held_bytes < CREDIT_BYTES:
+            return 1
+        if self.weighed[:2] != (held_bytes, rows):
+            self.weighed = (held_bytes, rows, 1 + int(batch.nbytes) // CREDIT_BYTES)
+        return self.weighed[2]
+
+
+def light_rows(schema: pa.Schema) -> int:
+    """Returns the number of rows that cost one credit: at least one; 0 if rows may have any length."""
+    if not all(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) for kind in schema.types):
+        return 0
+    row_bits: int = sum(kind.bit_width + 1 for kind in schema.types)  # One more for whether it is null.
+    return max(8 * CREDIT_BYTES // max(row_bits, 1) - 8, 1)

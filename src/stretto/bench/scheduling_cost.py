@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stretto.actors.channel import GRANT_AT, InChannel, Message, OutChannel, Payload
+from stretto.actors.channel import GRANT_AT, Message, OutChannel, Payload
 from stretto.actors.context import Context
 from stretto.actors.critical import Watermark
 from stretto.actors.deadlines import COST_WEIGHT, FIT_EVERY, NEVER_NS, POINTS_PER_WINDOW
@@ -310,11 +310,11 @@ class BareChannels(Channels):
         assert channel.strategy is None
         self.emit(channel, payload, outcome.arrived_ns, None, None, NEVER_NS)
 
-    def give_back(self, channel: InChannel) -> None:
-        if channel.out is not None:
-            self._restore_credits(channel.out, 1)
+    def give_back(self, message: Message) -> None:
+        if message.channel.out is not None:
+            self._restore_credits(message.channel.out, message.credits)
         else:
-            super().give_back(channel)
+            super().give_back(message)
 
 
 class BareHosting(Hosting):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 import pyarrow as pa
 
@@ -25,6 +27,8 @@ class OpenChannel(msgspec.Struct, frozen=True, tag="open"):
 class CriticalSent(msgspec.Struct, frozen=True, tag="critical", array_like=True):
     """A critical message, merged with its SYNC program where one is needed."""
 
+    credits: ClassVar[int] = 1
+    """What it has cost, as `Data` has it."""
     number: int
     seq: int
     arrived_ns: int
@@ -45,9 +49,10 @@ class Grant(msgspec.Struct, frozen=True, tag="grant", array_like=True):
 
 
 class Data:
-    """A batch on a channel. Not a Struct: its header and its Arrow body are separate parts of one multipart message."""
+    """A batch on a channel, with the credits that it has cost. Not a Struct: its header and its Arrow body are separate
+    parts of one multipart message."""
 
-    __slots__ = ("arrived_ns", "batch", "deadline_ns", "number", "progress_us", "seq")
+    __slots__ = ("arrived_ns", "batch", "credits", "deadline_ns", "number", "progress_us", "seq")
 
     def __init__(
         self,
@@ -57,6 +62,7 @@ class Data:
         batch: pa.RecordBatch,
         progress_us: int | None = None,
         deadline_ns: int = NEVER_NS,
+        credits: int = 1,
     ) -> None:
         self.number = number
         self.seq = seq
@@ -64,3 +70,4 @@ class Data:
         self.batch = batch
         self.progress_us = progress_us
         self.deadline_ns = deadline_ns
+        self.credits = credits

@@ -31,9 +31,9 @@ COPY_BELOW_BYTES = 65_536
 _CONTROL, _CHANNEL, _DATA = b"c", b"h", b"d"
 _CONTROL_BYTE, _CHANNEL_BYTE, _DATA_BYTE = b"chd"
 
-_DATA_HEADER = struct.Struct("<c?6xqqqqq")
-"""Kind, whether the progress is known, number of the channel, sequence number, time of arrival, progress, deadline: 48
-bytes, so that a body stays aligned."""
+_DATA_HEADER = struct.Struct("<c?2xIqqqqq")
+"""Kind, whether the progress is known, credits, number of the channel, sequence number, time of arrival, progress,
+deadline: 48 bytes, so that a body stays aligned."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_control = msgspec.msgpack.Decoder(Control).decode
@@ -66,7 +66,7 @@ def _header(frame: Data) -> bytes:
     known = progress_us is not None
     times = frame.arrived_ns, progress_us or 0, frame.deadline_ns
     try:
-        return _DATA_HEADER.pack(_DATA, known, frame.number, frame.seq, *times)
+        return _DATA_HEADER.pack(_DATA, known, frame.credits, frame.number, frame.seq, *times)
     except struct.error as error:
         raise ProtocolError("a batch has a time that is no integer of 64 bits", f"{times}: {error}") from error
 
@@ -103,11 +103,11 @@ class Decoder:
         first = parts[0]
         kind = first[0]
         if kind == _DATA_BYTE:
-            _, known, number, seq, arrived_ns, progress_us, deadline_ns = _DATA_HEADER.unpack_from(first)
+            _, known, credits, number, seq, arrived_ns, progress_us, deadline_ns = _DATA_HEADER.unpack_from(first)
             batch = pa.ipc.read_record_batch(_aligned(_body(parts)), self._schemas[sender, number])
             # Checks that the buffers are long enough, in constant time; reading past them would crash the process.
             batch.validate()
-            return Data(number, seq, arrived_ns, batch, progress_us if known else None, deadline_ns)
+            return Data(number, seq, arrived_ns, batch, progress_us if known else None, deadline_ns, credits)
         (content,) = parts
         if kind == _CHANNEL_BYTE:
             return _decode_channel(content[1:])

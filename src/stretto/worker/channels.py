@@ -172,7 +172,8 @@ class Channels(Part):
                 pending = Pending(channel, payload, arrived_ns, progress_us, deadline_ns)
                 chosen = strategy.prepare_send(channel, direct, pending)
             if chosen is not None:
-                self.emit(chosen, payload, arrived_ns, None, progress_us, deadline_ns)
+                credits = 1 if rows <= channel.light_rows else channel.weigh(payload)
+                self.emit(chosen, payload, arrived_ns, None, progress_us, deadline_ns, credits)
             else:
                 self._decisions.undecided(sender)
             return
@@ -200,16 +201,19 @@ class Channels(Part):
         sync: SyncProgram | None,
         progress_us: int | None,
         deadline_ns: int,
+        credits: int = 1,
     ) -> None:
-        """Put a message on a channel, which costs a credit."""
+        """Put a message on a channel, which costs a credit, or more if it is large."""
         channel.seq += 1
-        channel.credits -= 1
-        if channel.credits == 0 and not channel.extra:
+        before = channel.credits
+        channel.credits = before - credits
+        if before > 0 >= channel.credits and not channel.extra:
             channel.seat.starved += 1
         receiving = channel.local
         if receiving is not None:
             receiving.received = channel.seq
-            self._put(receiving, Message(receiving, channel.seq, payload, arrived_ns, sync, progress_us, deadline_ns))
+            message = Message(receiving, channel.seq, payload, arrived_ns, sync, progress_us, deadline_ns, 0, credits)
+            self._put(receiving, message)
             return
         assert channel.peer is not None
         if channel.seq == 1:
@@ -217,7 +221,7 @@ class Channels(Part):
             self._host.effects.append(Send(channel.peer, _opening(channel)))
         frame: Frame
         if isinstance(payload, RecordBatch):
-            frame = Data(channel.number, channel.seq, arrived_ns, payload, progress_us, deadline_ns)
+            frame = Data(channel.number, channel.seq, arrived_ns, payload, progress_us, deadline_ns, credits)
         else:
             frame = CriticalSent(channel.number, channel.seq, arrived_ns, payload, sync, progress_us, deadline_ns)
         self._host.effects.append(Send(channel.peer, frame))
@@ -269,7 +273,8 @@ class Channels(Part):
             self._lost_order(sender, channel, seq)
             return
         channel.received = seq
-        message = Message(channel, seq, payload, frame.arrived_ns, sync, frame.progress_us, frame.deadline_ns)
+        progress_us, deadline_ns = frame.progress_us, frame.deadline_ns
+        message = Message(channel, seq, payload, frame.arrived_ns, sync, progress_us, deadline_ns, 0, frame.credits)
         self._put(channel, message)
 
     def _lost_order(self, sender: str, channel: InChannel, seq: int) -> None:
@@ -333,12 +338,13 @@ class Channels(Part):
                 seat.latency.add(self._host.now_ns - message.arrived_ns, rows)
         else:
             channel.executed += 1
-        self.give_back(channel)
+        self.give_back(message)
 
-    def give_back(self, channel: InChannel) -> None:
-        """Return credits for a consumed message: at once on a local channel, by the half window on a remote one."""
+    def give_back(self, message: Message) -> None:
+        """Return the credits of a consumed message: at once on a local channel, by the half window on a remote one."""
+        channel = message.channel
         receiver = channel.seat
-        channel.consumed += 1
+        channel.consumed += message.credits
         if channel.consumed >= channel.grant_at:
             if channel.out is not None:
                 learn_reply(channel.out, receiver.cost_ns, receiver.path_ns)
@@ -349,7 +355,7 @@ class Channels(Part):
             channel.consumed = 0
             channel.grant_at = min(2 * channel.grant_at, channel.grant_at_most)
         if channel.out is not None:
-            self._restore_credits(channel.out, 1)
+            self._restore_credits(channel.out, message.credits)
 
     def _restore_credits(self, channel: OutChannel, amount: int) -> None:
         before = channel.credits

@@ -268,8 +268,9 @@ class StrategyDesk(Part):
         sender = pending.channel.seat
         if sender.dropped:
             return
+        credits = pending.channel.weigh(pending.payload)
         self._channels.emit(
-            channel, pending.payload, pending.arrived_ns, None, pending.progress_us, pending.deadline_ns
+            channel, pending.payload, pending.arrived_ns, None, pending.progress_us, pending.deadline_ns, credits
         )
         self._decisions.decided(sender)
 

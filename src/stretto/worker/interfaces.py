@@ -20,6 +20,7 @@ class Emitting(Protocol):
         sync: SyncProgram | None,
         progress_us: int | None,
         deadline_ns: int,
+        credits: int = 1,
     ) -> None: ...
 
 

@@ -259,6 +259,28 @@ class Lost(Echo):
         ctx.send(batch, "nowhere")
 
 
+def test_a_large_batch_costs_more_credits_and_all_of_them_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stretto.actors.channel.CREDIT_BYTES", 1_024)
+    bench = Bench()
+    (first,) = sent(bench.data(1, 1), Data)
+    (large,) = sent(bench.data(2, *range(10_000)), Data)
+    assert first.credits == 1
+    assert large.credits > 80_000 // 1_024, "it may travel, though it costs more credits than there are"
+    assert not sent(bench.data(3, 1), Data), "the next one waits"
+    assert not sent(bench.tell(FrameArrived("down~1", Grant(1, large.credits - CREDITS_PER_CHANNEL))), Data)
+    assert len(sent(bench.tell(FrameArrived("down~1", Grant(1, 2))), Data)) == 1
+    refused = bench.worker.refused
+    bench.tell(FrameArrived("down~1", Grant(1, CREDITS_PER_CHANNEL + 1)))
+    assert bench.worker.refused == refused + 1, "more than are outstanding"
+    bench.tell(FrameArrived("down~1", Grant(1, CREDITS_PER_CHANNEL)))
+    assert bench.worker.refused == refused + 1
+
+
+def test_the_credits_of_a_large_message_are_returned_by_its_receiver() -> None:
+    bench = Bench()
+    assert sent(bench.tell(FrameArrived("up~1", Data(7, 1, 5, rows(1), credits=77))), Grant)[0].credits == 77
+
+
 @pytest.mark.parametrize("slide_us", [1, 7, 2**40])
 @pytest.mark.parametrize("extreme_us", [2**63 - 1, -(2**63)])
 def test_event_times_at_the_extremes_cross_the_wire(slide_us: int, extreme_us: int) -> None:

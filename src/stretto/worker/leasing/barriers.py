@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from stretto.actors.address import Address
-from stretto.actors.channel import InChannel, Message
+from stretto.actors.channel import Message
 from stretto.actors.critical import Granularity, Last, granularity
 from stretto.actors.gate import LessorGate
 from stretto.actors.mailbox_states import MailboxState, Trigger
@@ -21,7 +21,7 @@ from stretto.worker.part import AfterRun, FrameHandlers, Host, Part
 class Credits(Protocol):
     """Whoever gives credits back."""
 
-    def give_back(self, channel: InChannel) -> None: ...
+    def give_back(self, message: Message) -> None: ...
 
 
 class Shedding(Protocol):
@@ -130,7 +130,7 @@ class Barriers(Part):
         self._owe(gate, message)
         self._executed_one(seat, gate, message)
         self._acknowledge_one(message)
-        self._channels.give_back(channel)
+        self._channels.give_back(message)
         if gate.observer is not None:
             gate.observer.noted(message)
         if gate.registrations and not gate.unacked:
@@ -187,7 +187,7 @@ class Barriers(Part):
     def _ran(self, seat: Seat, barrier: Barrier, outcome: Outcome) -> None:
         seat.metrics.messages_in += len(barrier.messages)
         for message in barrier.messages:
-            self._channels.give_back(message.channel)
+            self._channels.give_back(message)
 
     def _sent(self, seat: Seat, barrier: Barrier, outcome: Outcome) -> None:
         """What they sent is on its way."""

@@ -29,7 +29,7 @@ class ForwardingChannels(Emitting, Protocol):
         self, seat: Seat, receiver: Address, member: str, like: InChannel | OutChannel, schema: pa.Schema
     ) -> OutChannel: ...
 
-    def give_back(self, channel: InChannel) -> None: ...
+    def give_back(self, message: Message) -> None: ...
 
     def wait_in(self, seat: Seat, message: Message) -> None: ...
 
@@ -95,7 +95,15 @@ class Forwarding(Part):
         elif out.credits <= 0:
             return False
         lessee.used = True
-        self._channels.emit(out, message.payload, message.arrived_ns, None, message.progress_us, message.deadline_ns)
+        self._channels.emit(
+            out,
+            message.payload,
+            message.arrived_ns,
+            None,
+            message.progress_us,
+            message.deadline_ns,
+            message.credits,
+        )
         if seat.strategy is not None and not seat.strategy.force_migrate:
             gate.offered[out.number, out.seq] = message
         else:
@@ -105,7 +113,7 @@ class Forwarding(Part):
     def _is_away(self, seat: Seat, message: Message) -> None:
         seat.metrics.messages_forwarded += 1
         message.channel.settle(message.seq)
-        self._channels.give_back(message.channel)
+        self._channels.give_back(message)
 
     # Lessees that may refuse.
 
@@ -120,7 +128,7 @@ class Forwarding(Part):
         self._host.effects.append(Send(channel.peer, Offered(channel.number, message.seq, taken)))
         if not taken:
             channel.settle(message.seq)
-            self._channels.give_back(channel)
+            self._channels.give_back(message)
         return not taken
 
     def _on_offered(self, sender: str, frame: Offered) -> None:
