@@ -44,6 +44,15 @@ def test_no_seed_shows_a_violation() -> None:
     assert messages > 50 * SEEDS
 
 
+def test_batches_that_cost_several_credits_show_none_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With credits for a few bytes only, batches cost several, and some cost more than a channel has."""
+    monkeypatch.setattr("stretto.actors.channel.CREDIT_BYTES", 2)
+    monkeypatch.setattr("stretto.actors.channel.light_rows", lambda schema: 0)
+    for seed in range(40):
+        trial = try_seed(seed, workers_max=8, functions_max=8)
+        assert not trial.violations, f"seed {seed}: {trial.violations[0]}\n{trial.log}"
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_many_workers_and_functions_show_none_either(seed: int) -> None:
     trial = try_seed(10_000 + seed, workers_max=64, functions_max=12)
