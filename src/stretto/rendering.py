@@ -61,19 +61,26 @@ def sendable(text: str) -> str:
     return _cut(text, MESSAGE_CHARS_MAX).encode(errors="backslashreplace").decode()
 
 
-def _row(batch: pa.RecordBatch, row: int) -> str:
+def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Returns the values of a column to show them; those that Python does not have, such as times after the year 9999,
+    as texts."""
     try:
-        return repr(batch.slice(row, 1).to_pylist()[0])
-    except Exception:  # Python has no time after the year 9999.
-        cells = (f"{shown(name)}: {_cell(column, row)}" for name, column in zip(batch.schema.names, batch, strict=True))
-        return f"{{{', '.join(cells)}}}"
+        values: list[Any] = column.to_pylist()
+    except Exception:
+        values = [_value(column, row) for row in range(len(column))]
+    return values
 
 
-def _cell(column: pa.Array, row: int) -> str:
+def _value(column: pa.Array | pa.ChunkedArray, row: int) -> Any:
     try:
-        return repr(column[row].as_py())
+        return column[row].as_py()
     except Exception:
         return shown(column[row])
+
+
+def _row(batch: pa.RecordBatch, row: int) -> str:
+    values = [values_of(column)[0] for column in batch.slice(row, 1)]
+    return _guarded(repr, dict(zip(batch.schema.names, values, strict=True)))
 
 
 def _guarded(render: Callable[[Any], str], value: Any) -> str:

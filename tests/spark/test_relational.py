@@ -57,6 +57,22 @@ def windows_of(time_us: int, size_s: int, slide_s: int) -> list[int]:
     ]
 
 
+class Stringly(MemorySource):
+    """A source whose schema is not that of its batches."""
+
+    def __init__(self) -> None:
+        super().__init__([{"n": "1"}], "n string")
+        self.schema = pa.schema([("n", pa.int64())])
+
+
+def test_a_source_that_reads_another_schema_is_refused(spark: SparkSession) -> None:
+    app = App("stringly")
+    app.source("in", Stringly(), parallelism=1).sink(CollectSink(), name="out")
+    with pytest.raises(Exception, match="source 'in' read the wrong schema") as caught:
+        answer(app, spark)
+    assert isinstance(python_error(caught.value), FunctionError)
+
+
 def test_select_and_filter_are_in_utc_whatever_the_session_says(spark: SparkSession) -> None:
     app = App("a")
     stream = app.source("bids", bids()).filter("price > 50").select("price * 2 AS twice", "hour(t) AS hour")

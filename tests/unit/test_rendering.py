@@ -14,6 +14,7 @@ from stretto.rendering import (
     rows_shown,
     shown,
     traceback_of,
+    values_of,
 )
 
 TIME = pa.timestamp("us", "UTC")
@@ -74,6 +75,15 @@ def test_rows_with_times_that_python_does_not_have_are_shown(time_us: int) -> No
     text = rows_shown(batch)
     assert text.startswith("{'t': ")
     assert text.endswith("'s': 'a'}")
+
+
+def test_a_column_is_shown_whatever_its_values() -> None:
+    times = pa.array([0, 2**63 - 1, None], TIME)
+    epoch, late, nothing = values_of(times)
+    assert (epoch.year, nothing) == (1970, None)
+    assert "32103" in late
+    assert values_of(pa.chunked_array([times]))[1] == late
+    assert values_of(pa.array([1, 2])) == [1, 2]
 
 
 def test_rows_with_bytes_that_are_no_text_are_shown() -> None:

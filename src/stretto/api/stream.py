@@ -150,14 +150,14 @@ class Stream:
         empty = pa.RecordBatch.from_pylist([], schema=self.schema)
         try:
             result = function(empty)
+            if not isinstance(result, pa.RecordBatch | pa.Table) and isinstance(result, Iterable):
+                result = next(iter(result), None)
         except Exception as error:
             raise PlanError(
                 f"{verb} function '{name}' has no schema, and calling it with an empty batch raised",
                 error_text(error),
                 "Pass schema='column type, ...', or let the function accept an empty batch.",
             ) from error
-        if not isinstance(result, pa.RecordBatch | pa.Table) and isinstance(result, Iterable):
-            result = next(iter(result), None)
         if not isinstance(result, pa.RecordBatch | pa.Table):
             raise PlanError(
                 f"{verb} function '{name}' has no schema, and none can be inferred from an empty batch",

@@ -18,6 +18,7 @@ from stretto.api.app import App
 from stretto.cli.loading import Loaded, load, made, needs_spark
 from stretto.cli.progress import Display, RateMeter, Watch, functions_table, job_line
 from stretto.cli.reporting import errors, note, print_json
+from stretto.rendering import values_of
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
 from stretto.runtime.session import local_master, spark_session
@@ -153,8 +154,8 @@ def rows_table(name: str, rows: pa.Table, limit: int) -> Table:
         table.caption = f"and {rest:,} more rows (--rows shows more)"
     for column in rows.column_names:
         table.add_column(column)
-    for row in rows.slice(0, limit).to_pylist():
-        table.add_row(*map(_text, row.values()))
+    for row in zip(*map(values_of, rows.slice(0, limit).columns), strict=True):
+        table.add_row(*map(_text, row))
     return table
 
 

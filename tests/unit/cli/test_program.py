@@ -109,6 +109,7 @@ def test_the_demo_is_paced_verified_and_under_two_minutes() -> None:
 
 
 def test_rows_of_a_result_are_limited() -> None:
+    running.rows_table("out", pa.table({"t": pa.array([2**63 - 1], pa.timestamp("us", "UTC"))}), 20)
     table = running.rows_table("out", pa.table({"n": list(range(30))}), 20)
     assert table.row_count == 20
     assert "10 more rows" in str(table.caption)

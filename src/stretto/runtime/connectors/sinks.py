@@ -20,6 +20,7 @@ from rich.table import Table
 from stretto.actors.address import Attempt
 from stretto.actors.sink import Sink, SinkWriter
 from stretto.errors import InvariantError, UserError
+from stretto.rendering import values_of
 from stretto.runtime.connectors.parquet_checkpointed import CheckpointedPlace, ParquetCheckpointed, is_of_checkpoint
 from stretto.runtime.connectors.parquet_files import HiddenFile, PartFiles, writing_in
 
@@ -192,7 +193,7 @@ class ConsoleWriter(SinkWriter):
         table = Table(caption=f"and {rest} more rows" if rest > 0 else None)
         for field in self._schema:
             table.add_column(field.name, justify="right" if _is_number(field.type) else "left")
-        for row in zip(*(column.to_pylist() for column in batch.slice(0, self._limit).columns), strict=True):
+        for row in zip(*map(values_of, batch.slice(0, self._limit).columns), strict=True):
             table.add_row(*("" if value is None else str(value) for value in row))
         self._console.print(table, markup=False)
 
