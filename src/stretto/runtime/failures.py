@@ -63,7 +63,7 @@ def error_of(failure: Failure) -> StrettoError:
 
 def _user_traceback(cause: BaseException) -> str:
     """Returns the traceback without stretto's own frames at its top, so that it begins in the user's function."""
-    return traceback_of(cause, _user_frames(cause) or cause.__traceback__)
+    return traceback_of(cause, _user_frames(cause))
 
 
 def _user_frames(cause: BaseException) -> TracebackType | None:
