@@ -132,13 +132,23 @@ class SourceFunction(Function):
     def _read(self, split: Split, now_ns: int) -> Reading:
         reading = checked_reading(split.reader.read(now_ns, self.batch_rows), self.source.schema, self._name)
         if reading.batch is not None and self.stamp is not None:
-            reading.batch = _stamped(reading.batch, self.schema, now_ns // 1000)
+            reading.batch = _stamped(reading.batch, self.schema, self._ingestion_us(now_ns))
         if self.time is not None:
             self._observe(split, reading, now_ns)
             self.progress_us = min(
                 (each.progress_us for each in self._alive if each.progress_us is not None), default=None
             )
         return reading
+
+    @property
+    def _times_by_ingestion(self) -> bool:
+        return self.time is not None and self.time.column == self.stamp
+
+    def _ingestion_us(self, now_ns: int) -> int:
+        """Returns the time to stamp rows with: now, but never a time before the watermark, since this clock may be
+        behind the one of the process that took the checkpoint."""
+        now_us = now_ns // 1000
+        return max((now_us, *(each.watermark_us for each in self._alive))) if self._times_by_ingestion else now_us
 
     def due_watermark(self) -> int | None:
         """Returns the watermark to send now, if it crossed a step since the last one sent; else None."""
@@ -155,10 +165,11 @@ class SourceFunction(Function):
 
     def _observe(self, split: Split, reading: Reading, now_ns: int) -> None:
         assert self.time is not None
-        if self.stamp is not None and self.time.column == self.stamp:
+        if self._times_by_ingestion:
             # Rows are stamped with the time of their read, so no split can emit a time before this moment.
+            ingestion_us = self._ingestion_us(now_ns)
             for each in self._alive:
-                each.advance(now_ns // 1000, now_ns // 1000)
+                each.advance(ingestion_us, ingestion_us)
         elif reading.watermark_us is not None:
             split.advance(reading.watermark_us, reading.watermark_us)
         elif reading.batch is not None and reading.batch.num_rows:

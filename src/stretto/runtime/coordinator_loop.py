@@ -6,7 +6,6 @@ import logging
 import os
 import queue
 import threading
-import time
 from collections.abc import Callable
 
 from stretto.coordinator.events import (
@@ -26,6 +25,7 @@ from stretto.coordinator.events import (
 from stretto.coordinator.machine import LOST_AFTER_NS, Coordinator
 from stretto.observation.model import Observation
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
+from stretto.runtime.clock import process_clock
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.manifest_io import ManifestIO
 from stretto.runtime.transport import Transport
@@ -52,6 +52,7 @@ class CoordinatorLoop:
     ) -> None:
         self.keys = KeyPair.new()
         self._machine = Coordinator(lost_after_ns)
+        self._now_ns = process_clock().now_ns
         self.observation = Observation()
         """The last observation of the cluster. It is immutable; the next reports replace it."""
         self.manifests = ManifestIO(self.request)
@@ -135,7 +136,7 @@ class CoordinatorLoop:
     def _handle(self, event: Event) -> None:
         if isinstance(event, WorkerEnded):
             self.transport.dismiss(event.name)
-        for effect in self._machine.handle(event, time.time_ns()):
+        for effect in self._machine.handle(event, self._now_ns()):
             match effect:
                 case Send(to=to, frame=frame):
                     self.transport.send_routed(to, frame)

@@ -35,6 +35,8 @@ from stretto.api.memory import canonical_schema, conform
 from stretto.api.plan import SourceNode
 from stretto.errors import EngineError, SourceError
 from stretto.expressions.scalar import quoted
+from stretto.protocol.clock import SteadyClock
+from stretto.runtime.clock import process_clock
 from stretto.runtime.relational import shipped_by_value, spark_schema, wire_schema
 
 ROWS_PER_TRIGGER = 100_000
@@ -323,6 +325,7 @@ class PositionsReader(DataSourceStreamReader):
         self._stamping = stamping
         self._planning = planning
         self._planner: SourceReader | None = None
+        self._clock: SteadyClock | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         return self._offset(0, False, 0)
@@ -355,9 +358,9 @@ class PositionsReader(DataSourceStreamReader):
         """Returns the position up to which the source can be read now, and whether it ends there."""
         if self._planning.drain is not None and os.path.exists(self._planning.drain):
             return start, True
-        now_ns = time.time_ns()
-        if self._planner is None:
-            self._planner = self._source.reader(0, 1)
+        if self._planner is None or self._clock is None:
+            self._planner, self._clock = self._source.reader(0, 1), process_clock()
+        now_ns = self._clock.now_ns()
         available = self._planner.available(now_ns)
         if available is None or available <= start:
             return self._read_ahead(self._planner, start, start + rows_max, now_ns)
@@ -424,7 +427,9 @@ def _agreed(path: str, start: int, end: int) -> tuple[int, int]:
     it.
 
     Several sinks are several queries, each of which reads the source separately. All see the same rows with the same
-    times, because their planners, which run on the driver's machine, share one file of "end time" lines."""
+    times, because their planners, which run on the driver's machine, share one file of "end time" lines. A time is
+    never before the last one, even if the clock was set back: its rows would be late."""
+    noted_us = 0
     with open(path, "a+", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
@@ -432,7 +437,7 @@ def _agreed(path: str, start: int, end: int) -> tuple[int, int]:
             noted_end, noted_us = map(int, line.split())
             if noted_end > start:
                 return noted_end, noted_us
-        now_us = time.time_ns() // 1000
+        now_us = max(time.time_ns() // 1000, noted_us)
         file.write(f"{end} {now_us}\n")
         return end, now_us
 

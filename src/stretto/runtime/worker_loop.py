@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import time
 from collections.abc import Callable
 
 from stretto.actors.deployment import Deployment
@@ -17,6 +16,7 @@ from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.reports import Report
+from stretto.runtime.clock import process_clock
 from stretto.runtime.cold_store import ColdStores
 from stretto.runtime.failures import failure_of
 from stretto.runtime.snapshot_io import SnapshotIO
@@ -64,6 +64,7 @@ class WorkerLoop:
         self._transport = transport
         self._load_code = load_code
         self._on_sink_opened = on_sink_opened
+        self._now_ns = process_clock().now_ns
         self._snapshots = SnapshotIO()
         self._cold_stores = ColdStores()
         transport.watch(self._snapshots.fd, self._handle_snapshot_events)
@@ -77,7 +78,7 @@ class WorkerLoop:
         """Runs until the machine exits, and returns the reason."""
         polled_ns = 0
         while self._exiting is None:
-            now_ns = time.time_ns()
+            now_ns = self._now_ns()
             if now_ns >= self._refusals_due_ns:
                 self._report_refusals(now_ns)
             run = self._pending
@@ -85,7 +86,7 @@ class WorkerLoop:
                 self._collect_garbage()
             if run is None:
                 arrivals = self._transport.poll(self._wait_ms(now_ns))
-                polled_ns = now_ns = time.time_ns()
+                polled_ns = now_ns = self._now_ns()
                 for sender, frame in arrivals:
                     self._handle(FrameArrived(sender, frame), now_ns)
                 if not arrivals:
@@ -112,7 +113,7 @@ class WorkerLoop:
 
     def _handle_snapshot_events(self) -> None:
         for event in self._snapshots.events():
-            self._handle(event, time.time_ns())
+            self._handle(event, self._now_ns())
 
     def _handle_broken(self, now_ns: int) -> None:
         for member in self._transport.taken_broken():
@@ -140,7 +141,7 @@ class WorkerLoop:
 
     def _execute(self, run: Run) -> None:
         instance = run.seat.instance
-        started_ns = time.time_ns()
+        started_ns = self._now_ns()
         event: Event
         try:
             if run.work is OPEN:
@@ -148,9 +149,9 @@ class WorkerLoop:
             outcome = instance.apply(run.work, started_ns)
         except Exception as error:
             event = RunFailed(run.seat, run.work, failure_of(error, instance, run.work))
-            now_ns = time.time_ns()
+            now_ns = self._now_ns()
         else:
-            now_ns = time.time_ns()
+            now_ns = self._now_ns()
             event = Ran(run.seat, run.work, outcome, now_ns - started_ns)
             opened_sink = run.work is OPEN and isinstance(instance.function, SinkFunction)
             if opened_sink and self._on_sink_opened is not None:
@@ -198,7 +199,7 @@ class WorkerLoop:
             event = CodeLoaded(job, self._load_code(job, digest))
         except Exception as error:
             event = CodeFailed(job, failure_of(error, None, None))
-        self._handle(event, time.time_ns())
+        self._handle(event, self._now_ns())
 
     def _collect_garbage(self) -> None:
         """Collects garbage some time after a job was dropped. Instances and channels refer to each other, and full
@@ -207,7 +208,7 @@ class WorkerLoop:
         gc.collect()
 
     def _close(self, instances: list[Instance]) -> None:
-        self._garbage_due_ns = time.time_ns() + GARBAGE_AFTER_NS
+        self._garbage_due_ns = self._now_ns() + GARBAGE_AFTER_NS
         for instance in instances:
             try:
                 instance.close()

@@ -9,6 +9,7 @@ import typer
 
 from stretto.cli.reporting import reported
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
+from stretto.simulator.checking.clocks import try_clocks
 from stretto.simulator.checking.fault_mutations import MUTATIONS
 from stretto.simulator.checking.faults import Trial, try_every_step, try_seed
 
@@ -29,12 +30,16 @@ def faults(
     rescale: Annotated[
         bool, typer.Option("--rescale", help="Also restart it with other numbers of workers and partitions.")
     ] = False,
+    clocks: Annotated[
+        bool,
+        typer.Option("--clocks", help="Instead, only step clocks, and compare with a run whose clocks do not step."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
     """Test checkpoints and recovery on random dataflows with random faults, and check the published results.
 
     Workers crash at any moment, hang until after they are replaced, and lose the connection to each other or to the
-    driver; the driver crashes and restarts; writes are torn, the disk is temporarily full, bits flip, clocks jump. The
+    driver; the driver crashes and restarts; writes are torn, the disk is temporarily full, bits flip, clocks step. The
     published results must equal those of a run without faults; the exit code is 1 when they do not."""
     with reported():
         parts = None if mutate is None else mutation_named(mutate, MUTATIONS)
@@ -42,12 +47,14 @@ def faults(
     def runs(seed: int) -> Iterable[Trial]:
         if every_step:
             return try_every_step(seed, functions)
+        if clocks:
+            return [try_clocks(seed, workers, functions, parts)]
         return [try_seed(seed, workers, functions, parts, rescales=rescale)]
 
     options: dict[str, str | int | bool | None] = {"workers": workers, "functions": functions, "mutate": mutate}
     sweep = Sweep(
         "faults",
-        {**options, "every-step": every_step, "rescale": rescale},
+        {**options, "every-step": every_step, "rescale": rescale, "clocks": clocks},
         runs,
         _counts,
         lambda t: "; ".join(t.faults),

@@ -28,7 +28,7 @@ LAST_FILE = "_SUCCESS"
 """The file that Spark and Hadoop write when a directory is complete."""
 
 SETTLED_NS = 50_000_000
-"""File systems have coarse timestamps: a directory that changed more recently may change again with the same
+"""File systems have coarse timestamps: a directory whose change was seen more recently may change again with the same
 timestamp."""
 
 _NUMBER = re.compile(r"\d+")
@@ -145,7 +145,8 @@ class _Listing:
         self._waiting: deque[str] = deque()
         self._last = ""
         self._known = 0
-        self._changed_ns = self._listed_ns = -1
+        self._changed_ns = -1
+        self._seen_ns = self._listed_ns = 0
 
     def next_file(self, now_ns: int) -> str | None:
         """Returns the next file, or None; `is_complete` says whether more can appear."""
@@ -158,9 +159,11 @@ class _Listing:
             changed_ns = os.stat(self._directory).st_mtime_ns
         except OSError as error:
             raise _unlisted(self._directory, error) from error
-        if changed_ns == self._changed_ns and self._listed_ns > changed_ns + SETTLED_NS:
+        if changed_ns != self._changed_ns:
+            self._changed_ns, self._seen_ns = changed_ns, now_ns
+        elif self._listed_ns > self._seen_ns + SETTLED_NS:
             return
-        self._changed_ns, self._listed_ns = changed_ns, now_ns
+        self._listed_ns = now_ns
         # Completeness is checked first: a listing after that has all files.
         complete = os.path.exists(os.path.join(self._directory, LAST_FILE))
         found = _visible(self._directory)

@@ -18,6 +18,7 @@ from stretto.coordinator.machine import CoordinatorParts
 from stretto.coordinator.records import Actor, Job, Underway
 from stretto.coordinator.recovery import Recovery
 from stretto.protocol.checkpointing import Stored
+from stretto.protocol.clock import SteadyClock
 from stretto.simulator.checking.mutations import mutation_name, worker_with
 from stretto.simulator.engine.durable import Parts
 from stretto.state.packing import packed, unpacked
@@ -173,6 +174,13 @@ class FailureIgnored(Snapshots):
         self._tell(Stored(event.address, event.checkpoint, ActorRecord(finished=True)))
 
 
+class RawClock(SteadyClock):
+    """Machines get the raw wall clock, which steps when somebody sets it."""
+
+    def now_ns(self) -> int:
+        return self._wall()
+
+
 def _without(snapshot: Snapshot, **changed: Any) -> Snapshot:
     return replace(snapshot, plain=packed({**unpacked(snapshot.plain), **changed}))
 
@@ -182,11 +190,13 @@ def _parts(mutation: type[Any]) -> Parts:
         return Parts(coordinator=CoordinatorParts(checkpointing=mutation))
     if issubclass(mutation, Recovery):
         return Parts(coordinator=CoordinatorParts(recovery=mutation))
+    if issubclass(mutation, SteadyClock):
+        return Parts(clock=mutation)
     return Parts(worker=worker_with(mutation))
 
 
 MUTATIONS: dict[str, Parts] = {
     mutation_name(mutation): _parts(mutation)
-    for base in (Checkpointing, Recovery, Snapshots, Resuming)
+    for base in (Checkpointing, Recovery, Snapshots, Resuming, SteadyClock)
     for mutation in base.__subclasses__()
 }

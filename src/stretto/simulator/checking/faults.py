@@ -1,7 +1,7 @@
 """`stretto simulate faults`: tests checkpoints and recovery under random faults, by seed.
 
 A random dataflow runs with checkpoints while workers crash, hang and lose connections, the driver crashes and restarts,
-the disk is temporarily full, bits flip and clocks jump. The published results must equal those of a run without faults:
+the disk is temporarily full, bits flip and clocks step. The published results must equal those of a run without faults:
 no row lost, no row duplicated.
 """
 
@@ -32,6 +32,7 @@ ENDS_WITHIN_NS = 60_000_000_000
 """Upper bound for the virtual time of a run with any faults."""
 EVERY = 1
 """A crash is tried at every n-th step of a small run."""
+CLOCK_STEPS_NS = (-100_000_000_000, -300_000_000, 50_000_000, 5_000_000_000, 100_000_000_000)
 LENGTH = 2
 """Sources are this many times longer than in the barrier tests, so that a run has several checkpoints."""
 
@@ -178,7 +179,7 @@ class Faults:
             self._zombie,
             self._fill,
             self._flip,
-            self._jump,
+            self._step,
         ]
         for _ in range(chance.choice((1, 1, 2, 3, 5))):
             chance.choice(kinds)(names)
@@ -293,15 +294,13 @@ class Faults:
             f"a bit flips at {at_ns}", lambda cluster, files: cluster.plan(at_ns, lambda: _flip_last(files, chance))
         )
 
-    def _jump(self, names: list[str]) -> None:
-        at_ns, jump_ns = self._when(), self._chance.choice((-300_000_000, 50_000_000, 5_000_000_000))
-
-        def jump(cluster: DurableCluster) -> None:
-            cluster.coordinator_skew_ns += jump_ns
-
+    def _step(self, names: list[str]) -> None:
+        """A wall clock is set, often that of the driver, where the coordinator is."""
+        at_ns, by_ns = self._when(), self._chance.choice(CLOCK_STEPS_NS)
+        name = self._chance.choice((*names, COORDINATOR, COORDINATOR))
         self._add(
-            f"the driver's clock jumps by {jump_ns} at {at_ns}",
-            lambda cluster, _: cluster.plan(at_ns, lambda: jump(cluster)),
+            f"the clock of {name} steps by {by_ns} at {at_ns}",
+            lambda cluster, _: cluster.plan(at_ns, lambda: cluster.step_clock(name, by_ns)),
         )
 
 

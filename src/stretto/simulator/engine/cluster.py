@@ -27,6 +27,7 @@ from stretto.errors import InvariantError
 from stretto.observation.model import Observation
 from stretto.operators.ends import SinkFunction
 from stretto.protocol.channels import Data
+from stretto.protocol.clock import SteadyClock
 from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Failure
 from stretto.protocol.leasing import SyncAck, SyncReply, SyncRequest, Unsync
@@ -40,6 +41,9 @@ from stretto.worker.machine import Worker, WorkerParts
 
 REPEATABLE = (SyncRequest, SyncAck, SyncReply, Unsync)
 """Frames that carry the number of their barrier, so that the receiver recognises a duplicate."""
+
+CLOCK_TURN_NS = 5_000_000
+"""How often a simulated clock reads its wall clock: more often than a real one, since simulated runs are short."""
 
 Costs = Callable[[random.Random, Instance, Any], int]
 """Returns how long a run takes, in nanoseconds."""
@@ -64,8 +68,8 @@ class Timing:
 class Weather:
     """Disturbances without a crash: duplicated control frames, clock skew, slow workers, pauses.
 
-    `slow` multiplies the cost of a run on a worker, `skew_ns` is how far a worker's clock is ahead, `pauses` are the
-    intervals in which a worker is stopped: nothing reaches it and nothing leaves it."""
+    `slow` multiplies the cost of a run on a worker, `skew_ns` is how far a member's wall clock is ahead, `pauses` are
+    the intervals in which a worker is stopped: nothing reaches it and nothing leaves it."""
 
     copies: float = 0.0
     slow: dict[str, float] = field(default_factory=dict)
@@ -121,12 +125,13 @@ class SimulatedCluster:
         """All instances that have run at least once, with their workers."""
         self._seats: set[Seat] = set()
         self.now_ns = 1_000_000_000
-        self.coordinator_skew_ns = 0
+        self._clocks: dict[str, SteadyClock] = {}
         self.jobs: dict[str, SimulatedJob] = {}
         self.recoveries = 0
         self.observation = Observation()
         self.refusals: list[str] = []
         self.coordinator = self.new_coordinator()
+        self._clocks[COORDINATOR] = self.new_clock(COORDINATOR)
         self.workers: dict[str, Worker] = {}
         self._gone: list[Worker] = []
         self._assemble([*(f"w{i}~1" for i in range(workers)), "driver~1"])
@@ -136,6 +141,17 @@ class SimulatedCluster:
 
     def new_worker(self, name: str, observer: Observer | None, strategy: Strategy | None) -> Worker:
         return Worker(name, self._worker_parts, observer, self._policy(), strategy)
+
+    def new_clock(self, name: str) -> SteadyClock:
+        return SteadyClock(lambda: self.wall_ns(name), lambda: self.now_ns, CLOCK_TURN_NS)
+
+    def wall_ns(self, name: str) -> int:
+        """Returns the wall time at a member."""
+        return self.now_ns + self._weather.skew_ns.get(name, 0)
+
+    def step_clock(self, name: str, by_ns: int) -> None:
+        """Set a member's wall clock forward or back. A process that replaces it later starts without the step."""
+        self._weather.skew_ns[name] = self._weather.skew_ns.get(name, 0) + by_ns
 
     def submit(self, deployment: Deployment, checkpoints: coordination.CheckpointPlan | None = None) -> SimulatedJob:
         """Ask the coordinator to run a deployment. Nothing happens before `run`."""
@@ -227,6 +243,7 @@ class SimulatedCluster:
         observer = _Recorder(self, name, self._history) if self._history is not None else None
         strategy = self._strategy() if self._strategy is not None else None
         self.workers[name] = self.new_worker(name, observer, strategy)
+        self._clocks[name] = self.new_clock(name)
         self._coordinate(coordination.WorkerExpected(name, name, self.is_parked(name)))
 
     # Time and the network.
@@ -299,7 +316,7 @@ class SimulatedCluster:
     # The machines.
 
     def _coordinate(self, event: coordination.Event) -> None:
-        for effect in self.coordinator.handle(event, self.now_ns + self.coordinator_skew_ns):
+        for effect in self.coordinator.handle(event, self._clocks[COORDINATOR].now_ns()):
             match effect:
                 case Send(to=to, frame=frame):
                     self._transmit(COORDINATOR, to, frame)
@@ -332,7 +349,7 @@ class SimulatedCluster:
             return
         if self._history is not None and isinstance(event, working.Ran):
             self._history.ended(self.now_ns, name, event.seat.instance, event.work, event.outcome)
-        for effect in worker.handle(event, self.now_ns + self._weather.skew_ns.get(name, 0)):
+        for effect in worker.handle(event, self._clocks[name].now_ns()):
             match effect:
                 case working.Run(seat=seat, work=work):
                     if self._timing.receive_ns:
@@ -367,8 +384,7 @@ class SimulatedCluster:
         if deadline_ns is None or self._wake_ns.get(name, -1) == deadline_ns:
             return
         self._wake_ns[name] = deadline_ns
-        wait_ns = deadline_ns - self._weather.skew_ns.get(name, 0) - self.now_ns
-        self._later(max(0, wait_ns), partial(self._tick, name, deadline_ns))
+        self._later(max(0, deadline_ns - self._clocks[name].now_ns()), partial(self._tick, name, deadline_ns))
 
     def _tick(self, name: str, deadline_ns: int) -> None:
         if self._wake_ns.get(name) == deadline_ns:
@@ -389,7 +405,7 @@ class SimulatedCluster:
             self._history.began(self.now_ns, name, instance, work)
         event: working.Event
         try:
-            outcome = instance.apply(work, self.now_ns + self._weather.skew_ns.get(name, 0))
+            outcome = instance.apply(work, self._clocks[name].now_ns())
         except Exception as error:
             failure = Failure(type(error).__name__, str(error), traceback=traceback.format_exc())
             event = working.RunFailed(seat, work, failure)

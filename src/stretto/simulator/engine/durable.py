@@ -29,11 +29,12 @@ from stretto.coordinator.events import (
 )
 from stretto.coordinator.machine import Coordinator, CoordinatorParts
 from stretto.errors import DamagedError, StorageError
+from stretto.protocol.clock import SteadyClock
 from stretto.protocol.frames import Frame
 from stretto.protocol.machines import Ticked
 from stretto.protocol.membership import COORDINATOR, Heartbeat
 from stretto.scheduling.strategy import Strategy
-from stretto.simulator.engine.cluster import SimulatedCluster
+from stretto.simulator.engine.cluster import CLOCK_TURN_NS, SimulatedCluster
 from stretto.simulator.engine.storage import SimulatedFiles
 from stretto.worker import events as working
 from stretto.worker.events import FetchFailed, FetchSnapshots, SnapshotFailed, SnapshotStored, StoreSnapshot
@@ -71,10 +72,11 @@ class Moment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of the machines that implement checkpoints; mutations replace them."""
+    """The parts of the machines that implement checkpoints, and the clock of their drivers; mutations replace them."""
 
     coordinator: CoordinatorParts | None = None
     worker: WorkerParts | None = None
+    clock: type[SteadyClock] = SteadyClock
 
 
 class DurableCluster(SimulatedCluster):
@@ -124,6 +126,9 @@ class DurableCluster(SimulatedCluster):
 
     def new_worker(self, name: str, observer: Observer | None, strategy: Strategy | None) -> Worker:
         return Worker(name, self._parts.worker, observer, self._policy(), strategy)
+
+    def new_clock(self, name: str) -> SteadyClock:
+        return self._parts.clock(lambda: self.wall_ns(name), lambda: self.now_ns, CLOCK_TURN_NS)
 
     def submit_durable(self, deployment: Deployment) -> None:
         """Run a deployment with checkpoints; it resumes from the last complete checkpoint, if any."""
@@ -207,6 +212,7 @@ class DurableCluster(SimulatedCluster):
         self._broken.clear()
         self._incarnation += 1
         self.coordinator = self.new_coordinator()
+        self._clocks[COORDINATOR] = self.new_clock(COORDINATOR)
         self._store = CheckpointStore(self.files)
         names = [f"w{i}~{self._incarnation}" for i in range(self._workers_wanted)]
         self._assemble([*names, f"driver~{self._incarnation}", *self._new_parked()])
