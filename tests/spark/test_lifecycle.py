@@ -268,8 +268,9 @@ import sys
 from stretto.runtime import worker_process
 from stretto.runtime.keys import KeyPair
 import os, threading
-worker_process.DRIVER_LOST_AFTER_S = 0.5
-settings = worker_process.WorkerSettings("c", "w0~1", KeyPair.new(), "tcp://127.0.0.1:9", KeyPair.new().public, "")
+settings = worker_process.WorkerSettings(
+    "c", "w0~1", KeyPair.new(), "tcp://127.0.0.1:9", KeyPair.new().public, "", driver_silence_s=0.5
+)
 parent = os.getppid() + int(sys.argv[1])
 worker_process._pulse(settings, threading.Event(), parent)
 """

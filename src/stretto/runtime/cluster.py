@@ -40,13 +40,14 @@ from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError, EngineError, InvariantError
 from stretto.observation.model import Observation
 from stretto.operators.user_aggregate import UserAggregate
-from stretto.operators.windows import Duration, duration_us
+from stretto.operators.windows import Duration, positive_duration_us
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.rendering import error_text
 from stretto.runtime.checkpoint_plans import Wish, opened_checkpoints
 from stretto.runtime.code_store import CodeStore, local_modules
 from stretto.runtime.cold_store import check_rocksdict
 from stretto.runtime.coordinator_loop import CoordinatorLoop
+from stretto.runtime.driver_link import DRIVER_SILENCE_S
 from stretto.runtime.failures import error_of
 from stretto.runtime.hosting import WorkerHost, check_slots, slots_of, use_own_python
 from stretto.runtime.job import ActorExecution, Job
@@ -85,6 +86,7 @@ class Cluster:
         strategy: str = "reject",
         parked: int = 0,
         lost_after_us: int = LOST_AFTER_NS // 1_000,
+        driver_silence_s: float = DRIVER_SILENCE_S,
     ) -> None:
         # A wrong name fails here, and not in each worker.
         policy_named(policy)
@@ -93,6 +95,7 @@ class Cluster:
         self._parked_wanted = parked
         self._policy = policy
         self._strategy = strategy
+        self._driver_silence_s = driver_silence_s
         use_own_python(spark)
         self.spark = spark
         self.id = secrets.token_hex(4)
@@ -136,6 +139,7 @@ class Cluster:
         strategy: str = "reject",
         parked: int = 0,
         lost_after: Duration = "10 s",
+        driver_silence: Duration = "10 s",
         code_dir: str | None = None,
         start_timeout: float = START_TIMEOUT_S,
     ) -> Cluster:
@@ -144,11 +148,15 @@ class Cluster:
         `policy` says which message runs first: llf (least laxity first), edf, sjf, fifo, fair, or a `module:Class` of
         your own (see `stretto.scheduling.Policy`). `strategy` says where the messages of spread functions run: one of
         `stretto.scheduling.STRATEGIES`, or a `module:Class` of your own. `parked` is the number of idle workers that
-        replace lost ones at once; a worker that sends nothing for `lost_after` counts as lost. `code_dir` is where
-        workers read the code of apps; the default, a private temporary directory, works if the workers are on the
-        driver's machine."""
-        lost_after_us = duration_us(lost_after, "lost_after")
-        return Cluster(spark, workers, code_dir, start_timeout, policy, strategy, parked, lost_after_us)
+        replace lost ones at once; a worker that sends nothing for `lost_after` counts as lost. A worker leaves when
+        the driver has sent nothing for `driver_silence` and its connection is lost; a driver that is only paused keeps
+        its workers. `code_dir` is where workers read the code of apps; the default, a private temporary directory,
+        works if the workers are on the driver's machine."""
+        lost_after_us = positive_duration_us(lost_after, "lost_after")
+        driver_silence_s = positive_duration_us(driver_silence, "driver_silence") / 1e6
+        return Cluster(
+            spark, workers, code_dir, start_timeout, policy, strategy, parked, lost_after_us, driver_silence_s
+        )
 
     def __enter__(self) -> Cluster:
         return self
@@ -205,6 +213,7 @@ class Cluster:
             role,
             self._policy,
             self._strategy,
+            self._driver_silence_s,
         )
 
     def _make_driver_loop(self) -> WorkerLoop:

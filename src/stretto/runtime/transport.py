@@ -22,7 +22,7 @@ from zmq.utils.monitor import recv_monitor_message
 from stretto.errors import ProtocolError
 from stretto.protocol.channels import Data
 from stretto.protocol.frames import Frame, Peer
-from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Member
+from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Leave, Member
 from stretto.runtime.codec import FRAME_BYTES_MAX, Decoder, encode
 from stretto.runtime.keys import AllowList, KeyPair
 
@@ -87,6 +87,7 @@ class Transport:
         self._admission = threading.Lock()
         self._expected: dict[str, str] = {}
         self._known_keys: dict[str, str] = {}
+        self._former_keys: dict[str, str] = {}
         self._verified: dict[bytes, str] = {}
         self._peers: dict[str, Any] = {}
         self._routes: dict[str, bytes] = {}
@@ -158,6 +159,7 @@ class Transport:
 
     def _admit(self) -> None:
         known = self._expected | {name: member.public_key for name, member in self._members.items()}
+        self._former_keys |= {name: key for name, key in self._known_keys.items() if name not in known}
         self._known_keys, self._verified = known, {}
         self.allowed.replace(set(known.values()))
 
@@ -275,11 +277,17 @@ class Transport:
         known = self._known_keys.get(member)
         if known is None:
             self.refusals.add(f"a frame of {member[:80]!r}, which is not a member")
+            self._dismiss_former(member, identity, first)
             return None
         if first.get("User-Id") != known:
             self.refusals.add(f"a frame in the name of {member} with another key")
             return None
         return member
+
+    def _dismiss_former(self, member: str, identity: bytes, first: Any) -> None:
+        """Asks a worker that was lost and is back to leave; otherwise it would take the coordinator for paused."""
+        if self._coordinator is None and first.get("User-Id") == self._former_keys.get(member):
+            self._router.send_multipart([identity, *encode(Leave())])
 
     def _receive_coordinator(self, arrivals: list[Arrival]) -> None:
         for _ in range(RECEIVE_AT_ONCE):

@@ -7,18 +7,15 @@ import logging
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import zmq
-
-from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Member, MemberRole
+from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.runtime import code_store
-from stretto.runtime.codec import encode
+from stretto.runtime.driver_link import DRIVER_SILENCE_S, DriverLink
 from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair
-from stretto.runtime.transport import PULSE, Transport, dealer, routing_id
+from stretto.runtime.transport import PULSE, Transport, routing_id
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.scheduling.policies import policy_named
 from stretto.scheduling.strategies import strategy_named
@@ -27,7 +24,6 @@ from stretto.worker.machine import Worker
 log = logging.getLogger("stretto.worker")
 
 PULSE_EVERY_S = 0.5
-DRIVER_LOST_AFTER_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,7 @@ class WorkerSettings:
     role: MemberRole = MemberRole.WORKER
     policy: str = "llf"
     strategy: str = "reject"
+    driver_silence_s: float = DRIVER_SILENCE_S
 
 
 def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[str]:
@@ -98,21 +95,20 @@ def _pulse(settings: WorkerSettings, stop: threading.Event, parent: int) -> None
     It runs in its own thread, because a user's function may keep the loop busy for longer than the timeout of a
     heartbeat.
     """
-    context = zmq.Context()
     identity = routing_id(settings.cluster, settings.member, PULSE)
-    link = dealer(context, settings.coordinator_endpoint, settings.coordinator_key, settings.keys, identity)
-    answered = time.monotonic()
-    beat = encode(Heartbeat())
+    driver = DriverLink(
+        settings.member,
+        settings.coordinator_endpoint,
+        settings.coordinator_key,
+        settings.keys,
+        identity,
+        settings.driver_silence_s,
+    )
     while not stop.is_set():
-        link.send_multipart(beat)
-        if link.poll(int(PULSE_EVERY_S * 1000)):
-            while link.poll(0):
-                link.recv_multipart()
-            answered = time.monotonic()
+        driver.beat()
+        if driver.answered(PULSE_EVERY_S):
             stop.wait(PULSE_EVERY_S)
-        silent_s = time.monotonic() - answered
-        if silent_s > DRIVER_LOST_AFTER_S or os.getppid() != parent:
-            log.error("%s leaves: the driver has been gone for %.0f s", settings.member, silent_s)
+        if driver.is_gone() or os.getppid() != parent:
+            log.error("%s leaves: the driver has been gone for %.0f s", settings.member, driver.silent_s)
             os._exit(1)
-    link.close(linger=0)
-    context.term()
+    driver.close()
