@@ -38,6 +38,9 @@ class Function:
     progress_us: int | None = None
     """For sources: the progress of the stream; None if it has no event time."""
 
+    notice: str | None = None
+    """For sources: what the user should know of a read; reported once, with the job's warnings."""
+
     @property
     def order_matters(self) -> bool:
         """Whether the result may depend on the order of batches between two critical messages.

@@ -231,6 +231,7 @@ def poll(instance: Instance, errand: Poll, now_ns: int) -> Outcome:
     reading: Reading = Reading(None, now_ns, done=True) if instance.draining else function.read(now_ns)
     outcome = Outcome(reading.arrived_ns)
     outcome.progress_us = function.progress_us
+    outcome.notice, function.notice = function.notice, None
     if reading.batch is not None and reading.batch.num_rows:
         outcome.rows_in = reading.batch.num_rows
         instance.outputs["out"].emit(reading.batch, outcome.sends)

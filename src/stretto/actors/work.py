@@ -100,13 +100,15 @@ class Outcome:
 
     For a source, `next_ns` is when its next row is due, and `gather_until_ns` how long it may wait for more. `states`
     is what a lessee surrendered, or what a lessor shares. `progress_us` is the stream progress of what was sent; None
-    if unknown. `snapshot` is set if the run reached the mark of a checkpoint."""
+    if unknown. `notice` is what the user should know of a read. `snapshot` is set if the run reached the mark of a
+    checkpoint."""
 
     __slots__ = (
         "arrived_ns",
         "finished",
         "gather_until_ns",
         "next_ns",
+        "notice",
         "progress_us",
         "rows_in",
         "sends",
@@ -118,6 +120,7 @@ class Outcome:
         self.sends: Sends = []
         self.arrived_ns = arrived_ns
         self.progress_us: int | None = None
+        self.notice: str | None = None
         self.rows_in = 0
         self.finished = False
         self.next_ns: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,7 +14,8 @@ from stretto.api.slo import SLO
 from stretto.api.stream import TIMESTAMP, Stream
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar
-from stretto.operators.windows import Duration, EventTime, duration_us
+from stretto.operators.stream_time import MAX_JUMP_US
+from stretto.operators.windows import Duration, EventTime, duration_us, positive_duration_us
 from stretto.scheduling.strategies import strategy_named
 from stretto.scheduling.strategy import Strategy
 
@@ -59,13 +61,15 @@ class App:
         time: str | None = None,
         delay: Duration = 0,
         stamp: str | None = None,
+        max_jump: Duration | None = timedelta(microseconds=MAX_JUMP_US),
         parallelism: int | None = None,
     ) -> Stream:
         """Returns a stream of a source's rows.
 
         `time` names its event-time column; the watermark trails the greatest time seen by `delay`, unless the source
-        has its own watermark. `stamp` adds a timestamp column with each row's ingestion time; `time=stamp` makes that
-        the event time."""
+        has its own watermark. A row that is more than `max_jump` ahead of the others does not move the watermark,
+        unless the rows that follow it are ahead too; None lets every row move it. `stamp` adds a timestamp column with
+        each row's ingestion time; `time=stamp` makes that the event time."""
         if not isinstance(source, Source):
             raise PlanError(
                 f"source '{name}' is not a source",
@@ -98,6 +102,7 @@ class App:
         delay_us = duration_us(delay, f"the watermark delay of source '{name}'")
         if delay_us < 0:
             raise PlanError(f"the watermark delay of source '{name}' is negative", repr(delay))
+        max_jump_us = None if max_jump is None else positive_duration_us(max_jump, f"max_jump of source '{name}'")
         if parallelism is not None and parallelism < 1:
             raise PlanError(f"the parallelism of '{name}' must be at least 1", f"it is {parallelism}")
         node = plans.SourceNode(
@@ -108,6 +113,7 @@ class App:
             source=source,
             delay_us=delay_us,
             stamp=stamp,
+            max_jump_us=max_jump_us,
         )
         return Stream(self, self.add_node(node))
 

@@ -10,6 +10,7 @@ from stretto.api.engines import Engine, EngineChoice, choose
 from stretto.api.lowering import lowered
 from stretto.api.relational import unsupported
 from stretto.expressions import AggregateCall
+from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
 
@@ -76,7 +77,10 @@ def _described(node: nodes.Node) -> str:
     match node:
         case nodes.SourceNode():
             time = f", event time {node.time.column}, delay {node.delay_us / 1e6:g} s" if node.time else ""
-            return f"source {node.source.describe()}{time}"
+            jump = ""
+            if node.time and node.max_jump_us != MAX_JUMP_US:
+                jump = f", max jump {'any' if node.max_jump_us is None else f'{node.max_jump_us / 1e6:g} s'}"
+            return f"source {node.source.describe()}{time}{jump}"
         case nodes.SelectNode():
             return f"select {', '.join(node.projection.sql)}"
         case nodes.FilterNode():

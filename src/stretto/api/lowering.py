@@ -148,6 +148,7 @@ class _Lowering:
             self._batch_rows,
             self._batch_delay_ns,
             node.schema,
+            node.max_jump_us,
         )
         own = node.parallelism or source.parallelism
         partitions = 1 if source.on_driver else own or self._parallelism

@@ -18,6 +18,7 @@ from stretto.actors.source import Source
 from stretto.api.slo import SLO
 from stretto.errors import PlanError
 from stretto.expressions import AggregateCall, Predicate, Projection, Scalar
+from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime, Window
 from stretto.scheduling.strategy import Strategy
@@ -38,12 +39,14 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceNode(Node):
-    """Rows of a source. The watermark trails the greatest event time by `delay_us`. With `stamp`, the source's rows get
-    an extra timestamp column of that name with their ingestion time."""
+    """Rows of a source. The watermark trails the greatest event time by `delay_us`, without rows that are more than
+    `max_jump_us` ahead of the others (None: with all). With `stamp`, the source's rows get an extra timestamp column of
+    that name with their ingestion time."""
 
     source: Source
     delay_us: int = 0
     stamp: str | None = None
+    max_jump_us: int | None = MAX_JUMP_US
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from stretto.api.plan import (
     UnionNode,
     WindowAggregateNode,
 )
+from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Session, Span
 
@@ -51,6 +52,8 @@ def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
     above = list(_upstream(node, plan))
     running = next((other for other in above if isinstance(other, AggregateNode)), None)
     match node:
+        case SourceNode() if node.time is not None and node.max_jump_us not in (None, MAX_JUMP_US):
+            return f"source '{node.name}' sets max_jump, and Spark's watermark follows every row"
         case AggregateNode():
             stateful = next((other for other in above if _is_stateful(other)), None)
             if stateful is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stretto.actors.checking import checked_batch
 from stretto.actors.context import Context
@@ -17,24 +17,27 @@ from stretto.actors.sink import CheckpointedWriter, Sink, SinkWriter
 from stretto.actors.snapshot import Int64
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.errors import FunctionError
+from stretto.operators.stream_time import EARLIEST_US, LATEST_US, MAX_JUMP_US, StreamTime, bounds_us, check_range
 from stretto.operators.windows import EventTime
 from stretto.rendering import shown
 from stretto.state import State
 from stretto.state.schemas import check_rows
 
-_Position = tuple[int, Annotated[int, msgspec.Meta(ge=0)], Int64, Int64 | None]
-"""Of a split: its number, how far it was read, its watermark and its progress."""
+_Position = tuple[int, Annotated[int, msgspec.Meta(ge=0)], Int64, Int64 | None, tuple[Int64 | None, list[Int64]]]
+"""Of a split: its number, how far it was read, its watermark and its progress, and how far its event time has come."""
 _Positions = tuple[int | None, list[_Position]]
 
 
 class Split:
-    """One split of a source's input: its reader, its watermark and its progress."""
+    """One split of a source's input: its reader, its watermark and its progress. `time` is how far its rows have
+    come."""
 
-    __slots__ = ("number", "progress_us", "reader", "watermark_us")
+    __slots__ = ("number", "progress_us", "reader", "time", "watermark_us")
 
-    def __init__(self, number: int, reader: SourceReader) -> None:
+    def __init__(self, number: int, reader: SourceReader, max_jump_us: int | None) -> None:
         self.number = number
         self.reader = reader
+        self.time = StreamTime(max_jump_us)
         self.watermark_us = EVENT_TIME_MIN_US
         self.progress_us: int | None = None
 
@@ -43,10 +46,11 @@ class Split:
         self.progress_us = progress_us
 
     def remember(self) -> list[Any]:
-        return [self.number, self.reader.position, self.watermark_us, self.progress_us]
+        return [self.number, self.reader.position, self.watermark_us, self.progress_us, self.time.remember()]
 
     def recall(self, remembered: _Position) -> None:
-        _, position, self.watermark_us, self.progress_us = remembered
+        _, position, self.watermark_us, self.progress_us, time = remembered
+        self.time.recall(time)
         self.reader.seek(position)
 
 
@@ -59,7 +63,8 @@ class SourceFunction(Function):
     `watermark_step_us` is the resolution of time that downstream needs: a watermark is sent only when it crosses a
     multiple of the step, so a query with 10-second windows does not pay for a barrier per batch. With None, no
     watermark is sent. `batch_delay_ns` limits how long rows of a paced source may be held back under load to make
-    larger batches.
+    larger batches. Rows that are more than `max_jump_us` ahead of their split are kept out of its watermark
+    (`stream_time.py`); None lets it follow every row.
     """
 
     def __init__(
@@ -72,6 +77,7 @@ class SourceFunction(Function):
         batch_rows: int,
         batch_delay_ns: int,
         schema: pa.Schema,
+        max_jump_us: int | None = MAX_JUMP_US,
     ) -> None:
         self.source = source
         self.time = time
@@ -81,10 +87,13 @@ class SourceFunction(Function):
         self.batch_rows = batch_rows
         self.batch_delay_ns = batch_delay_ns
         self.schema = schema
+        self.max_jump_us = max_jump_us
         self._splits: list[Split] = []
         self._alive: list[Split] = []
         self._last_step: int | None = None
         self._name = "source"
+        self._ctx: Context | None = None
+        self._told = False
         self.progress_us: int | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SourceFunction:
@@ -98,12 +107,15 @@ class SourceFunction(Function):
             self.batch_rows,
             self.batch_delay_ns,
             self.schema,
+            self.max_jump_us,
         )
 
     def open(self, ctx: Context) -> None:
         self._name = f"source '{ctx.function}'"
+        self._ctx = ctx
         mine = range(ctx.partition, ctx.splits, ctx.parallelism)
-        self._splits = [Split(number, self.source.reader(number, ctx.splits)) for number in mine]
+        readers = ((number, self.source.reader(number, ctx.splits)) for number in mine)
+        self._splits = [Split(number, reader, self.max_jump_us) for number, reader in readers]
         self._alive = list(self._splits)
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
@@ -170,12 +182,37 @@ class SourceFunction(Function):
             ingestion_us = self._ingestion_us(now_ns)
             for each in self._alive:
                 each.advance(ingestion_us, ingestion_us)
-        elif reading.watermark_us is not None:
+            return
+        if reading.batch is not None and self.watermark_step_us is not None:
+            self._observe_rows(split, reading)
+        if reading.watermark_us is not None:
             split.advance(reading.watermark_us, reading.watermark_us)
-        elif reading.batch is not None and reading.batch.num_rows:
-            latest = pc.max(reading.batch.column(self.time.column)).cast(pa.timestamp("us", tz="UTC")).value
-            if latest is not None:
-                split.advance(max(latest - self.delay_us, EVENT_TIME_MIN_US), latest)
+
+    def _observe_rows(self, split: Split, reading: Reading) -> None:
+        """Advances the watermark of a split by the event times of a batch, unless the source has its own watermark."""
+        assert self.time is not None
+        assert reading.batch is not None
+        column = reading.batch.column(self.time.column)
+        bounds = bounds_us(column)
+        if bounds is None:
+            return
+        earliest_us, latest_us = bounds
+        if earliest_us < EARLIEST_US or latest_us > LATEST_US:
+            check_range(self._name, self.time.column, column, split.reader.position - reading.batch.num_rows)
+        if reading.watermark_us is None:
+            self._tell(split.time.add(column, latest_us))
+            if (reached_us := split.time.reached_us) is not None:
+                split.advance(max(reached_us - self.delay_us, EVENT_TIME_MIN_US), reached_us)
+
+    def _tell(self, outliers: list[int]) -> None:
+        """Counts the rows that were kept out of the watermark, and reports the first."""
+        if not outliers:
+            return
+        assert self._ctx is not None
+        self._ctx.count("kept_out_rows", len(outliers))
+        if not self._told:
+            self._told = True
+            self.notice = _notice(self._name, outliers[0], self.max_jump_us or 0)
 
     def layouts(self) -> dict[str, str]:
         return {"position": type(self.source).__name__}
@@ -222,6 +259,23 @@ def _check_time(name: str, what: str, time: Any, latest: int) -> None:
             f"{what} is {shown(time)}",
             "Convert it with int(), and check its unit.",
         )
+
+
+def _notice(name: str, outlier_us: int, max_jump_us: int) -> str:
+    bound = datetime.timedelta(microseconds=max_jump_us)
+    return (
+        f"{name} kept an event time out of its watermark: {_date(outlier_us)} is further ahead of the rows around it "
+        f"than max_jump ({bound}). The row is processed, and kept_out_rows counts such rows. "
+        "Set max_jump= where the source is added if the stream may jump that far."
+    )
+
+
+def _date(time_us: int) -> str:
+    """Returns a time as text; beyond Python's dates, the year."""
+    try:
+        return str(datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=time_us))
+    except OverflowError:
+        return f"{time_us} us from 1970 (about the year {1970 + round(time_us / 31_556_952e6)})"
 
 
 def _stamped(batch: pa.RecordBatch, schema: pa.Schema, now_us: int) -> pa.RecordBatch:

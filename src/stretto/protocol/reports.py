@@ -17,7 +17,8 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
 
 
 class Misbehaved(msgspec.Struct, frozen=True, tag="misbehaved"):
-    """A user's strategy or policy was given up on a worker, for a function or for all; the default decides there."""
+    """A user's strategy or policy was given up on a worker, for a function or for all, and the default decides there.
+    Or a source read rows that its watermark does not follow."""
 
     job: str
     function: str | None

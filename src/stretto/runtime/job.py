@@ -51,7 +51,8 @@ class Execution(Protocol):
 @dataclass(frozen=True)
 class JobWarning:
     """What a user should know of a job that runs on: a strategy or policy of their own was given up on a worker, and
-    the default decides there. `function` is None if that concerns all functions."""
+    the default decides there; or a source has rows that its watermark does not follow. `function` is None if it
+    concerns all functions, `traceback` is empty if nothing was raised."""
 
     worker: str
     function: str | None
@@ -209,7 +210,8 @@ class ActorExecution:
         said = told.said
         self.warnings.append(JobWarning(told.member, said.function, said.what, said.traceback))
         where = "" if said.function is None else f", function {said.function}"
-        log.warning("job %s on %s%s: %s\n%s", self._job, told.member, where, said.what, said.traceback)
+        text = f"{said.what}\n{said.traceback}" if said.traceback else said.what
+        log.warning("job %s on %s%s: %s", self._job, told.member, where, text)
 
     def checkpoint(self, timeout_s: float) -> int:
         with self._changed:

@@ -8,6 +8,9 @@ from stretto.actors.context import Clock
 from stretto.actors.deadlines import LAX_NS, NEVER_NS, YIELDS_NS, start_deadline_ns
 from stretto.actors.seat import NextRead, Phase, Seat
 from stretto.actors.work import FIRE_TIMERS, POLL, Errand, Outcome, Poll
+from stretto.protocol.machines import Send
+from stretto.protocol.membership import COORDINATOR
+from stretto.protocol.reports import Misbehaved
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import AfterRun, Host, Part
 
@@ -51,6 +54,9 @@ class Alarms(Part):
 
     def _read(self, seat: Seat, poll: Poll, outcome: Outcome) -> None:
         seat.metrics.rows_in += outcome.rows_in
+        if outcome.notice is not None:
+            told = Misbehaved(seat.address.job, seat.address.function, outcome.notice, "")
+            self._host.effects.append(Send(COORDINATOR, told))
 
     def _polled(self, seat: Seat, poll: Poll, outcome: Outcome) -> None:
         if outcome.finished:

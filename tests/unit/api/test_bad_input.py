@@ -70,6 +70,10 @@ def other_app() -> None:
         (two_of_one_name, ("two functions named 'cheap'", "name=")),
         (lambda: tumbling("-10 seconds"), ("tumbling", "-10 seconds", "positive")),
         (lambda: tumbling("0 s"), ("longer than zero",)),
+        (
+            lambda: App("a").source("s", sources.memory([{"n": 1}]), max_jump="0 s"),
+            ("max_jump of source 's'", "longer"),
+        ),
         (lambda: tumbling("ten seconds"), ("ten seconds", "10 seconds")),
         (lambda: hopping("10 s", "20 s"), ("slide", "longer than its size")),
         (lambda: session("-1 s"), ("gap", "positive")),

@@ -13,6 +13,7 @@ from stretto.actors.context import Context
 from stretto.api.engines import Engine, choose
 from stretto.api.explain import explained
 from stretto.api.lowering import lowered
+from stretto.api.relational import unsupported
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -92,3 +93,21 @@ def test_watermarks_step_as_coarsely_as_the_windows_allow() -> None:
     stream.filter("price > 1").sink(sinks.null())
     source = lowered(plain.plan(), "job", 2, 100).functions["bid"].function
     assert source.watermark_step_us is None
+
+
+def test_a_bound_on_jumps_is_described_and_refused_for_micro_batches_unless_it_is_the_default() -> None:
+    def planned(**options: Any) -> tuple[str, str | None]:
+        app = App("far")
+        rows = sources.memory([{"n": 1, "at": NOW}], "n bigint, at timestamp")
+        app.source("rows", rows, time="at", **options).sink(sinks.null())
+        return explained(app, workers=1, trigger_s=None), unsupported(app.plan(), streaming=True)
+
+    text, reason = planned()
+    assert "jump" not in text
+    assert reason is None
+    text, reason = planned(max_jump=None)
+    assert "delay 0 s, max jump any" in text
+    assert reason is None
+    text, reason = planned(max_jump="1 hour")
+    assert "delay 0 s, max jump 3600 s" in text
+    assert reason == "source 'rows' sets max_jump, and Spark's watermark follows every row"
