@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import resource
 import signal
 import socket
 import threading
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pyarrow as pa
 import pytest
 import zmq
@@ -40,6 +42,7 @@ from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Deploy, Failed, Failure, Finished, Stop
 from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Leave, Member, Members
 from stretto.runtime.codec import encode
+from stretto.runtime.door import STRANGERS_MAX
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import MAIN, Transport, dealer, routing_id
 
@@ -204,6 +207,55 @@ def test_connections_that_say_nothing_are_counted_when_they_end(
         for _ in range(5):
             socket.create_connection(target.address, timeout=10).close()
         refusals_grow(cluster, target, before, eventually, by=5)
+
+
+STRANGERS = 3_000
+DESCRIPTORS = 1_024
+"""The usual limit of a process."""
+
+
+def strangers_at(address: tuple[str, int], count: int) -> list[socket.socket]:
+    """Returns connections that are made or under way, and say nothing."""
+    made = []
+    for number in range(count):
+        made.append(socket.socket())
+        made[-1].setblocking(False)
+        made[-1].connect_ex(address)
+        if number % 50 == 49:
+            time.sleep(0.01)  # As many as a fast network brings, not as fast as loopback can.
+    return made
+
+
+def test_strangers_cannot_use_up_the_descriptors_of_a_worker(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., Any]
+) -> None:
+    """A worker with few descriptors takes its checkpoints while three times as many connections say nothing."""
+    worker = member(cluster, "w0~1")
+    target = Target(worker.name, worker.endpoint, worker.public_key)
+    former = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
+    own = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = cluster.refused
+    job = cluster.submit(bids_per_auction("besieged", events=None), checkpoint=tmp_path, every=None)
+    job.checkpoint()
+    made = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (own[1], own[1]))
+        resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, former[1]))
+        made = strangers_at(target.address, STRANGERS)
+        refusals_grow(cluster, target, before, eventually)
+        for _ in range(3):
+            job.checkpoint()
+        assert psutil.Process(worker.pid).num_fds() < DESCRIPTORS
+        assert not job.checkpoints.failed
+        assert job.status is JobStatus.RUNNING
+    finally:
+        for stranger in made:
+            stranger.close()
+        resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, former)
+        resource.setrlimit(resource.RLIMIT_NOFILE, own)
+        job.stop()
+    with undisturbed(cluster):
+        pass
 
 
 def test_a_strangers_key_is_refused(
@@ -485,6 +537,45 @@ def test_over_long_frames_are_refused_or_cut_and_later_ones_arrive(
         sender.send_multipart(encode(Heartbeat()))
         arrivals = pair.server.poll(50)
     assert all(arrival == ("w1~1", Heartbeat()) for arrival in arrivals)
+
+
+def test_a_member_gets_in_when_the_strangers_have_lost_their_places(pair: Pair, outside: Outside) -> None:
+    host, port = pair.server.endpoint.removeprefix("tcp://").split(":")
+    standing = outside.dealer(pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
+    standing.send_multipart(encode(Grant(1, 1)))
+    assert pair.received(bool) == [("w1~1", Grant(1, 1))]
+    strangers = strangers_at((host, int(port)), 2 * STRANGERS_MAX)
+    try:
+        pair.received(lambda _: any("too many connections" in reason for reason in pair.server.refusals.reasons))
+        newcomer = outside.dealer(pair.server.endpoint, pair.keys.public, pair.peer, routing_id("c1", "w1~1", MAIN))
+        newcomer.send_multipart(encode(Grant(2, 2)))
+        standing.send_multipart(encode(Grant(1, 3)))
+        found = pair.received(lambda found: len(found) == 2)
+        assert set(found) == {("w1~1", Grant(1, 3)), ("w1~1", Grant(2, 2))}
+    finally:
+        for stranger in strangers:
+            stranger.close()
+
+
+def test_a_connection_that_is_cut_in_its_handshake_loses_nothing(pair: Pair) -> None:
+    host, port = pair.server.endpoint.removeprefix("tcp://").split(":")
+    worker = Transport("c1", "w1~1", pair.peer, "127.0.0.1")
+    joining = Join(Member("w1~1", worker.endpoint, pair.peer.public, "127.0.0.1", 1))
+    try:
+        with socket.create_server((host, 0)) as listener:
+            worker.connect_coordinator(f"tcp://{host}:{listener.getsockname()[1]}", pair.keys.public)
+            worker.send(COORDINATOR, joining)
+            cut, _ = listener.accept()
+            assert cut.recv(10), "its greeting"
+            cut.close()
+            wire = threading.Thread(target=_record, args=(listener, (host, int(port)), bytearray()), daemon=True)
+            wire.start()
+            assert pair.received(bool) == [("w1~1", joining)]
+            worker.poll(0)
+            assert worker.taken_broken() == []
+    finally:
+        worker.close()
+    wire.join(20)
 
 
 def test_recorded_bytes_of_a_valid_conversation_cannot_be_played_again(pair: Pair, outside: Outside) -> None:

@@ -47,6 +47,7 @@ from stretto.runtime.checkpoint_plans import Wish, opened_checkpoints
 from stretto.runtime.code_store import CodeStore, local_modules
 from stretto.runtime.cold_store import check_rocksdict
 from stretto.runtime.coordinator_loop import CoordinatorLoop
+from stretto.runtime.descriptors import raise_descriptor_limit
 from stretto.runtime.driver_link import DRIVER_SILENCE_S
 from stretto.runtime.failures import error_of
 from stretto.runtime.hosting import WorkerHost, check_slots, slots_of, use_own_python
@@ -97,6 +98,7 @@ class Cluster:
         self._strategy = strategy
         self._driver_silence_s = driver_silence_s
         use_own_python(spark)
+        raise_descriptor_limit()
         self.spark = spark
         self.id = secrets.token_hex(4)
         self._workers_wanted = workers
@@ -340,6 +342,11 @@ class Cluster:
     def workers(self) -> list[Member]:
         """The present members, without the driver's own."""
         return [member for member in self._members if member.role is MemberRole.WORKER]
+
+    @property
+    def endpoints(self) -> list[str]:
+        """The addresses at which the coordinator and the present members listen."""
+        return [self._coordinator.endpoint, *(member.endpoint for member in self._members)]
 
     @property
     def observation(self) -> Observation:

@@ -9,7 +9,6 @@ so a member that could guess another's would take over its connection.
 
 from __future__ import annotations
 
-import logging
 import secrets
 import threading
 from collections.abc import Callable
@@ -24,18 +23,17 @@ from stretto.protocol.channels import Data
 from stretto.protocol.frames import Frame, Peer
 from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Leave, Member
 from stretto.runtime.codec import FRAME_BYTES_MAX, Decoder, encode
+from stretto.runtime.door import Door
 from stretto.runtime.keys import AllowList, KeyPair
-
-log = logging.getLogger("stretto.transport")
+from stretto.runtime.refusals import Refusals
 
 MAIN, PULSE = "main", "pulse"
 RECEIVE_AT_ONCE = 256
 """The number of messages taken from a socket before the others are polled."""
 LINGER_MS = 2_000
 
-_REFUSED_HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-_SETTLED_HANDSHAKES = _REFUSED_HANDSHAKES | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
-_MONITORED = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | _SETTLED_HANDSHAKES
+_NOT_RETRIED = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+_OUTGOING_EVENTS = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | _NOT_RETRIED
 
 _BETWEEN_WORKERS = get_args(Peer)
 
@@ -44,25 +42,6 @@ _SEND_MORE, _RECEIVE_MORE, _NOBLOCK = int(zmq.SNDMORE), int(zmq.RCVMORE), int(zm
 _EVENTS, _READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
 
 Arrival = tuple[str, Frame]
-
-
-class Refusals:
-    """Counts what was refused, by reason, and logs the first of each kind as a warning. Thread-safe."""
-
-    def __init__(self, member: str) -> None:
-        self._member = member
-        self._lock = threading.Lock()
-        self.count = 0
-        self.reasons: dict[str, int] = {}
-
-    def add(self, reason: str) -> None:
-        with self._lock:
-            self.count += 1
-            first = reason not in self.reasons
-            if first and len(self.reasons) >= 1000:
-                reason = "others"
-            self.reasons[reason] = self.reasons.get(reason, 0) + 1
-        (log.warning if first else log.debug)("%s refused %s", self._member, reason)
 
 
 class Transport:
@@ -91,25 +70,22 @@ class Transport:
         self._verified: dict[bytes, str] = {}
         self._peers: dict[str, Any] = {}
         self._routes: dict[str, bytes] = {}
-        self._handshakes = Handshakes(self.refusals)
         self._coordinator: Any = None
-        self._links: dict[Any, str] = {}
-        """The monitors of outgoing connections, with their peers."""
+        self._links: dict[Any, Link] = {}
+        """The outgoing connections by their monitors."""
         self._broken: list[str] = []
         self._wakers: dict[int, Callable[[], None]] = {}
-        self._router = self._bind(address)
+        self._router = self._made_router()
+        self._door = Door(self._router, address, self.refusals)
         self.endpoint: str = self._router.getsockopt_string(zmq.LAST_ENDPOINT)
-        self._monitor = self._router.get_monitor_socket(_MONITORED)
-        self._poller.register(self._monitor, zmq.POLLIN)
 
-    def _bind(self, address: str) -> Any:
+    def _made_router(self) -> Any:
         router = self._context.socket(zmq.ROUTER)
         router.curve_server = True
         router.curve_publickey = self._keys.public.encode()
         router.curve_secretkey = self._keys.secret.encode()
         router.setsockopt(zmq.ROUTER_HANDOVER, 1)
         _settings(router, self.frame_bytes_max)
-        router.bind(f"tcp://{address}:*")
         self._poller.register(router, zmq.POLLIN)
         return router
 
@@ -120,8 +96,8 @@ class Transport:
     def _connect(self, to: str, endpoint: str, public_key: str) -> Any:
         identity = routing_id(self.cluster, self.member, MAIN)
         link = dealer(self._context, None, public_key, self._keys, identity)
-        monitor = link.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        self._links[monitor] = to
+        monitor = link.get_monitor_socket(_OUTGOING_EVENTS)
+        self._links[monitor] = Link(to)
         self._poller.register(monitor, zmq.POLLIN)
         link.connect(endpoint)
         return link
@@ -132,7 +108,7 @@ class Transport:
         if peer is None:
             return
         peer.disable_monitor()
-        for monitor in [monitor for monitor, to in self._links.items() if to == name]:
+        for monitor in [monitor for monitor, link in self._links.items() if link.to == name]:
             self._poller.unregister(monitor)
             del self._links[monitor]
             monitor.close()
@@ -161,6 +137,7 @@ class Transport:
         known = self._expected | {name: member.public_key for name, member in self._members.items()}
         self._former_keys |= {name: key for name, key in self._known_keys.items() if name not in known}
         self._known_keys, self._verified = known, {}
+        self._door.members = len(known)
         self.allowed.replace(set(known.values()))
 
     def set_members(self, members: list[Member]) -> None:
@@ -209,12 +186,8 @@ class Transport:
                 self._receive_routed(arrivals)
             elif socket is self._coordinator:
                 self._receive_coordinator(arrivals)
-            elif socket is self._monitor:
-                self._receive_monitor()
             elif socket in self._links:
-                while socket.poll(0):
-                    recv_monitor_message(socket)
-                self._broken.append(self._links[socket])
+                self._receive_monitor(socket, self._links[socket])
             else:
                 self._wakers[socket]()
         return arrivals
@@ -299,45 +272,40 @@ class Transport:
             if frame is not None:
                 arrivals.append((COORDINATOR, frame))
 
-    def _receive_monitor(self) -> None:
-        while self._monitor.poll(0):
-            message = recv_monitor_message(self._monitor)
-            self._handshakes.observe(message["event"], message["value"])
+    def _receive_monitor(self, monitor: Any, link: Link) -> None:
+        while monitor.poll(0):
+            if link.breaks(recv_monitor_message(monitor)["event"]):
+                self._broken.append(link.to)
 
     def close(self) -> None:
-        for socket in (self._router, self._coordinator, *self._peers.values()):
+        self._door.close()
+        self._router.close()
+        for socket in (self._coordinator, *self._peers.values()):
             if socket is not None:
                 socket.disable_monitor()
                 socket.close()
-        self._monitor.close()
         for monitor in self._links:
             monitor.close()
         self._authenticator.stop()
         self._context.term()
 
 
-class Handshakes:
-    """Counts the connections that ended before they were authenticated, from the events of the socket's monitor.
+class Link:
+    """An outgoing connection. Frames are lost when it breaks, unless it was still in its handshake: then they wait for
+    the next connection, which the socket makes by itself."""
 
-    A connection whose bytes are not a greeting is cut without an event, so only its end is visible. The events do not
-    name the connection of a handshake: an end counts only if no handshake was settled since the connection began. A
-    wrong key is not counted here, because the allow-list counts it.
-    """
+    def __init__(self, to: str) -> None:
+        self.to = to
+        self._established = False
 
-    def __init__(self, refusals: Refusals) -> None:
-        self._refusals = refusals
-        self._settled = 0
-        self._settled_before: dict[int, int] = {}
-
-    def observe(self, event: int, fd: int) -> None:
-        if event == zmq.EVENT_ACCEPTED:
-            self._settled_before[fd] = self._settled
-        elif event & _SETTLED_HANDSHAKES:
-            self._settled += 1
-        if event & _REFUSED_HANDSHAKES or (
-            event == zmq.EVENT_DISCONNECTED and self._settled_before.pop(fd, None) == self._settled
-        ):
-            self._refusals.add("a connection that failed the handshake")
+    def breaks(self, event: int) -> bool:
+        """Takes in an event of its monitor, and returns whether frames may be lost."""
+        if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self._established = True
+            return False
+        broken = self._established or bool(event & _NOT_RETRIED)
+        self._established = False
+        return broken
 
 
 def _settings(socket: Any, frame_bytes_max: int) -> None:

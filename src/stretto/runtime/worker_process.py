@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.runtime import code_store
+from stretto.runtime.descriptors import raise_descriptor_limit
 from stretto.runtime.driver_link import DRIVER_SILENCE_S, DriverLink
 from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair
@@ -65,6 +66,7 @@ def machine_for(settings: WorkerSettings) -> Worker:
 
 def run_worker(settings: WorkerSettings) -> str:
     """Joins the cluster and works until it leaves; returns the reason."""
+    raise_descriptor_limit()
     host = own_address(settings.coordinator_endpoint)
     machine = machine_for(settings)
     transport = Transport(settings.cluster, settings.member, settings.keys, host)

@@ -16,7 +16,8 @@ from stretto.protocol.jobs import Stop, Stopped
 from stretto.protocol.machines import FrameArrived
 from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.protocol.reports import Report
-from stretto.runtime.transport import Handshakes, Refusals, Transport, routing_id
+from stretto.runtime.refusals import Handshakes, Refusals
+from stretto.runtime.transport import Transport, routing_id
 from stretto.runtime.worker_loop import REFUSALS_EVERY_NS, WorkerLoop
 from stretto.worker.machine import Worker
 
