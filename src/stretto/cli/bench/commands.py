@@ -22,6 +22,7 @@ from stretto.cli.bench.report import report
 from stretto.cli.bench.savepoints import savepoints
 from stretto.cli.bench.scheduling import scheduling
 from stretto.cli.bench.spread import barriers, spread
+from stretto.cli.bench.strangers import strangers
 from stretto.cli.bench.tenants import tenants
 from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.runtime.cluster import Cluster
@@ -46,6 +47,7 @@ bench.command()(tenants)
 bench.command()(chaos)
 bench.command()(savepoints)
 bench.command()(checkpoint)
+bench.command()(strangers)
 
 
 @bench.command()
