@@ -239,6 +239,19 @@ def test_a_killed_worker_fails_its_jobs_and_no_others(
     assert running_threads() == []
 
 
+def test_a_job_that_is_submitted_while_the_only_worker_is_replaced_waits_for_it(
+    spark: SparkSession, eventually: Eventually
+) -> None:
+    with Cluster.on_spark(spark, workers=1) as cluster:
+        os.kill(cluster.workers[0].pid, signal.SIGKILL)
+        at_once = cluster.submit(bids("at-once", 1_000))
+        eventually(lambda: "w0~1" not in [worker.name for worker in cluster.workers])
+        later = cluster.submit(bids("later", 1_000))
+        for job in (at_once, later):
+            assert auctions(job.wait(WAIT_S)) == expected_auctions(1_000)
+            assert job.waits_for is None
+
+
 def test_a_worker_that_falls_silent_is_fenced_when_it_comes_back(spark: SparkSession, eventually: Eventually) -> None:
     """A stopped process is as silent as a lost machine. Frames that it sends afterwards are refused, and it leaves."""
     with Cluster.on_spark(spark, workers=2, lost_after="4 s") as cluster:

@@ -26,6 +26,7 @@ DRAW_EVERY_S = 0.25
 LINE_EVERY_S = 2.0
 
 STYLES = {
+    JobStatus.WAITING: "yellow",
     JobStatus.DEPLOYING: "yellow",
     JobStatus.RUNNING: "cyan",
     JobStatus.RECOVERING: "yellow",

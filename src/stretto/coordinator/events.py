@@ -133,6 +133,8 @@ class AnnounceJob:
     job: str
     status: JobStatus
     failure: Failure | None = None
+    waits_for: str | None = None
+    """What a waiting job waits for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ from stretto.protocol.jobs import Deploy, Drain, Failed, Failure, Finished, Load
 from stretto.protocol.membership import MemberRole
 from stretto.protocol.reports import Misbehaved
 
+PLACEMENTS_MAX = 3
+"""How often a job without checkpoints is placed, if workers are lost before it has begun to run."""
+
 
 class Checkpoints(Protocol):
     """What jobs need of the checkpoints."""
@@ -38,6 +41,12 @@ class Recoveries(Protocol):
     def begin(self, job: Job) -> None: ...
 
     def resume(self, job: Job) -> None: ...
+
+
+class Submitted(Protocol):
+    """What jobs need of the submissions."""
+
+    def submit(self, job: Job) -> None: ...
 
 
 class Observers(Protocol):
@@ -61,9 +70,10 @@ class Jobs(Part):
         self.attempts: dict[str, Job] = {}
         """Jobs by the name of their last attempt."""
 
-    def connect(self, checkpoints: Checkpoints, recoveries: Recoveries) -> None:
+    def connect(self, checkpoints: Checkpoints, recoveries: Recoveries, submissions: Submitted) -> None:
         self._checkpoints = checkpoints
         self._recoveries = recoveries
+        self._submissions = submissions
 
     def events(self) -> Handlers:
         return {
@@ -98,12 +108,19 @@ class Jobs(Part):
                 plan.kept,
                 list(plan.manifests),
                 max(plan.checkpoint, last),
-                workers=len(self._hosts.workers()) or 1,
-                waits_since_ns=self._host.now_ns,
             )
-            self._recoveries.resume(job)
-        else:
+        self._submissions.submit(job)
+
+    def begin(self, job: Job) -> None:
+        """Places and deploys a submitted job, or has it resume from its last checkpoint."""
+        if job.status is JobStatus.WAITING:
+            self.announce(job, JobStatus.DEPLOYING)
+        if job.durability is None:
             self.deploy(job)
+        else:
+            job.durability.workers = len(self._hosts.workers())
+            job.durability.waits_since_ns = self._host.now_ns
+            self._recoveries.resume(job)
 
     def deploy(self, job: Job) -> None:
         """Places a job on the present workers and deploys it."""
@@ -114,6 +131,7 @@ class Jobs(Part):
         if not all(job.placement.values()):
             self.fail(job, Failure("ClusterError", "the cluster has no worker left", None, "Start a new cluster."))
             return
+        job.placements += 1
         job.unready, job.unloaded = set(job.members), set(job.members)
         self._observers.began(job)
         resumption = job.resumption
@@ -139,7 +157,7 @@ class Jobs(Part):
         """Changes the status of a job and announces it."""
         job.become(status)
         self._observers.observe()
-        self._host.effects.append(AnnounceJob(job.name, status, job.failure))
+        self._host.effects.append(AnnounceJob(job.name, status, job.failure, job.waits_for))
 
     def _on_loaded(self, sender: str, frame: Loaded) -> None:
         job = self._host.running(frame.job)
@@ -168,8 +186,8 @@ class Jobs(Part):
             job.durability.unread = 0
             job.durability.due_ns = self._host.now_ns + (job.durability.interval_ns or 0)
             self._checkpoints.publish(job)
-            if job.draining:
-                self._drain(job)
+        if job.draining:
+            self._drain(job)
 
     # Ending by itself.
 
@@ -207,12 +225,26 @@ class Jobs(Part):
                 continue
             if job.status is JobStatus.STOPPING:
                 self._stopped_at(job, member)
+            elif self._can_be_placed_again(job, role):
+                self._place_again(job)
             elif job.durability is not None and role is not MemberRole.DRIVER and not self._membership.closing:
                 self._recoveries.begin(job)
             else:
                 fact = f"worker {member} was lost while it ran job '{job.name}'"
                 fix = "Submit the job again; the other jobs keep running."
                 self.fail(job, Failure("ClusterError", fact, reason, fix))
+
+    def _can_be_placed_again(self, job: Job, role: MemberRole) -> bool:
+        """Whether nothing of a job has run. A job that ends its workers when it is opened must fail at some time."""
+        begun = job.status is not JobStatus.DEPLOYING or job.durability is not None or role is MemberRole.DRIVER
+        return not begun and not self._membership.closing and job.placements < PLACEMENTS_MAX
+
+    def _place_again(self, job: Job) -> None:
+        for holder in self.holders(job):
+            self._host.send(holder, Stop(job.attempt))
+        job.placement, job.hosts = {}, []
+        self.rename(job, f"{job.name}~{job.placements + 1}")
+        self._submissions.submit(job)
 
     def fail(self, job: Job, failure: Failure) -> None:
         """Fails a job."""

@@ -15,6 +15,7 @@ from stretto.coordinator.observing import Observing
 from stretto.coordinator.part import FrameHandlers, Handlers, Part
 from stretto.coordinator.records import Job
 from stretto.coordinator.recovery import Recovery
+from stretto.coordinator.submissions import Submissions
 from stretto.protocol.frames import Frame
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Heartbeat, Join, Member, MemberRole
@@ -29,6 +30,7 @@ class CoordinatorParts:
 
     checkpointing: type[Checkpointing] = Checkpointing
     recovery: type[Recovery] = Recovery
+    submissions: type[Submissions] = Submissions
 
 
 class Coordinator:
@@ -53,11 +55,12 @@ class Coordinator:
         self._jobs = jobs = Jobs(self, membership, hosts, observing)
         checkpointing = kinds.checkpointing(self, jobs)
         self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership)
+        self._submissions = submissions = kinds.submissions(self, jobs, hosts, membership)
         # Some parts need each other.
         observing.connect(jobs.attempts)
-        jobs.connect(checkpointing, recovery)
+        jobs.connect(checkpointing, recovery, submissions)
         checkpointing.connect(recovery)
-        return [membership, hosts, jobs, recovery, checkpointing, observing]
+        return [membership, hosts, jobs, submissions, recovery, checkpointing, observing]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Handles one event, and returns the effects to carry out in order."""
@@ -109,6 +112,7 @@ class Coordinator:
     def joined(self, member: str) -> None:
         """Informs the parts of a new member."""
         self._jobs.joined(member)
+        self._submissions.tick()
         self._recovery.tick()
 
     def lost(self, member: str, role: MemberRole, reason: str) -> None:

@@ -40,6 +40,8 @@ class Membership(Part):
         self.parked: set[str] = set()
         self.closing = False
         self._expected: dict[str, str] = {}
+        self.coming: dict[str, int] = {}
+        """Workers that are started and not parked, without their incarnation, and since when they are missing."""
         self._seen_ns: dict[str, int] = {}
         self._ticked_ns = 0
 
@@ -69,6 +71,8 @@ class Membership(Part):
         self._expected[event.name] = event.public_key
         if event.parked:
             self.parked.add(event.name)
+        else:
+            self.coming.setdefault(worker_of(event.name), self._host.now_ns)
 
     def is_expected(self, name: str) -> bool:
         """Whether a worker was started and has not joined yet."""
@@ -81,6 +85,7 @@ class Membership(Part):
             self._host.refuse(f"{sender} asked to join and is not expected")
             return
         del self._expected[sender]
+        self.coming.pop(worker_of(sender), None)
         self.members[sender] = member
         if member.role is not MemberRole.DRIVER:
             self._seen_ns[sender] = self._host.now_ns
@@ -142,6 +147,10 @@ class Membership(Part):
         free = sorted(self.parked & self.members.keys())
         if free and not was_parked:
             self.parked.discard(free[0])
+        if was_parked or free:
+            self.coming.pop(worker_of(name), None)
+        else:
+            self.coming.setdefault(worker_of(name), self._host.now_ns)
         self._host.effects.append(ReplaceWorker(name, parked=was_parked or bool(free), joined=joined))
 
     def _on_close(self, event: CloseRequested) -> None:
@@ -149,3 +158,8 @@ class Membership(Part):
         self._host.end_all()
         for name in self.members:
             self._host.send(name, Leave())
+
+
+def worker_of(name: str) -> str:
+    """Returns the name of a worker without its incarnation."""
+    return name.partition("~")[0]

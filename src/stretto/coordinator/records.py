@@ -19,6 +19,8 @@ Actor = tuple[str, int]
 class JobStatus(Enum):
     """The status of a job."""
 
+    WAITING = "waiting"
+    """For workers to be placed on."""
     DEPLOYING = "deploying"
     RUNNING = "running"
     RECOVERING = "recovering"
@@ -33,7 +35,8 @@ class JobStatus(Enum):
 
 
 MOVES: dict[JobStatus, frozenset[JobStatus]] = {
-    JobStatus.DEPLOYING: frozenset({JobStatus.RUNNING, JobStatus.RECOVERING, JobStatus.STOPPING}),
+    JobStatus.WAITING: frozenset({JobStatus.DEPLOYING, JobStatus.STOPPING}),
+    JobStatus.DEPLOYING: frozenset({JobStatus.WAITING, JobStatus.RUNNING, JobStatus.RECOVERING, JobStatus.STOPPING}),
     JobStatus.RUNNING: frozenset({JobStatus.RECOVERING, JobStatus.STOPPING}),
     JobStatus.RECOVERING: frozenset({JobStatus.RUNNING, JobStatus.RECOVERING, JobStatus.STOPPING}),
     JobStatus.STOPPING: frozenset({JobStatus.STOPPING}),
@@ -106,6 +109,10 @@ class Job:
     draining: bool = False
     """Whether its sources are to end at their present position."""
     status: JobStatus = JobStatus.DEPLOYING
+    placements: int = 0
+    """How often it was placed before it began to run."""
+    waits_for: str | None = None
+    """What a waiting job waits for."""
     failure: Failure | None = None
     code_bytes: int = 0
     unloaded: set[str] = field(default_factory=set)

@@ -323,6 +323,7 @@ class Cluster:
 
     def _on_job(self, change: AnnounceJob) -> None:
         execution = self._executions[change.job]
+        execution.waits_for = change.waits_for
         execution.announce(change.status, error_of(change.failure) if change.failure else None)
         if change.status.ended:
             self._coordinator.request(ForgetRequested(change.job))

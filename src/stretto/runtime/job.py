@@ -32,6 +32,7 @@ class Execution(Protocol):
 
     writers: dict[str, Any]
     warnings: list[JobWarning]
+    waits_for: str | None
 
     @property
     def status(self) -> JobStatus: ...
@@ -101,6 +102,11 @@ class Job:
         """The status as text, and what the job waits for before it starts: which workers load its code, or open its
         functions."""
         return self._execution.progress
+
+    @property
+    def waits_for(self) -> str | None:
+        """What the job waits for, if its status is `waiting`."""
+        return self._execution.waits_for
 
     @property
     def error(self) -> StrettoError | None:
@@ -191,6 +197,7 @@ class ActorExecution:
         self._last_metrics: JobMetrics | None = None
         self.checkpoints = Checkpoints()
         self.warnings: list[JobWarning] = []
+        self.waits_for: str | None = None
         self._changed = threading.Condition()
 
     def record_checkpoint(self, announced: AnnounceCheckpoint) -> None:
@@ -234,6 +241,8 @@ class ActorExecution:
 
     @property
     def progress(self) -> str:
+        if self.waits_for is not None:
+            return f"{self._status.value} for {self.waits_for}"
         status, observed = self._status, self._cluster.observation.jobs.get(self._job)
         deploying = None if observed is None or status.value != observed.status else observed.deploying
         return status.value if deploying is None else f"{status.value}: {deploying}"

@@ -71,6 +71,7 @@ class MicrobatchQuery:
         self.writers: dict[str, SinkWriter] = {}
         self.checkpoints = Checkpoints()
         self.warnings: list[JobWarning] = []
+        self.waits_for: str | None = None
         self.error: StrettoError | None = None
         self.status = JobStatus.DEPLOYING
         self._spark = spark

@@ -140,6 +140,11 @@ class DurableCluster(SimulatedCluster):
         self.submit(deployment, plan)
         self._later(0, self._pulse)
 
+    def submit_plain(self, deployment: Deployment) -> None:
+        """Run a deployment without checkpoints."""
+        self.submit(deployment)
+        self._later(0, self._pulse)
+
     # Faults.
 
     def step(self) -> None:

@@ -69,7 +69,7 @@ class StrettoPeer(Peer):
     def prepare(self, task: Task) -> None:
         self._task, self._query, self._receipts = task, compared(task.query), Receipts()
         self._job = self._cluster.submit(self._app(task, self._query))
-        while self._job.status is JobStatus.DEPLOYING:
+        while self._job.status in (JobStatus.WAITING, JobStatus.DEPLOYING):
             time.sleep(POLL_S)
 
     def progress(self) -> dict[str, Any]:
