@@ -264,10 +264,10 @@ def test_a_worker_that_falls_silent_is_fenced_when_it_comes_back(spark: SparkSes
             with pytest.raises(ClusterError, match=f"worker {silent.name} was lost.*it sent nothing for"):
                 doomed.wait(WAIT_S)
             refused = cluster.refused["coordinator"]
-            job = cluster.submit(bids("next", 1_000))
-            assert auctions(job.wait(WAIT_S)) == expected_auctions(1_000)
         finally:
-            os.kill(silent.pid, signal.SIGCONT)
+            os.kill(silent.pid, signal.SIGCONT)  # Soon, because Spark kills the process of a cancelled task.
+        job = cluster.submit(bids("next", 1_000))
+        assert auctions(job.wait(WAIT_S)) == expected_auctions(1_000)
         eventually(lambda: cluster.refused["coordinator"] > refused, what="the refusal of what it still sends")
         assert silent.name not in [worker.name for worker in cluster.workers]
         eventually(
