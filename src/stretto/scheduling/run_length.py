@@ -1,0 +1,76 @@
+"""How many rows a run may have, so that it is over within a bound.
+
+A run is not interrupted, so the longest run of a neighbour is what the most urgent message may have to wait for. A
+batch can be run in pieces, since answers do not depend on batches. What a piece costs is a fixed part and a part per
+row, both learned from recent runs; pieces are never so small that the fixed part outweighs the rest.
+"""
+
+from __future__ import annotations
+
+ROWS_AT_FIRST = 1
+"""The size of the first piece of a function whose cost is not known."""
+GROWTH_MAX = 2
+"""A piece has at most this many times the rows of the largest run that cost what was expected, so that a wrong guess
+costs little."""
+WEIGHT, WEIGHT_IF_WRONG = 0.3, 0.7
+"""The weight of the latest run; more if its cost was wrong."""
+WRONG_BY = 2.0
+"""A cost is wrong if it is this many times the expected one, or one part in so many of it."""
+UNLIKE = 1.5
+"""Two runs whose rows differ by this factor show which part of the cost is fixed."""
+
+
+class RowCost:
+    """What the runs of one instance cost by their number of rows, in nanoseconds: `fixed` and `per_row`."""
+
+    __slots__ = ("_cost_last_ns", "_divided", "_rows_last", "_rows_tried", "_single", "fixed", "per_row")
+
+    def __init__(self) -> None:
+        self.fixed = self.per_row = 0.0
+        self._rows_last = self._rows_tried = 0
+        self._cost_last_ns = 0
+        self._divided = False
+        self._single = 0
+        """The number of runs of one row."""
+
+    def learn(self, rows: int, cost_ns: int) -> None:
+        """Takes in a run of this many rows."""
+        self._single += rows == 1
+        ratio = cost_ns / max(1.0, self.fixed + self.per_row * rows)
+        self._rows_tried = rows if ratio > WRONG_BY else max(rows, self._rows_tried)
+        if not self._rows_last:
+            self.per_row = cost_ns / rows
+        elif max(rows, self._rows_last) >= UNLIKE * min(rows, self._rows_last):
+            self._divide(rows, cost_ns)
+        else:
+            self._scale(ratio)
+        self._rows_last, self._cost_last_ns = rows, cost_ns
+
+    def _divide(self, rows: int, cost_ns: int) -> None:
+        """Learns both parts from two runs of different sizes."""
+        slope = (cost_ns - self._cost_last_ns) / (rows - self._rows_last)
+        per_row = min(max(slope, 0.0), cost_ns / rows)
+        weight = WEIGHT_IF_WRONG if self._divided else 1.0
+        self.per_row += weight * (per_row - self.per_row)
+        self.fixed += weight * (cost_ns - per_row * rows - self.fixed)
+        self._divided = True
+
+    def _scale(self, ratio: float) -> None:
+        """Learns from the ratio of a cost to the expected one; the relation of the two parts stays."""
+        weight = WEIGHT if 1 / WRONG_BY <= ratio <= WRONG_BY else WEIGHT_IF_WRONG
+        scale = 1 + weight * (ratio - 1)
+        self.fixed *= scale
+        self.per_row *= scale
+
+    def rows_within(self, bound_ns: int) -> int:
+        """Returns how many rows the next run may have."""
+        if not self._rows_last:
+            return ROWS_AT_FIRST
+        most = GROWTH_MAX * self._rows_tried
+        if self.fixed + self.per_row * most <= bound_ns or self.per_row * most <= self.fixed:
+            return most
+        rows = int(max(bound_ns - self.fixed, self.fixed) / self.per_row)
+        if rows <= 1 and self._rows_tried == 1 and self._single > 1 and self._single.bit_count() == 1:
+            # Runs of one row do not show whether their cost depends on rows. It is tried out, more and more rarely.
+            return most
+        return max(1, rows)
