@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from stretto import App, Context, Function, objective, sinks
 from stretto.bench import tenant_shares
+from stretto.bench.nexmark.events import NexmarkConfig
+from stretto.bench.nexmark.source import NexmarkSource
 from stretto.bench.tenants import OVERLOAD, Comparison, Setup, TenantsBench, TenantsRun
 from stretto.runtime.cluster import Cluster
 
@@ -35,3 +43,38 @@ def test_shares_of_three_jobs_hold_and_an_idle_one_is_lent(spark: SparkSession) 
     assert resting.expected["middle"] == pytest.approx(66.67)
     assert resting.points_off < 6
     assert all(found["large"] < 1 for found in resting.found.values())
+
+
+class Sleeps(Function):
+    """Takes half a second for each call, however many rows it gets."""
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        time.sleep(0.5)
+        ctx.send(batch)
+
+
+def app_of(name: str, latency: str | None, function: Function | None = None, parallelism: int = 2) -> App:
+    app = App(name, engine="actors", parallelism=parallelism, slo=objective(latency=latency))
+    bids = app.source("bids", NexmarkSource("bid", NexmarkConfig(events=None), 2_000.0, ["auction"]))
+    if function is not None:
+        bids = bids.key_by("auction").apply(function, "auction bigint", name="sleeps", parallelism=1)
+    bids.sink(sinks.null(), name="out")
+    return app
+
+
+def test_a_function_that_sleeps_is_reported_to_those_it_delays_and_avoided_by_later_jobs(
+    spark: SparkSession, eventually: Callable[..., Any]
+) -> None:
+    with Cluster.on_spark(spark, workers=2) as cluster:
+        urgent = cluster.submit(app_of("urgent", "50 ms"))
+        sleepy = cluster.submit(app_of("sleepy", None, Sleeps()))
+        warned = eventually(lambda: sleepy.warnings, within_s=60.0)[0]
+        assert warned.function == "sleeps"
+        assert "ran for" in warned.fact
+        assert "longer than the objective of 'urgent' (50 ms)" in warned.fact
+        assert eventually(lambda: urgent.warnings)[0] == warned
+        later = cluster.submit(app_of("later", "50 ms", parallelism=1))
+        placement = eventually(lambda: cluster.observation.jobs[later.name].placement)
+        assert warned.worker not in {member for members in placement.values() for member in members}
+        for job in (later, sleepy, urgent):
+            job.stop()

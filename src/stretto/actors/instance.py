@@ -117,6 +117,11 @@ class Instance:
         """Sets the number of splits of a source's input."""
         self.ctx.splits = splits
 
+    def limit_read(self, rows: int | None) -> None:
+        """Sets how many rows a source may read at once; None for no limit but its own."""
+        if self.is_source:
+            self.function.read_rows_max = rows
+
     def at_watermark(self, watermark_us: int) -> None:
         """Sets a lessee's watermark to its lessor's."""
         self.watermark_us = self.ctx.watermark_us = watermark_us

@@ -65,6 +65,8 @@ class Seat:
       predicts when stream time arrives, if it feeds windows; the `latency_ns` that its job's objective allows, and the
       `share` of its job; `handicap_ns`, by which it yields to others because it takes much of the worker's time, with
       the reading that this was `weighed` by.
+    - What it may run at once: `row_cost` is what its runs cost by their rows, `rest` what is left of the message that
+      it runs in pieces.
     - When to wake it: `poll_due` and `next_read` of a source, `timers_alarm_ns`.
     - What is reported: `metrics`, and for a sink `latency`."""
 
@@ -93,6 +95,8 @@ class Seat:
         "poll_due",
         "progress",
         "queued",
+        "rest",
+        "row_cost",
         "share",
         "spec",
         "starved",
@@ -133,6 +137,9 @@ class Seat:
         self.cost_ns = 0.0
         self.path_ns = 0.0
         self.progress: ProgressMap | None = None
+        self.row_cost: Any = None
+        """A `scheduling.run_length.RowCost`, which this room does not import."""
+        self.rest: Message | None = None
         self.next_read: NextRead | None = None
         self.poll_due = False
         self.timers_alarm_ns: int | None = None

@@ -147,6 +147,18 @@ class AnnounceMisbehaviour:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceLongRuns:
+    """Effect: a function has runs on a worker that are longer than the objectives of other jobs there, which are in
+    `delayed` by job, in nanoseconds."""
+
+    job: str
+    member: str
+    function: str
+    run_ns: int
+    delayed: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Effect: publish an observation of the cluster."""
 
@@ -224,6 +236,7 @@ Effect = (
     | AnnounceMembers
     | AnnounceLoss
     | AnnounceMisbehaviour
+    | AnnounceLongRuns
     | Observed
     | Refuse
     | ReplaceWorker

@@ -59,14 +59,23 @@ class Observers(Protocol):
     def observe(self) -> None: ...
 
 
+class CalmWorkers(Protocol):
+    """What jobs need of whoever knows of long runs."""
+
+    def calm(self, job: Job, workers: list[str]) -> list[str]: ...
+
+
 class Jobs(Part):
     """All jobs, by name and by the name of their attempt."""
 
-    def __init__(self, host: Host, membership: Membership, hosts: LesseeHosts, observers: Observers) -> None:
+    def __init__(
+        self, host: Host, membership: Membership, hosts: LesseeHosts, observers: Observers, long_runners: CalmWorkers
+    ) -> None:
         self._host = host
         self._membership = membership
         self._hosts = hosts
         self._observers = observers
+        self._long_runners = long_runners
         self.attempts: dict[str, Job] = {}
         """Jobs by the name of their last attempt."""
 
@@ -126,7 +135,8 @@ class Jobs(Part):
         """Places a job on the present workers and deploys it."""
         workers = self._hosts.workers()
         others = [other.placement for other in self._host.jobs.values() if not other.status.ended]
-        job.placement = placed(job.shapes, workers, self._membership.driver, others)
+        calm = self._long_runners.calm(job, workers)
+        job.placement = placed(job.shapes, calm, self._membership.driver, others)
         job.hosts = workers if job.spreads else []
         if not all(job.placement.values()):
             self.fail(job, Failure("ClusterError", "the cluster has no worker left", None, "Start a new cluster."))

@@ -10,6 +10,7 @@ from stretto.coordinator.checkpointing import Checkpointing
 from stretto.coordinator.events import Effect, Event
 from stretto.coordinator.hosts import LesseeHosts
 from stretto.coordinator.jobs import Jobs
+from stretto.coordinator.long_runs import LongRunners
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.observing import Observing
 from stretto.coordinator.part import FrameHandlers, Handlers, Part
@@ -52,15 +53,17 @@ class Coordinator:
         self._membership = membership = Membership(self, lost_after_ns)
         hosts = LesseeHosts(self, membership)
         observing = Observing(self, membership)
-        self._jobs = jobs = Jobs(self, membership, hosts, observing)
+        long_runners = LongRunners(self)
+        self._jobs = jobs = Jobs(self, membership, hosts, observing, long_runners)
         checkpointing = kinds.checkpointing(self, jobs)
         self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership)
         self._submissions = submissions = kinds.submissions(self, jobs, hosts, membership)
         # Some parts need each other.
         observing.connect(jobs.attempts)
+        long_runners.connect(jobs.attempts)
         jobs.connect(checkpointing, recovery, submissions)
         checkpointing.connect(recovery)
-        return [membership, hosts, jobs, submissions, recovery, checkpointing, observing]
+        return [membership, hosts, jobs, submissions, recovery, checkpointing, observing, long_runners]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Handles one event, and returns the effects to carry out in order."""

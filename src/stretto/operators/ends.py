@@ -88,6 +88,8 @@ class SourceFunction(Function):
         self.batch_delay_ns = batch_delay_ns
         self.schema = schema
         self.max_jump_us = max_jump_us
+        self.read_rows_max: int | None = None
+        """A limit beside `batch_rows`, set by the worker."""
         self._splits: list[Split] = []
         self._alive: list[Split] = []
         self._last_step: int | None = None
@@ -142,7 +144,8 @@ class SourceFunction(Function):
         return Reading(None, now_ns, next_ns=soon, done=not self._alive)
 
     def _read(self, split: Split, now_ns: int) -> Reading:
-        reading = checked_reading(split.reader.read(now_ns, self.batch_rows), self.source.schema, self._name)
+        rows_max = self.batch_rows if self.read_rows_max is None else min(self.batch_rows, self.read_rows_max)
+        reading = checked_reading(split.reader.read(now_ns, rows_max), self.source.schema, self._name)
         if reading.batch is not None and self.stamp is not None:
             reading.batch = _stamped(reading.batch, self.schema, self._ingestion_us(now_ns))
         if self.time is not None:

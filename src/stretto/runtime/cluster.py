@@ -25,6 +25,7 @@ from stretto.checkpoints.store import KEPT
 from stretto.coordinator.events import (
     AnnounceCheckpoint,
     AnnounceJob,
+    AnnounceLongRuns,
     AnnounceMembers,
     AnnounceMisbehaviour,
     CheckpointRequested,
@@ -51,7 +52,7 @@ from stretto.runtime.descriptors import raise_descriptor_limit
 from stretto.runtime.driver_link import DRIVER_SILENCE_S
 from stretto.runtime.failures import error_of
 from stretto.runtime.hosting import WorkerHost, check_slots, slots_of, use_own_python
-from stretto.runtime.job import ActorExecution, Job
+from stretto.runtime.job import ActorExecution, Job, warning_of
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.transport import Transport
@@ -121,7 +122,7 @@ class Cluster:
             self._on_failed,
             self._on_loss,
             self._on_checkpoint,
-            self._on_misbehaviour,
+            self._on_noticed,
             lost_after_us * 1_000,
         )
         self._hosts: list[WorkerHost] = []
@@ -305,10 +306,13 @@ class Cluster:
         if execution is not None:
             execution.record_checkpoint(change)
 
-    def _on_misbehaviour(self, change: AnnounceMisbehaviour) -> None:
-        execution = self._executions.get(change.job)
-        if execution is not None:
-            execution.hear_of_misbehaviour(change)
+    def _on_noticed(self, change: AnnounceMisbehaviour | AnnounceLongRuns) -> None:
+        warning = warning_of(change)
+        delayed = change.delayed if isinstance(change, AnnounceLongRuns) else {}
+        for job in (change.job, *delayed):
+            execution = self._executions.get(job)
+            if execution is not None:
+                execution.warn(warning)
 
     def _on_failed(self, error: Exception) -> None:
         """Fails all jobs, since the coordinator's loop has failed and nothing else will end them."""

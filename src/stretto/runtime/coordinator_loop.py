@@ -11,6 +11,7 @@ from collections.abc import Callable
 from stretto.coordinator.events import (
     AnnounceCheckpoint,
     AnnounceJob,
+    AnnounceLongRuns,
     AnnounceLoss,
     AnnounceMembers,
     AnnounceMisbehaviour,
@@ -47,7 +48,7 @@ class CoordinatorLoop:
         on_failed: Callable[[Exception], None],
         on_loss: Callable[[ReplaceWorker], None],
         on_checkpoint: Callable[[AnnounceCheckpoint], None],
-        on_misbehaviour: Callable[[AnnounceMisbehaviour], None],
+        on_noticed: Callable[[AnnounceMisbehaviour | AnnounceLongRuns], None],
         lost_after_ns: int = LOST_AFTER_NS,
     ) -> None:
         self.keys = KeyPair.new()
@@ -58,7 +59,7 @@ class CoordinatorLoop:
         self.manifests = ManifestIO(self.request)
         self._on_loss = on_loss
         self._on_checkpoint = on_checkpoint
-        self._on_misbehaviour = on_misbehaviour
+        self._on_noticed = on_noticed
         self._on_job = on_job
         self._on_members = on_members
         self._on_failed = on_failed
@@ -155,7 +156,7 @@ class CoordinatorLoop:
                     self.manifests.begin(effect)
                 case AnnounceCheckpoint():
                     self._on_checkpoint(effect)
-                case AnnounceMisbehaviour():
-                    self._on_misbehaviour(effect)
+                case AnnounceMisbehaviour() | AnnounceLongRuns():
+                    self._on_noticed(effect)
                 case ReplaceWorker():
                     self._on_loss(effect)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from stretto.api.changes import last_by_key
 from stretto.api.engines import EngineChoice
 from stretto.api.plan import Plan
-from stretto.coordinator.events import AnnounceCheckpoint, AnnounceMisbehaviour
+from stretto.coordinator.events import AnnounceCheckpoint, AnnounceLongRuns, AnnounceMisbehaviour
 from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError, StrettoError, UserError
 from stretto.runtime.metrics import JobMetrics
@@ -52,13 +52,26 @@ class Execution(Protocol):
 @dataclass(frozen=True)
 class JobWarning:
     """What a user should know of a job that runs on: a strategy or policy of their own was given up on a worker, and
-    the default decides there; or a source has rows that its watermark does not follow. `function` is None if it
-    concerns all functions, `traceback` is empty if nothing was raised."""
+    the default decides there; a source has rows that its watermark does not follow; or a function has runs that delay
+    other jobs. `function` is None if it concerns all functions, `traceback` is empty if nothing was raised."""
 
     worker: str
     function: str | None
     fact: str
-    traceback: str
+    traceback: str = ""
+
+
+def warning_of(noticed: AnnounceMisbehaviour | AnnounceLongRuns) -> JobWarning:
+    """Returns what users are told of what the coordinator has noticed."""
+    if isinstance(noticed, AnnounceMisbehaviour):
+        said = noticed.said
+        return JobWarning(noticed.member, said.function, said.what, said.traceback)
+    late = ", ".join(f"'{job}' ({latency_ns / 1e6:g} ms)" for job, latency_ns in sorted(noticed.delayed.items()))
+    fact = (
+        f"function '{noticed.function}' of job '{noticed.job}' ran for {noticed.run_ns / 1e6:,.0f} ms at a time on "
+        f"{noticed.member}, which is longer than the objective of {late} on the same worker; a run is not interrupted"
+    )
+    return JobWarning(noticed.member, noticed.function, fact)
 
 
 @dataclass(frozen=True)
@@ -212,13 +225,12 @@ class ActorExecution:
                 log.warning("checkpoint %d of %s: %s", announced.checkpoint, self._job, announced.reason)
             self._changed.notify_all()
 
-    def hear_of_misbehaviour(self, told: AnnounceMisbehaviour) -> None:
+    def warn(self, warning: JobWarning) -> None:
         """Called by the coordinator's thread."""
-        said = told.said
-        self.warnings.append(JobWarning(told.member, said.function, said.what, said.traceback))
-        where = "" if said.function is None else f", function {said.function}"
-        text = f"{said.what}\n{said.traceback}" if said.traceback else said.what
-        log.warning("job %s on %s%s: %s", self._job, told.member, where, text)
+        self.warnings.append(warning)
+        where = "" if warning.function is None else f", function {warning.function}"
+        text = f"{warning.fact}\n{warning.traceback}" if warning.traceback else warning.fact
+        log.warning("job %s on %s%s: %s", self._job, warning.worker, where, text)
 
     def checkpoint(self, timeout_s: float) -> int:
         with self._changed:

@@ -81,7 +81,9 @@ class ReadyQueue:
         if self._watches:
             self._since_ns.setdefault(seat, self._now_ns)
         mailbox = seat.mailbox
-        if seat.keeper is not None and (next_up := seat.keeper.urgent(seat)) is not None:
+        if seat.rest is not None:
+            urgency = self._urgency_of_rest(seat, seat.rest)
+        elif seat.keeper is not None and (next_up := seat.keeper.urgent(seat)) is not None:
             # What waits in the mailbox comes after the barrier, and is less urgent than it.
             urgency = min((self.policy.urgency(seat, message) for message in next_up), default=AT_ONCE)
         elif mailbox.count:
@@ -97,6 +99,13 @@ class ReadyQueue:
             urgency = AT_ONCE
         seat.urgency = urgency
         return urgency, entries, seat
+
+    def _urgency_of_rest(self, seat: Seat, rest: Message) -> float:
+        """What is left of a message comes before all that waits, and is at least as urgent."""
+        urgency = self.policy.urgency(seat, rest)
+        if seat.mailbox.count and isinstance(work := seat.mailbox.first[2], Message):
+            urgency = min(urgency, self.policy.urgency(seat, work))
+        return urgency
 
     def hurry(self, seat: Seat) -> None:
         """The next message of an instance may have become more urgent: it then gets a better place."""

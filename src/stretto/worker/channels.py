@@ -327,18 +327,21 @@ class Channels(Part):
         """A message has run."""
         channel = message.channel
         channel.settle(message.seq)
-        metrics = seat.metrics
-        metrics.messages_in += 1
+        seat.metrics.messages_in += 1
         if outcome.rows_in:
-            rows = outcome.rows_in
-            metrics.rows_in += rows
-            sender = channel.sender.function
-            metrics.executed_from[sender] = metrics.executed_from.get(sender, 0) + rows
-            if seat.latency is not None:
-                seat.latency.add(self._host.now_ns - message.arrived_ns, rows)
+            self.count_rows(seat, message, outcome.rows_in)
         else:
             channel.executed += 1
         self.give_back(message)
+
+    def count_rows(self, seat: Seat, message: Message, rows: int) -> None:
+        """Rows of a message have run: all of them, or a piece."""
+        metrics = seat.metrics
+        metrics.rows_in += rows
+        sender = message.channel.sender.function
+        metrics.executed_from[sender] = metrics.executed_from.get(sender, 0) + rows
+        if seat.latency is not None:
+            seat.latency.add(self._host.now_ns - message.arrived_ns, rows)
 
     def give_back(self, message: Message) -> None:
         """Return the credits of a consumed message: at once on a local channel, by the half window on a remote one."""

@@ -20,6 +20,6 @@ def check_seat(seat: Seat, running: bool) -> None:
     if (seat.gate is None) != (seat.keeper is None):
         raise InvariantError(f"{seat.address} has a gate without a keeper, or a keeper without a gate")
     has_work = bool(seat.mailbox) if seat.keeper is None else seat.keeper.has_work(seat)
-    ready = (has_work or seat.poll_due) and not seat.starved
+    ready = (has_work or seat.rest is not None or seat.poll_due) and not seat.starved
     if ready and not seat.queued and not running:
         raise InvariantError(f"{seat.address} has work and credits but is not up for running")

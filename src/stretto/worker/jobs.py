@@ -48,6 +48,12 @@ class Reporting(Protocol):
     def report(self, job: LocalJob) -> None: ...
 
 
+class Neighbours(Protocol):
+    """Whoever bounds runs by the objectives of other jobs."""
+
+    def changed(self) -> None: ...
+
+
 class JobsHost(Host, Protocol):
     """The machine, which can drop a job."""
 
@@ -65,6 +71,7 @@ class Jobs(Part):
         hosting: Taking,
         snapshots: Resuming,
         reports: Reporting,
+        neighbours: Neighbours,
     ) -> None:
         self._host = host
         self._channels = channels
@@ -72,6 +79,7 @@ class Jobs(Part):
         self._hosting = hosting
         self._snapshots = snapshots
         self._reports = reports
+        self._neighbours = neighbours
 
     def events(self) -> Handlers:
         return {CodeLoaded: self._on_code_loaded, CodeFailed: self._on_code_failed}
@@ -110,6 +118,7 @@ class Jobs(Part):
         self._channels.add(wiring.outs)
         for seat in job.seats.values():
             self._hosting.take_in(seat, job)
+        self._neighbours.changed()
         if job.origin is not None:
             self._snapshots.fetch(job)
         else:

@@ -44,6 +44,7 @@ from stretto.worker.membership import Membership
 from stretto.worker.part import FrameHandlers, Handlers, Part
 from stretto.worker.reports import Reports
 from stretto.worker.resuming import Resuming
+from stretto.worker.run_bounds import RunBounds
 from stretto.worker.sending import Sending
 from stretto.worker.snapshots import Snapshots
 
@@ -62,6 +63,7 @@ class WorkerParts:
     registration: type[Registration] = Registration
     snapshots: type[Snapshots] = Snapshots
     resuming: type[Resuming] = Resuming
+    run_bounds: type[RunBounds] = RunBounds
 
 
 class Worker:
@@ -92,6 +94,7 @@ class Worker:
         """Make the parts and introduce them to each other."""
         self.reports = reports = Reports(self)
         self.alarms = Alarms(self)
+        self.run_bounds = run_bounds = kinds.run_bounds(self)
         self.channels = channels = kinds.channels(self, reports)
         rules = kinds.rules(self.member, channels)
         programs = kinds.programs(self.member)
@@ -105,7 +108,7 @@ class Worker:
         snapshots = kinds.snapshots(self)
         marks = Marks(self, barriers, snapshots, hosting)
         resuming = kinds.resuming(self)
-        jobs = Jobs(self, channels, desk, hosting, resuming, reports)
+        jobs = Jobs(self, channels, desk, hosting, resuming, reports, run_bounds)
         self.membership = membership = Membership(self)
         # Some need each other.
         channels.connect(forwarding, registration, programs, hosting, desk, sending)
@@ -120,7 +123,8 @@ class Worker:
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
         leasing: list[Part] = [forwarding, registration, barriers, lessees]
-        return [channels, desk, hosting, *leasing, jobs, snapshots, resuming, membership, self.alarms, reports]
+        others: list[Part] = [jobs, snapshots, resuming, membership, self.alarms, reports, run_bounds]
+        return [channels, desk, hosting, *leasing, *others]
 
     def _declare(self) -> None:
         """Collect what the parts have declared."""
@@ -194,13 +198,19 @@ class Worker:
                 return
 
     def _next_work(self, seat: Seat) -> Work | None:
-        if seat.keeper is not None:
-            if (work := seat.keeper.next_work(seat)) is not None:
-                return work
+        work: Work | None = None
+        if seat.rest is not None:
+            work, seat.rest = seat.rest, None
+        elif seat.keeper is not None:
+            work = seat.keeper.next_work(seat)
         elif seat.mailbox.count:
-            return seat.mailbox.popleft()
+            work = seat.mailbox.popleft()
+        if work is not None:
+            return self.run_bounds.piece(seat, work) if self.run_bounds.bounded and type(work) is Message else work
         if seat.poll_due:
             seat.poll_due = False
+            if self.run_bounds.bounded:
+                self.run_bounds.limit_read(seat)
             return POLL
         return None
 
@@ -209,7 +219,7 @@ class Worker:
         if seat.queued or seat.dropped or seat is self._running:
             return
         has_work = seat.mailbox.count if seat.keeper is None else seat.keeper.has_work(seat)
-        if (has_work or seat.poll_due) and (not seat.starved or seat.opening):
+        if (has_work or seat.poll_due or seat.rest is not None) and (not seat.starved or seat.opening):
             self.ready.enqueue(seat)
 
     # Runs that ended.
@@ -228,8 +238,12 @@ class Worker:
         if seat.progress is not None and outcome.progress_us is not None:
             seat.progress.learn(outcome.progress_us, outcome.arrived_ns)
         self.reports.touch(seat)
+        if self.run_bounds.bounded:
+            self.run_bounds.ran(event)
         work = event.work
-        if type(work) is Message:
+        if seat.rest is not None and type(work) is Message:
+            self.channels.count_rows(seat, work, outcome.rows_in)
+        elif type(work) is Message:
             self.channels.ran(seat, work, outcome)
         else:
             self.sending.settle(seat, work, outcome)

@@ -49,7 +49,7 @@ from stretto.protocol.jobs import (
 )
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Told, Unsync
 from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Member, MemberRole, Members
-from stretto.protocol.reports import Misbehaved, Report
+from stretto.protocol.reports import LongRuns, Misbehaved, Report
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 from stretto.runtime import codec
 from stretto.runtime.codec import COPY_BELOW_BYTES, Decoder, encode
@@ -141,6 +141,7 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Broken: st.builds(Broken, texts, texts, texts),
     Failed: st.builds(Failed, texts, failures),
     Report: st.builds(Report, texts, functions, counts),
+    LongRuns: st.builds(LongRuns, texts, texts, ints, st.dictionaries(texts, ints)),
     Misbehaved: st.builds(Misbehaved, texts, st.none() | texts, texts, texts),
     Leave: st.builds(Leave),
     Left: st.builds(Left),

@@ -45,6 +45,7 @@ def seat(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job", lat
         opening=False,
         entry=0,
         keeper=None,
+        rest=None,
     )
 
 
@@ -138,6 +139,15 @@ def test_what_others_wait_for_comes_before_all_messages() -> None:
     opening = seat("opening")
     opening.mailbox.append(OPEN)
     assert run(ReadyQueue(LLF(), 0), seat("urgent", -5), opening) == ["opening", "urgent"]
+
+
+def test_what_is_left_of_a_message_is_as_urgent_as_it_and_as_all_behind_it() -> None:
+    queue = ReadyQueue(quantum_ns=0)
+    alone, ahead, other = seat("alone"), seat("ahead", 10), seat("other", 20)
+    alone.rest = ahead.rest = Message(None, 0, None, 0, None, None, 30)  # type: ignore[arg-type]
+    for one in (alone, ahead, other):
+        queue.enqueue(one)
+    assert [queue.next_seat(1) for _ in range(3)] == [ahead, other, alone]
 
 
 def test_a_source_is_as_urgent_as_what_it_would_read() -> None:

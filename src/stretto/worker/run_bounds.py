@@ -1,0 +1,133 @@
+"""Bounds what one run may take from an urgent neighbour: batches run in pieces where another job here has an objective.
+
+A piece takes at most a tenth of the least objective for latency among the other jobs of the worker, as far as the cost
+of a run depends on its rows. What is left of a message is the next work of its instance, and until the last piece has
+run, the message counts as one that is running: it is not settled, no credit goes back, and no barrier begins. A run
+that is too long nevertheless is reported, with the jobs that it delays.
+"""
+
+from __future__ import annotations
+
+from pyarrow import RecordBatch
+
+from stretto.actors.channel import Message
+from stretto.actors.seat import Seat
+from stretto.actors.work import Open, Poll
+from stretto.protocol.machines import Send
+from stretto.protocol.membership import COORDINATOR
+from stretto.protocol.reports import LongRuns
+from stretto.scheduling.run_length import RowCost
+from stretto.worker.events import Ran
+from stretto.worker.local_job import LocalJob
+from stretto.worker.part import Host, Part
+
+SHARE = 10
+"""A piece takes at most one part in so many of a neighbour's objective."""
+BOUND_NS_MIN = 1_000_000
+"""The quantum of the ready queue: shorter pieces would bring nothing."""
+LONG_RUNS = 3
+"""An instance is reported after so many runs that were longer than a neighbour's whole objective, each within
+LONG_RUNS_WITHIN_NS of the one before: one may be the fault of the machine."""
+LONG_RUNS_WITHIN_NS = 60_000_000_000
+
+
+class RunBounds(Part):
+    """The bounds of the jobs here. `bounded` is whether there are any, which is asked for each run."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.bounded = False
+        self._objectives_ns: dict[str, int] = {}
+        """The least objective among the other jobs, by job."""
+        self._long: dict[Seat, tuple[int, int]] = {}
+        """How many long runs there were, and when the last one ended."""
+
+    def changed(self) -> None:
+        """A job has come or gone."""
+        least = sorted((latency_ns, name) for name, latency_ns in self._promised().items())[:2]
+        self._objectives_ns = {}
+        for job in self._host.jobs.values():
+            others = [latency_ns for latency_ns, name in least if name != job.job]
+            if others:
+                self._objectives_ns[job.job] = others[0]
+            else:
+                self._release(job)
+        self.bounded = bool(self._objectives_ns)
+
+    def _promised(self) -> dict[str, int]:
+        """The objectives of the jobs that have instances here."""
+        return {
+            job.job: job.deployment.latency_ns
+            for job in self._host.jobs.values()
+            if job.seats and job.deployment is not None and job.deployment.latency_ns is not None
+        }
+
+    def _release(self, job: LocalJob) -> None:
+        """Lifts the limits of a job that has no urgent neighbour any more."""
+        for seat in job.all_seats():
+            if seat.row_cost is not None:
+                seat.row_cost = None
+                seat.instance.limit_read(None)
+
+    def dropped(self, job: LocalJob) -> None:
+        for seat in job.all_seats():
+            seat.rest = None
+            self._long.pop(seat, None)
+        self.changed()
+
+    # Before a run.
+
+    def piece(self, seat: Seat, message: Message) -> Message:
+        """Returns the message, or its first rows as another one; what is left waits at the seat."""
+        payload = message.payload
+        if type(payload) is not RecordBatch or payload.num_rows < 2 or (rows := self._rows(seat)) is None:
+            return message
+        if payload.num_rows <= rows:
+            return message
+        seat.rest = message
+        message.payload = payload.slice(rows)
+        piece = Message(message.channel, message.seq, payload.slice(0, rows), message.arrived_ns)
+        piece.progress_us, piece.deadline_ns = message.progress_us, message.deadline_ns
+        piece.ticket, message.ticket = message.ticket, 0
+        return piece
+
+    def limit_read(self, seat: Seat) -> None:
+        """Limits what a source reads next; the steps that are fused into it run with the read."""
+        seat.instance.limit_read(self._rows(seat))
+
+    def _rows(self, seat: Seat) -> int | None:
+        objective_ns = self._objectives_ns.get(seat.address.job)
+        if objective_ns is None:
+            return None
+        if seat.row_cost is None:
+            seat.row_cost = RowCost()
+        row_cost: RowCost = seat.row_cost
+        return row_cost.rows_within(max(objective_ns // SHARE, BOUND_NS_MIN))
+
+    # After a run.
+
+    def ran(self, event: Ran) -> None:
+        """Learns from a run."""
+        seat, work, cost_ns = event.seat, event.work, event.cost_ns
+        objective_ns = self._objectives_ns.get(seat.address.job)
+        if objective_ns is None:
+            return
+        rows = event.outcome.rows_in
+        if rows and (type(work) is Message or type(work) is Poll):
+            if seat.row_cost is None:
+                seat.row_cost = RowCost()
+            seat.row_cost.learn(rows, cost_ns)
+        if cost_ns > objective_ns and type(work) is not Open:
+            self._count(seat, cost_ns)
+
+    def _count(self, seat: Seat, cost_ns: int) -> None:
+        now_ns = self._host.now_ns
+        count, last_ns = self._long.get(seat, (0, now_ns))
+        if count < LONG_RUNS and now_ns - last_ns > LONG_RUNS_WITHIN_NS:
+            count = 0
+        self._long[seat] = (count + 1, now_ns)
+        if count + 1 == LONG_RUNS:
+            address = seat.address
+            delayed = {name: ns for name, ns in self._promised().items() if name != address.job and ns < cost_ns}
+            report = LongRuns(address.job, address.function, cost_ns, delayed)
+            self._host.effects.append(Send(COORDINATOR, report))

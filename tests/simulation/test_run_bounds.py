@@ -1,0 +1,197 @@
+"""Batches that run in pieces: whatever fails meanwhile, and however small the pieces are, results stay the same; and an
+urgent job beside long runs keeps its latency, as far as runs can be cut."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pyarrow as pa
+
+from stretto.actors.channel import Message
+from stretto.actors.context import Context
+from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Stage
+from stretto.actors.function import Function
+from stretto.actors.instance import Instance
+from stretto.actors.metrics import LatencySketch
+from stretto.actors.seat import Seat
+from stretto.actors.source import Reading
+from stretto.coordinator.events import AnnounceLongRuns
+from stretto.simulator.checking.faults import try_seed
+from stretto.simulator.engine.cluster import SimulatedCluster, Timing
+from stretto.simulator.engine.durable import Parts
+from stretto.worker.machine import WorkerParts
+from stretto.worker.run_bounds import RunBounds
+
+SEEDS = 100
+
+
+class Chopped(RunBounds):
+    """Every message of more than one row runs in pieces of one row, of which some wait while others run."""
+
+    pieces = 0
+
+    def changed(self) -> None:
+        self.bounded = True
+
+    def _rows(self, seat: Seat) -> int | None:
+        return None if seat.instance.is_source else 1
+
+    def piece(self, seat: Seat, message: Message) -> Message:
+        found = super().piece(seat, message)
+        Chopped.pieces += found is not message
+        return found
+
+
+class RestDropped(Chopped):
+    """What is left of a message after its first piece does not run."""
+
+    def piece(self, seat: Seat, message: Message) -> Message:
+        found = super().piece(seat, message)
+        if seat.rest is not None:
+            seat.rest = None
+        return found
+
+
+def chopped(kind: type[RunBounds]) -> Parts:
+    return Parts(worker=WorkerParts(run_bounds=kind))
+
+
+def test_pieces_change_no_result() -> None:
+    for seed in range(SEEDS):
+        trial = try_seed(seed, 5, 7, chopped(Chopped))
+        assert not trial.violations, f"seed {seed}: {trial.faults}: {trial.violations[0]}"
+    assert Chopped.pieces > 10 * SEEDS
+
+
+def test_rows_that_are_lost_between_pieces_are_noticed() -> None:
+    assert any(try_seed(seed, 5, 7, chopped(RestDropped)).violations for seed in range(20))
+
+
+# An urgent job beside long runs.
+
+SCHEMA = pa.schema([("n", pa.int64())])
+MS = 1_000_000
+LATENCY_NS = 100 * MS
+ROWS = 4_096
+
+
+class Beat(Function):
+    """A source of batches at a fixed rate."""
+
+    batch_delay_ns = 0
+
+    def __init__(self, gap_ns: int, count: int, rows: int) -> None:
+        self._gap_ns = gap_ns
+        self._count = count
+        self._batch = pa.RecordBatch.from_arrays([pa.array(range(rows))], schema=SCHEMA)
+
+    def open(self, ctx: Context) -> None:
+        self._read = 0
+        self._start_ns = ctx.now_ns
+
+    def read(self, now_ns: int) -> Reading:
+        if self._read == self._count:
+            return Reading(None, now_ns, done=True)
+        due_ns = self._start_ns + self._read * self._gap_ns
+        if now_ns < due_ns:
+            return Reading(None, now_ns, next_ns=due_ns)
+        self._read += 1
+        return Reading(self._batch, due_ns, next_ns=due_ns + self._gap_ns)
+
+    def due_watermark(self) -> int | None:
+        return None
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        raise NotImplementedError
+
+
+class Pass(Function):
+    """Forwards its input."""
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.send(batch)
+
+
+class Counts(Function):
+    """Counts its input."""
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.count("rows", batch.num_rows)
+
+
+def job(name: str, source: Beat, latency_ns: int | None) -> Deployment:
+    specs = [
+        FunctionSpec("source", source, 1, {"out": Stage("source", SCHEMA)}),
+        FunctionSpec("work", Pass(), 1, {"out": Stage("work", SCHEMA)}),
+        FunctionSpec("end", Counts(), 1),
+    ]
+    for above, below in itertools.pairwise(specs):
+        above.outputs["out"].edges.append(Edge(below.name, "in", Rebalance()))
+    return Deployment(name, {spec.name: spec for spec in specs}, latency_ns)
+
+
+def by_rows(chance: random.Random, instance: Instance, work: Any) -> int:
+    """The bulk job's work takes 200 ms for a whole batch, by its rows."""
+    is_bulk = instance.address.job == "bulk" and instance.address.function == "work"
+    return 50_000 * work.payload.num_rows if is_bulk and isinstance(work, Message) and is_batch(work) else 20_000
+
+
+def by_calls(chance: random.Random, instance: Instance, work: Any) -> int:
+    """It takes as long, however many rows it gets."""
+    return 200 * MS if by_rows(chance, instance, work) > 20_000 else 20_000
+
+
+def is_batch(message: Message) -> bool:
+    return isinstance(message.payload, pa.RecordBatch)
+
+
+class Unbounded(RunBounds):
+    """Runs are as long as batches make them."""
+
+    def changed(self) -> None:
+        """Does nothing."""
+
+
+class Neighbours(SimulatedCluster):
+    """One worker with an urgent job, and a bulk job that has more than it can do."""
+
+    def __init__(self, costs: Any, kind: type[RunBounds] = RunBounds) -> None:
+        self.long_runs: list[AnnounceLongRuns] = []
+        timing = Timing(delay_ns=(20_000, 60_000), receive_ns=5_000)
+        super().__init__(1, 1, timing, costs=costs, worker_parts=WorkerParts(run_bounds=kind))
+        self.submit(job("urgent", Beat(2 * MS, 2_000, 1), LATENCY_NS))
+        self.submit(job("bulk", Beat(20 * MS, 40, ROWS), None))
+        self.run()
+
+    def carry_out_for_coordinator(self, effect: Any) -> None:
+        if isinstance(effect, AnnounceLongRuns):
+            self.long_runs.append(effect)
+
+    def latency_ms(self) -> float:
+        """The p99 latency of the urgent job."""
+        total = self.observation.jobs["urgent"].functions["end"].totals
+        sketch = LatencySketch()
+        assert total.latency is not None
+        sketch.merge(total.latency)
+        return sketch.quantile(0.99) or 0.0
+
+    def counted(self) -> int:
+        return self.observation.jobs["bulk"].functions["end"].totals.counts["rows"]
+
+
+def test_an_urgent_job_waits_for_a_piece_and_not_for_a_batch() -> None:
+    unbounded, bounded = Neighbours(by_rows, Unbounded), Neighbours(by_rows)
+    assert unbounded.latency_ms() > LATENCY_NS / MS
+    assert bounded.latency_ms() < LATENCY_NS / MS / 4
+    assert bounded.counted() == unbounded.counted() == 40 * ROWS
+    assert not bounded.long_runs
+
+
+def test_a_function_that_cannot_be_cut_is_reported_with_those_that_it_delays() -> None:
+    cluster = Neighbours(by_calls)
+    assert cluster.counted() == 40 * ROWS
+    (found,) = cluster.long_runs
+    assert (found.job, found.function, found.delayed) == ("bulk", "work", {"urgent": LATENCY_NS})
+    assert found.run_ns == 200 * MS
