@@ -235,18 +235,21 @@ def test_strangers_cannot_use_up_the_descriptors_of_a_worker(
     former = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
     own = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = cluster.refused
+    process = psutil.Process(worker.pid)
     job = cluster.submit(bids_per_auction("besieged", events=None), checkpoint=tmp_path, every=None)
     job.checkpoint()
     made = []
+    in_use = process.num_fds()
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (own[1], own[1]))
         resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, former[1]))
         made = strangers_at(target.address, STRANGERS)
-        refusals_grow(cluster, target, before, eventually)
+        eventually(lambda: process.num_fds() >= in_use + STRANGERS_MAX, what="strangers in the worker's process")
         for _ in range(3):
             job.checkpoint()
-        assert psutil.Process(worker.pid).num_fds() < DESCRIPTORS
+        assert process.num_fds() < DESCRIPTORS
         assert not job.checkpoints.failed
+        refusals_grow(cluster, target, before, eventually)
         assert job.status is JobStatus.RUNNING
     finally:
         for stranger in made:
