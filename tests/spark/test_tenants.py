@@ -74,7 +74,9 @@ def test_a_function_that_sleeps_is_reported_to_those_it_delays_and_avoided_by_la
         assert "longer than the objective of 'urgent' (50 ms)" in warned.fact
         assert eventually(lambda: urgent.warnings)[0] == warned
         later = cluster.submit(app_of("later", "50 ms", parallelism=1))
-        placement = eventually(lambda: cluster.observation.jobs[later.name].placement)
+        eventually(lambda: later.name in cluster.observation.jobs)
+        placement = cluster.observation.jobs[later.name].placement
+        assert placement
         assert warned.worker not in {member for members in placement.values() for member in members}
         for job in (later, sleepy, urgent):
             job.stop()

@@ -8,6 +8,8 @@ that is too long nevertheless is reported, with the jobs that it delays.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyarrow import RecordBatch
 
 from stretto.actors.channel import Message
@@ -26,9 +28,20 @@ SHARE = 10
 BOUND_NS_MIN = 1_000_000
 """The quantum of the ready queue: shorter pieces would bring nothing."""
 LONG_RUNS = 3
-"""An instance is reported after so many runs that were longer than a neighbour's whole objective, each within
-LONG_RUNS_WITHIN_NS of the one before: one may be the fault of the machine."""
 LONG_RUNS_WITHIN_NS = 60_000_000_000
+"""An instance is reported after so many runs that were longer than a neighbour's whole objective, each within this time
+of the one before, if they take most of its time: a few may be the fault of the machine."""
+
+
+@dataclass(slots=True)
+class Lengthy:
+    """The long runs of an instance: how many, when the last one ended, their time, and how long it had been busy before
+    the first."""
+
+    runs: int
+    last_ns: int
+    long_ns: int
+    busy_before_ns: int
 
 
 class RunBounds(Part):
@@ -39,8 +52,8 @@ class RunBounds(Part):
         self.bounded = False
         self._objectives_ns: dict[str, int] = {}
         """The least objective among the other jobs, by job."""
-        self._long: dict[Seat, tuple[int, int]] = {}
-        """How many long runs there were, and when the last one ended."""
+        self._long: dict[Seat, Lengthy] = {}
+        self._reported: set[Seat] = set()
 
     def changed(self) -> None:
         """A job has come or gone."""
@@ -73,6 +86,7 @@ class RunBounds(Part):
         for seat in job.all_seats():
             seat.rest = None
             self._long.pop(seat, None)
+            self._reported.discard(seat)
         self.changed()
 
     # Before a run.
@@ -121,13 +135,22 @@ class RunBounds(Part):
             self._count(seat, cost_ns)
 
     def _count(self, seat: Seat, cost_ns: int) -> None:
-        now_ns = self._host.now_ns
-        count, last_ns = self._long.get(seat, (0, now_ns))
-        if count < LONG_RUNS and now_ns - last_ns > LONG_RUNS_WITHIN_NS:
-            count = 0
-        self._long[seat] = (count + 1, now_ns)
-        if count + 1 == LONG_RUNS:
-            address = seat.address
-            delayed = {name: ns for name, ns in self._promised().items() if name != address.job and ns < cost_ns}
-            report = LongRuns(address.job, address.function, cost_ns, delayed)
-            self._host.effects.append(Send(COORDINATOR, report))
+        now_ns, busy_ns = self._host.now_ns, seat.metrics.busy_ns
+        known = self._long.get(seat)
+        if known is None or now_ns - known.last_ns > LONG_RUNS_WITHIN_NS:
+            known = self._long[seat] = Lengthy(0, now_ns, 0, busy_ns - cost_ns)
+        known.runs += 1
+        known.last_ns = now_ns
+        known.long_ns += cost_ns
+        if known.runs >= LONG_RUNS and 2 * known.long_ns >= busy_ns - known.busy_before_ns:
+            self._report(seat, cost_ns)
+
+    def _report(self, seat: Seat, cost_ns: int) -> None:
+        """Reports an instance, once."""
+        if seat in self._reported:
+            return
+        self._reported.add(seat)
+        address = seat.address
+        delayed = {name: ns for name, ns in self._promised().items() if name != address.job and ns < cost_ns}
+        report = LongRuns(address.job, address.function, cost_ns, delayed)
+        self._host.effects.append(Send(COORDINATOR, report))

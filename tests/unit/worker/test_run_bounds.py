@@ -26,7 +26,8 @@ class Place(SimpleNamespace):
 def seat(job: str) -> Any:
     limits: list[int | None] = []
     instance = SimpleNamespace(limit_read=limits.append, limits=limits)
-    return Place(address=Address(job, "f", 0), row_cost=None, rest=None, instance=instance)
+    metrics = SimpleNamespace(busy_ns=0)
+    return Place(address=Address(job, "f", 0), row_cost=None, rest=None, instance=instance, metrics=metrics)
 
 
 def job(name: str, latency_ns: int | None) -> Any:
@@ -46,6 +47,7 @@ def bounds(**latencies_ns: int | None) -> tuple[RunBounds, Any]:
 def ran(bounds: RunBounds, place: Any, rows: int, cost_ns: int, work: Any = POLL) -> None:
     outcome = Outcome(0)
     outcome.rows_in = rows
+    place.metrics.busy_ns += cost_ns
     bounds.ran(Ran(place, work, outcome, cost_ns))
 
 
@@ -125,4 +127,14 @@ def test_rare_long_runs_are_not_reported() -> None:
     for _ in range(2 * LONG_RUNS):
         ran(made, host.jobs["bulk"].seats[0], 1, 500 * MS, message())
         host.now_ns += LONG_RUNS_WITHIN_NS + 1
+    assert host.effects == []
+
+
+def test_long_runs_among_many_short_ones_are_not_reported() -> None:
+    made, host = bounds(urgent=100 * MS, bulk=None)
+    place = host.jobs["bulk"].seats[0]
+    for _ in range(3 * LONG_RUNS):
+        for _ in range(100):
+            ran(made, place, 1, 10 * MS, message())
+        ran(made, place, 1, 500 * MS, message())
     assert host.effects == []
