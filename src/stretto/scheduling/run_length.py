@@ -10,8 +10,8 @@ from __future__ import annotations
 ROWS_AT_FIRST = 1
 """The size of the first piece of a function whose cost is not known."""
 GROWTH_MAX = 2
-"""A piece has at most this many times the rows of the largest run that cost what was expected, so that a wrong guess
-costs little."""
+"""A piece has at most this many times the rows of the largest run so far, unless even more would be within the bound if
+the whole cost were by rows. So a wrong guess costs little."""
 WEIGHT, WEIGHT_IF_WRONG = 0.3, 0.7
 """The weight of the latest run; more if its cost was wrong."""
 WRONG_BY = 2.0
@@ -33,11 +33,12 @@ class RowCost:
         self._single = 0
         """The number of runs of one row."""
 
-    def learn(self, rows: int, cost_ns: int) -> None:
-        """Takes in a run of this many rows."""
+    def learn(self, rows: int, cost_ns: int, bound_ns: int) -> None:
+        """Takes in a run of this many rows. One that breaks the bound unexpectedly shows that larger ones were luck."""
         self._single += rows == 1
         ratio = cost_ns / max(1.0, self.fixed + self.per_row * rows)
-        self._rows_tried = rows if ratio > WRONG_BY else max(rows, self._rows_tried)
+        was_wrong = ratio > WRONG_BY and cost_ns > bound_ns
+        self._rows_tried = rows if was_wrong else max(rows, self._rows_tried)
         if not self._rows_last:
             self.per_row = cost_ns / rows
         elif max(rows, self._rows_last) >= UNLIKE * min(rows, self._rows_last):
@@ -66,7 +67,8 @@ class RowCost:
         """Returns how many rows the next run may have."""
         if not self._rows_last:
             return ROWS_AT_FIRST
-        most = GROWTH_MAX * self._rows_tried
+        tried_ns = self.fixed + self.per_row * self._rows_tried
+        most = self._rows_tried * max(GROWTH_MAX, int(bound_ns / max(1.0, tried_ns)))
         if self.fixed + self.per_row * most <= bound_ns or self.per_row * most <= self.fixed:
             return most
         rows = int(max(bound_ns - self.fixed, self.fixed) / self.per_row)

@@ -116,7 +116,7 @@ class RunBounds(Part):
         if seat.row_cost is None:
             seat.row_cost = RowCost()
         row_cost: RowCost = seat.row_cost
-        return row_cost.rows_within(max(objective_ns // SHARE, BOUND_NS_MIN))
+        return row_cost.rows_within(_bound_ns(objective_ns))
 
     # After a run.
 
@@ -130,7 +130,7 @@ class RunBounds(Part):
         if rows and (type(work) is Message or type(work) is Poll):
             if seat.row_cost is None:
                 seat.row_cost = RowCost()
-            seat.row_cost.learn(rows, cost_ns)
+            seat.row_cost.learn(rows, cost_ns, _bound_ns(objective_ns))
         if cost_ns > objective_ns and type(work) is not Open:
             self._count(seat, cost_ns)
 
@@ -154,3 +154,7 @@ class RunBounds(Part):
         delayed = {name: ns for name, ns in self._promised().items() if name != address.job and ns < cost_ns}
         report = LongRuns(address.job, address.function, cost_ns, delayed)
         self._host.effects.append(Send(COORDINATOR, report))
+
+
+def _bound_ns(objective_ns: int) -> int:
+    return max(objective_ns // SHARE, BOUND_NS_MIN)

@@ -23,16 +23,28 @@ def pieces(costs: Costs, count: int = 200, known: RowCost | None = None) -> list
     for _ in range(count):
         rows = min(left, row_cost.rows_within(BOUND_NS))
         cost_ns = costs(rows)
-        row_cost.learn(rows, round(cost_ns))
+        row_cost.learn(rows, round(cost_ns), BOUND_NS)
         found.append((rows, cost_ns))
         left = left - rows or MESSAGE_ROWS
     return found
 
 
 def test_the_first_piece_is_small_and_the_next_ones_grow() -> None:
-    rows = [rows for rows, _ in pieces(lambda rows: rows * 100.0, 15)]
-    assert rows[:5] == [ROWS_AT_FIRST, 2, 4, 8, 16]
-    assert max(rows) >= 1_000
+    rows = [rows for rows, _ in pieces(lambda rows: 2 * MS + rows * 1_000, 4)]
+    assert rows[0] == ROWS_AT_FIRST
+    assert rows == sorted(rows)
+    assert rows[-1] > 20
+
+
+def test_what_is_cheap_is_not_cut_for_want_of_experience() -> None:
+    """One row in 20 us: five hundred cannot be over the bound."""
+    assert pieces(lambda rows: 20_000 + rows * 10.0, 2)[1][0] == BOUND_NS // 20_010
+
+
+def test_noise_of_cheap_runs_is_of_no_account() -> None:
+    chance = random.Random(1)
+    found = pieces(lambda rows: 20_000 * chance.uniform(0.5, 30), 300)[10:]
+    assert sum(rows for rows, _ in found) / len(found) > MESSAGE_ROWS / 2
 
 
 @pytest.mark.parametrize("per_row_ns", [2_000, 50_000, 400_000, 3_000_000])
@@ -68,7 +80,7 @@ def test_a_row_that_is_too_long_alone_runs_alone() -> None:
 
 def test_a_slow_first_run_is_forgotten() -> None:
     row_cost = RowCost()
-    row_cost.learn(1, 500 * MS)
+    row_cost.learn(1, 500 * MS, BOUND_NS)
     assert max(rows for rows, _ in pieces(lambda rows: 100_000 + rows * 100, 60, row_cost)) == MESSAGE_ROWS
 
 

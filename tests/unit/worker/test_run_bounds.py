@@ -105,8 +105,8 @@ def test_sources_read_less_beside_an_urgent_job_and_as_before_without_it() -> No
     place = bulk.seats[0]
     for _ in range(5):
         made.limit_read(place)
-        ran(made, place, place.instance.limits[-1], MS)
-    assert place.instance.limits == [1, 2, 4, 8, 16]
+        ran(made, place, place.instance.limits[-1], place.instance.limits[-1] * MS)
+    assert place.instance.limits == [1, 10, 10, 10, 10]
     made.dropped(host.jobs.pop("urgent"))
     assert place.instance.limits[-1] is None
     assert not made.bounded
