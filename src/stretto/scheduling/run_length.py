@@ -49,9 +49,13 @@ class RowCost:
 
     def _divide(self, rows: int, cost_ns: int) -> None:
         """Learns both parts from two runs of different sizes."""
-        slope = (cost_ns - self._cost_last_ns) / (rows - self._rows_last)
-        per_row = min(max(slope, 0.0), cost_ns / rows)
-        weight = WEIGHT_IF_WRONG if self._divided else 1.0
+        per_row = max((cost_ns - self._cost_last_ns) / (rows - self._rows_last), 0.0)
+        weight = 1.0
+        if self._divided:
+            # One of the two may have been held up by the machine.
+            per_row = min(max(per_row, self.per_row / WRONG_BY), self.per_row * WRONG_BY)
+            weight = WEIGHT
+        per_row = min(per_row, cost_ns / rows)
         self.per_row += weight * (per_row - self.per_row)
         self.fixed += weight * (cost_ns - per_row * rows - self.fixed)
         self._divided = True
