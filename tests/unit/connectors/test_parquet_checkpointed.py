@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,25 @@ def test_a_replaced_writer_removes_no_file_of_its_successor(tmp_path: Path) -> N
     replaced.withdraw(1)
     successor.publish(3, sealed or [])
     assert seen(tmp_path) == [10, 20, 30]
+
+
+def test_a_file_that_is_published_while_it_is_withdrawn_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced = writer(tmp_path, 1)
+    published(replaced, 1, 10)
+    replaced.write(pa.record_batch([[20]], SCHEMA))
+    sealed = replaced.seal(2)
+
+    def published_after(directory: Path) -> list[str]:
+        monkeypatch.undo()
+        names = os.listdir(directory)
+        replaced.publish(2, sealed or [])
+        return names
+
+    monkeypatch.setattr(os, "listdir", published_after)
+    writer(tmp_path, 1, owner=2).withdraw(1)
+    assert seen(tmp_path) == [10]
 
 
 def test_the_attempts_of_a_later_driver_are_later(tmp_path: Path) -> None:

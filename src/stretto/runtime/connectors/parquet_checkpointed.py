@@ -122,9 +122,12 @@ class ParquetCheckpointed(CheckpointedWriter):
     def withdraw(self, checkpoint: int) -> None:
         self._stale, self._leaves_empty = (), False
         with writing_in(self._directory):
-            for name in os.listdir(self._directory):
-                if self._place.withdraws(name, checkpoint):
-                    (self._directory / name).unlink(missing_ok=True)
+            # A writer that was replaced may be about to publish: its rename can hide a file from one listing, or from
+            # the removal under the name that was listed. Each file is renamed once, so the second pass finds it.
+            for _ in range(2):
+                for name in os.listdir(self._directory):
+                    if self._place.withdraws(name, checkpoint):
+                        (self._directory / name).unlink(missing_ok=True)
 
     def discard_leftovers(self) -> None:
         with writing_in(self._directory):
