@@ -58,12 +58,20 @@ class ClusterError(UserError):
     """The cluster cannot do what was asked: too few slots, already closed, a worker lost."""
 
 
+class TakenOverError(ClusterError):
+    """Another driver runs the app now, from the same checkpoint directory."""
+
+
 class StorageError(UserError):
     """A checkpoint cannot be written or read: no room, no permission, no such directory."""
 
 
 class DamagedError(StorageError):
     """A file of a checkpoint is not as it was written."""
+
+
+class RemovedError(StorageError):
+    """The checkpoint directory of a running job was removed or emptied."""
 
 
 class ProtocolError(StrettoError):

@@ -166,8 +166,10 @@ def fill(world: World) -> None:
         one.apply(OPEN, 0)
     for checkpoint in (1, 2):
         records = {name: [written(one, store, checkpoint)] for name, one in instances.items()}
-        savepoint = "saved" if checkpoint == 1 else None
-        store.commit(Manifest("app", checkpoint, records, savepoint, shapes=shapes(world.output)))
+        taken = Manifest("app", checkpoint, records, "saved" if checkpoint == 1 else None, shapes=shapes(world.output))
+        store.commit(taken)
+        if taken.savepoint is not None:
+            store.save(taken)
     for one in instances.values():
         one.close()
 
@@ -342,7 +344,7 @@ def start(files: World, savepoint: str | None, divided: bool = False) -> None:
     manifests, _ = store.manifests()
     if savepoint is not None:
         manifests = [store.savepoint(savepoint)]
-        store.rewind(manifests[0])
+        store.go_back(manifests)
     if not manifests:
         return
     last = manifests[-1]
@@ -390,7 +392,7 @@ def read_states(files: World, savepoint: str | None) -> None:
 
 
 NAMED = (
-    "manifests/",
+    "log/",
     "savepoints/",
     "data/",
     "does not fit app",  # A manifest of another app, as far as anybody can tell.
@@ -427,7 +429,7 @@ def test_what_was_changed_is_read_or_refused_by_name(
     data: st.DataObject, change: Any, savepoint: str | None, divided: bool
 ) -> None:
     with world() as files:
-        name = "manifests/000000002-000001.json" if savepoint is None else "savepoints/saved.json"
+        name = "log/000000003.json" if savepoint is None else "savepoints/saved.json"
         change(data.draw, files, files.checkpoints / name)
         with refused_by_name(files):
             read_states(files, savepoint)

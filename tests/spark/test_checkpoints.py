@@ -7,9 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,10 +19,12 @@ from pyspark.sql import SparkSession
 from stretto import App, sinks, sources
 from stretto.bench.chaos import Chaos, Fault
 from stretto.bench.chaos import run as run_chaos
+from stretto.checkpoints.manifest import Manifest
 from stretto.coordinator.records import JobStatus
-from stretto.errors import StorageError, UserError
+from stretto.errors import RemovedError, StorageError, UserError
 from stretto.operators.windows import tumbling
 from stretto.runtime.cluster import Cluster
+from stretto.runtime.storage import store_at
 
 ROWS = 30_000
 
@@ -64,6 +66,10 @@ def found(table: pa.Table) -> dict[tuple[int, int], tuple[int, int]]:
     return answer
 
 
+def checkpoints_in(directory: Path) -> list[Manifest]:
+    return store_at(str(directory)).manifests()[0]
+
+
 def kill_one(cluster: Cluster, how: signal.Signals) -> None:
     victim = sorted(cluster.busy_workers & {member.name for member in cluster.workers})[0]
     os.kill(next(member.pid for member in cluster.workers if member.name == victim), how)
@@ -82,7 +88,7 @@ def test_a_lost_worker_changes_no_row(
     assert job.checkpoints.recoveries >= 1
     assert found(pq.read_table(tmp_path / "out")) == right()
     assert not [name for name in os.listdir(tmp_path / "out") if name.startswith("_")]
-    assert len(list((tmp_path / "checkpoints" / "manifests").iterdir())) <= 3
+    assert len(checkpoints_in(tmp_path / "checkpoints")) <= 3
 
 
 def test_a_query_survives_chaos(spark: SparkSession, cluster: Cluster) -> None:
@@ -196,8 +202,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(
     first = cluster.submit(totals(App("flip"), source, sinks.parquet(tmp_path / "out")), engine="actors", **where)
     eventually(lambda: len(first.checkpoints.complete) >= 4, what="four checkpoints")
     first.stop()
-    last = max((tmp_path / "c" / "manifests").iterdir())
-    checkpoint = int(last.name[:9])
+    checkpoint = checkpoints_in(tmp_path / "c")[-1].checkpoint
     victim = next(path for path in (tmp_path / "c" / "data").rglob(f"{checkpoint:06d}/*.arrow"))
     content = bytearray(victim.read_bytes())
     content[len(content) // 2] ^= 1
@@ -208,35 +213,135 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(
     assert found(pq.read_table(tmp_path / "out")) == right()
 
 
+def test_a_directory_that_was_removed_was_not_taken_over(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    app = totals(App("removed"), paced(tmp_path / "in", 60.0), sinks.collect())
+    job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "c", every="200 ms")
+    eventually(lambda: job.checkpoints.complete, what="a checkpoint")
+    (tmp_path / "c").rename(tmp_path / "moved")
+    with pytest.raises(RemovedError, match="somebody has removed the checkpoints of job 'removed'"):
+        job.wait(60)
+
+
 APP = """
+import os
+
 from stretto import App, sinks, sources
 from stretto.operators.windows import tumbling
 
 app = App("killed", parallelism=2)
-rows = app.source("rows", sources.parquet({directory!r}, time="t", speed={speed}), time="t")
+speed = float(os.environ["SPEED"]) if "SPEED" in os.environ else None
+rows = app.source("rows", sources.parquet({directory!r}, time="t", speed=speed), time="t")
 counts = rows.key_by("k").window(tumbling("100 ms")).aggregate(n="count(*)", total="sum(v)")
 counts.sink(sinks.parquet({out!r}), name="out")
 """
 
 
-def test_a_killed_driver_resumes_when_it_is_started_again(tmp_path: Path, eventually: Callable[..., object]) -> None:
-    paced(tmp_path / "in")
-    text = APP.format(directory=str(tmp_path / "in"), speed=ROWS / 1_000 / 6.0, out=str(tmp_path / "out"))
-    (tmp_path / "killed_app.py").write_text(text)
-    command = [sys.executable, "-m", "stretto", "run", "killed_app:app", "--checkpoint", str(tmp_path / "c")]
-    command += ["--every", "200 ms", "--json"]
-    manifests = tmp_path / "c" / "manifests"
-    first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        eventually(lambda: manifests.exists() and len(list(manifests.iterdir())) >= 3, 60.0, "three checkpoints")
-    finally:
-        first.kill()
-        first.communicate()
-    began = time.monotonic()
-    second = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert second.returncode == 0, second.stderr
-    told = json.loads(second.stdout)
-    assert told["status"] == "finished"
-    assert 0 < told["metrics"]["functions"]["rows"]["rows_in"] < ROWS
-    assert time.monotonic() - began < 120
-    assert found(pq.read_table(tmp_path / "out")) == right()
+class Programs:
+    """Starts the app as programs of their own, with the same checkpoint directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.checkpoints = directory / "c"
+        self.out = directory / "out"
+        self._started: list[subprocess.Popen[str]] = []
+        paced(directory / "in")
+        text = APP.format(directory=str(directory / "in"), out=str(self.out))
+        (directory / "killed_app.py").write_text(text)
+
+    def start(self, every: str = "200 ms", pace: float | None = 0.1) -> subprocess.Popen[str]:
+        """Without a pace, it runs to the end as fast as it can. The others last longer than the tests need them."""
+        environment = {**os.environ, **({} if pace is None else {"SPEED": str(pace)})}
+        command = [sys.executable, "-m", "stretto", "run", "killed_app:app", "--checkpoint", str(self.checkpoints)]
+        command += ["--every", every, "--json"]
+        with self.errors_of(len(self._started)).open("w") as errors:
+            program = subprocess.Popen(
+                command, cwd=self._directory, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        self._started.append(program)
+        return program
+
+    def finish(self) -> dict[str, Any]:
+        """Runs the app to its end, and returns what it reports."""
+        told: dict[str, Any] = json.loads(self.start(pace=None).communicate(timeout=180)[0])
+        assert told["status"] == "finished"
+        return told
+
+    def errors_of(self, number: int) -> Path:
+        return self._directory / f"errors{number}"
+
+    def kill_all(self) -> None:
+        for program in self._started:
+            program.kill()
+            program.communicate()
+
+    @property
+    def taken(self) -> list[Manifest]:
+        return checkpoints_in(self.checkpoints)
+
+    @property
+    def owners(self) -> set[int]:
+        return {manifest.owner for manifest in self.taken}
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    made = Programs(tmp_path)
+    yield made
+    made.kill_all()
+
+
+def test_a_killed_driver_resumes_when_it_is_started_again(
+    programs: Programs, eventually: Callable[..., object]
+) -> None:
+    first = programs.start()
+    eventually(lambda: len(programs.taken) >= 3, 60.0, "three checkpoints")
+    first.kill()
+    assert 0 < programs.finish()["metrics"]["functions"]["rows"]["rows_in"] < ROWS
+    assert found(pq.read_table(programs.out)) == right()
+
+
+def test_a_driver_that_wakes_up_after_it_was_replaced_changes_nothing(
+    programs: Programs, eventually: Callable[..., object]
+) -> None:
+    """Checkpoints of it have failed before, so that its next one has a greater number than those of its successor."""
+    first = programs.start()
+    eventually(lambda: len(programs.taken) >= 3, 60.0, "three checkpoints")
+    data = programs.checkpoints / "data"
+    data.rename(programs.checkpoints / "moved")
+    data.write_text("a file is in the way")
+    eventually(lambda: programs.errors_of(0).read_text().count("cannot write") >= 3, 60.0, "checkpoints that failed")
+    first.send_signal(signal.SIGSTOP)
+    data.unlink()
+    (programs.checkpoints / "moved").rename(data)
+    before = programs.owners
+    second = programs.start(every="2 s")
+    eventually(lambda: programs.owners - before, 60.0, "a checkpoint of the second driver")
+    second.kill()
+    first.send_signal(signal.SIGCONT)
+    first.communicate(timeout=120)
+    assert first.returncode != 0
+    assert f"another driver has taken over the checkpoints of job 'killed': it is process {second.pid} on" in (
+        programs.errors_of(0).read_text()
+    )
+    programs.finish()
+    assert found(pq.read_table(programs.out)) == right()
+
+
+def test_a_driver_that_ends_before_its_first_checkpoint_leaves_everything_to_resume_from(
+    programs: Programs, eventually: Callable[..., object]
+) -> None:
+    first = programs.start(every="500 ms", pace=0.2)  # A window closes in each interval, so the sink has rows to seal.
+    eventually(lambda: len(programs.taken) >= 3, 60.0, "three checkpoints")
+    (lineage,) = os.listdir(programs.checkpoints / "lineage")
+    # The second driver withdraws this when its sink resumes.
+    mark = programs.out / f"_part-00000-{lineage}-000001-000001-e999999-00000-0.parquet"
+    mark.touch()
+    second = programs.start(every="10 minutes")
+    eventually(lambda: not mark.exists(), 60.0, "the second driver's sink")
+    second.kill()
+    first.communicate(timeout=120)
+    assert f"it is process {second.pid} on" in programs.errors_of(0).read_text()
+    programs.finish()
+    assert found(pq.read_table(programs.out)) == right()

@@ -20,6 +20,7 @@ from stretto.bench.savepoints import run as travel
 from stretto.errors import StorageError, UserError
 from stretto.operators.windows import Tumbling, tumbling
 from stretto.runtime.cluster import Cluster
+from stretto.runtime.storage import store_at
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
@@ -183,7 +184,7 @@ def test_dropping_state_is_refused_unless_requested(
     cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
 ) -> None:
     saved(cluster, tmp_path, app_of(tmp_path, 2), eventually)
-    manifests = sorted(os.listdir(tmp_path / "c" / "manifests"))
+    manifests = store_at(str(tmp_path / "c")).manifests()
     renamed = app_of(tmp_path, 2, totals="sums")
     with pytest.raises(StorageError) as refused:
         submit(cluster, tmp_path, renamed, start="half")
@@ -191,7 +192,7 @@ def test_dropping_state_is_refused_unless_requested(
     assert "function 'totals' is not in the app, and its state would be dropped: panes" in str(refused.value)
     with pytest.raises(StorageError, match=r"state 'panes' of function 'totals' was .*size_us=100000.*size_us=200000"):
         submit(cluster, tmp_path, app_of(tmp_path, 2, window=tumbling("200 ms")), start="half")
-    assert sorted(os.listdir(tmp_path / "c" / "manifests")) == manifests
+    assert store_at(str(tmp_path / "c")).manifests() == manifests
     job = submit(cluster, tmp_path, renamed, start="half", drop_state=True).wait(60)
     assert job.error is None
 

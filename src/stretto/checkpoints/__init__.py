@@ -4,7 +4,7 @@ A checkpoint is complete when its manifest exists, and the manifest is written l
 and its checkpoint, so no writer overwrites a file of another: no manifest names the files that a worker writes after it
 was replaced. This room must never know who takes a checkpoint and when, nor what time it is.
 
-Read next: `manifest.py`, then `store.py`.
+Read next: `manifest.py`, `log.py`, then `store.py`.
 """
 
 from stretto.checkpoints.manifest import ActorRecord, Manifest, Piece

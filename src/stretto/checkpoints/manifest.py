@@ -72,6 +72,8 @@ class Manifest(msgspec.Struct, frozen=True):
     savepoint: str | None = None
     version: int = VERSION
     shapes: Shapes = {}
+    owner: int = 0
+    """The owner of the directory that committed it."""
 
     @property
     def finished(self) -> bool:
@@ -93,7 +95,8 @@ class Manifest(msgspec.Struct, frozen=True):
     @property
     def bytes_written(self) -> int:
         """The size of the pieces that no earlier checkpoint had."""
-        return sum(piece.bytes for piece in self.pieces() if f"/{self.checkpoint:06d}/" in piece.path)
+        number = f"{self.checkpoint:06d}"
+        return sum(piece.bytes for piece in self.pieces() if piece.path.split("/")[-2] == number)
 
     def fault(self) -> str | None:
         """Returns why nobody can resume from it, if it was changed by somebody who also changed its checksum. Files are

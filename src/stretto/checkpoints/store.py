@@ -1,14 +1,13 @@
 """The store of one app's checkpoints: how one is written, found, read and removed.
 
     lineage/5f0c9a1e                          a name for this directory, wherever it is moved
-    owners/000002                             the greatest number is the owner, which may commit
-    data/000002/q5~3/000014/windows-0.arrow   written by owner 2 in the third run of q5, for checkpoint 14
-    manifests/000000014-000002.json           written last
+    log/000000014.json                        a claim, or a manifest, which is written last (`log.py`)
+    data/000012/q5~3/000014/windows-0.arrow   written by owner 12 in the third run of q5, for checkpoint 14
     savepoints/before-upgrade.json            a manifest with a name, kept until it is removed
 
-A driver first claims to be the owner, and then reads the manifests. Before it publishes anything it checks that it is
-still the owner, so a driver that was replaced while it was paused publishes nothing. Such a driver may have written a
-manifest. If it did so before the new owner read the manifests, the new owner resumes from it; else it has no effect.
+A driver first claims to be the owner, and then reads the manifests. It publishes what it could commit, and a driver
+that was replaced cannot commit any more. Nor does it remove anything that its successor needs: it removes the manifests
+that it knows, but for the last ones, and files that only those name.
 """
 
 from __future__ import annotations
@@ -17,10 +16,13 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from stretto.actors.address import Address
 from stretto.actors.snapshot import Content, Snapshot, plain_of
 from stretto.checkpoints import manifest as manifests
 from stretto.checkpoints import pieces
+from stretto.checkpoints.log import Log
 from stretto.checkpoints.manifest import ActorRecord, FragmentRecord, Manifest, Piece, checksum_of, digest_of
 from stretto.checkpoints.paths import snapshot_file
 from stretto.errors import DamagedError, StorageError
@@ -36,8 +38,9 @@ class Files(Protocol):
     def write(self, path: str, parts: Sequence[Any]) -> None:
         """Write a file. It appears under its name only when it is complete, and is durable when this returns."""
 
-    def create(self, path: str) -> bool:
-        """Create an empty file; returns False if it existed. Of several concurrent calls, exactly one creates it."""
+    def create(self, path: str, parts: Sequence[Any]) -> bool:
+        """Like `write`, but only if there is no such file; returns False if there is. Of several concurrent calls,
+        exactly one creates it. If it raises, the file may have been created nevertheless."""
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         """Returns a range of bytes of a file, shorter if the file is."""
@@ -52,9 +55,12 @@ class Files(Protocol):
 class CheckpointStore:
     """The checkpoints of one app."""
 
-    def __init__(self, files: Files, owner: int = 0) -> None:
+    def __init__(self, files: Files, owner: int = 0, log: type[Log] = Log) -> None:
         self._files = files
         self.owner = owner
+        self._log = log(files)
+        self._known: dict[int, Manifest] = {}
+        """The manifests in the log that this driver has read or written, by their places."""
         self._written: dict[Address, dict[tuple[str, int], Piece]] = {}
         """The pieces that are stored already, of each actor here, by state and fragment."""
         self._saved: dict[str, set[str]] = {}
@@ -62,30 +68,31 @@ class CheckpointStore:
 
     # Owning.
 
-    def claim(self) -> int:
-        """Become the owner: no former owner may publish any more. Of several drivers that claim a number at once, one
-        gets it; the others take later ones."""
-        number = 0
-        while True:
-            number = max(number, self._greatest_owner()) + 1
-            if self._files.create(f"owners/{number:06d}"):
-                self.owner = number
-                return number
+    def claim(self, by: str = "", token: str = "") -> int:
+        """Become the owner: no former owner can commit any more. `by` describes this driver to the others, and `token`
+        tells its claim from all others."""
+        if self._files.names("owners"):
+            raise StorageError(
+                "the directory has checkpoints of an earlier version of stretto",
+                "they have no log",
+                "Use the version of stretto that wrote them, or another directory.",
+            )
+        self.owner = self._log.claim(by, token)
+        return self.owner
 
     def lineage(self, proposed: str) -> str:
         """Returns the name of these checkpoints; it is the proposed one if they have none yet."""
         if not self._lineages():
-            self._files.create(f"lineage/{proposed}")
+            self._files.create(f"lineage/{proposed}", [])
         return min(self._lineages())
 
     def _lineages(self) -> list[str]:
         return [name for name in self._files.names("lineage") if _LINEAGE.fullmatch(name)]
 
-    def is_owner(self) -> bool:
-        return self._greatest_owner() == self.owner
-
-    def _greatest_owner(self) -> int:
-        return max((int(name) for name in self._files.names("owners") if name.isdecimal()), default=0)
+    def check_owner(self) -> None:
+        """Raises a TakenOverError if another driver has claimed the directory since, and a RemovedError if it was
+        removed."""
+        self._log.check()
 
     # Writing.
 
@@ -124,41 +131,35 @@ class CheckpointStore:
         }
 
     def commit(self, manifest: Manifest) -> None:
-        """Write the manifest, which completes the checkpoint; all files that it names must be stored."""
-        if manifest.savepoint is not None:
-            path = f"savepoints/{_safe(manifest.savepoint)}.json"
-            self._files.write(path, [manifests.encoded(manifest)])
-            self._saved[path] = manifest.files()
-        self._files.write(self._name_of(manifest), [manifests.encoded(manifest)])
+        """Write the manifest, which completes the checkpoint; all files that it names must be stored. Raises a
+        TakenOverError or a RemovedError if this driver is not the owner any more."""
+        self._known[self._log.append(replace(manifest, owner=self.owner, savepoint=None))] = manifest
 
-    def _name_of(self, manifest: Manifest) -> str:
-        return f"manifests/{manifest.checkpoint:09d}-{self.owner:06d}.json"
+    def save(self, manifest: Manifest) -> None:
+        """Write a committed checkpoint as a savepoint."""
+        assert manifest.savepoint is not None
+        path = f"savepoints/{_safe(manifest.savepoint)}.json"
+        self._files.write(path, [manifests.encoded(manifest)])
+        self._saved[path] = manifest.files()
 
     # Reading.
 
     def manifests(self) -> tuple[list[Manifest], list[str]]:
-        """Returns the readable complete checkpoints, the latest last, and the errors of the others. Where the latest is
-        there and only cannot be reached, that is raised: it may be readable soon."""
-        found: dict[int, Manifest] = {}
-        wrong: list[str] = []
-        for name in sorted(self._files.names("manifests"), reverse=True):
-            if not _MANIFEST.fullmatch(name):
-                continue
-            try:
-                manifest = self._manifest(f"manifests/{name}", int(name[:9]))
-                found.setdefault(manifest.checkpoint, manifest)  # The latest owner's, since names are sorted.
-            except StorageError as error:
-                if not found and not isinstance(error, DamagedError):
-                    raise
-                wrong.insert(0, str(error))
-        return [found[checkpoint] for checkpoint in sorted(found)], wrong
-
-    def _manifest(self, path: str, checkpoint: int | None = None) -> Manifest:
-        """Returns the manifest in a file, which must be of the checkpoint that the name says."""
-        manifest = manifests.decoded(self._files.read(path), path)
-        if checkpoint is not None and manifest.checkpoint != checkpoint:
-            raise DamagedError(f"the manifest {path} cannot be used", f"it is of checkpoint {manifest.checkpoint}")
-        return manifest
+        """Returns the readable complete checkpoints, the last in the log last, and the errors of entries after it.
+        Those that come before a checkpoint with the same number or a smaller one are not among them: the app went back
+        to that one. If an entry after the last one is there and only cannot be reached, that is raised: it may be
+        readable soon."""
+        found: list[Manifest] = []
+        wrong: list[StorageError] = []
+        for place, manifest in self._log.manifests(wrong.append):
+            self._known[place] = manifest
+            found = [each for each in found if each.checkpoint < manifest.checkpoint]
+            found.append(manifest)
+            wrong.clear()
+        for error in wrong:
+            if not isinstance(error, DamagedError):
+                raise error
+        return found, [str(error) for error in wrong]
 
     def savepoint(self, name: str) -> Manifest:
         """Returns the savepoint of this name."""
@@ -166,17 +167,16 @@ class CheckpointStore:
         if path not in known:
             names = sorted(each.removeprefix("savepoints/").removesuffix(".json") for each in known)
             raise StorageError(f"there is no savepoint '{name}'", f"there are {', '.join(names) or 'none'}")
-        return self._manifest(path)
+        return manifests.decoded(self._files.read(path), path)
 
     def _savepoints(self) -> list[str]:
         return [f"savepoints/{name}" for name in self._files.names("savepoints") if name.endswith(".json")]
 
-    def rewind(self, savepoint: Manifest) -> None:
-        """Make a savepoint the only checkpoint, so that what came after it is computed again."""
-        self.commit(savepoint)
-        current = self._name_of(savepoint)
-        others = [f"manifests/{name}" for name in self._files.names("manifests") if _MANIFEST.fullmatch(name)]
-        self._files.delete([path for path in others if path != current])
+    def go_back(self, kept: Sequence[Manifest]) -> None:
+        """Make the last of these checkpoints the last one in the log, because the app resumes from it; then remove all
+        that are not among them. Else somebody might resume from a later one, whose output will be withdrawn."""
+        self.commit(kept[-1])
+        self.prune(kept)
 
     def fetch(self, address: Address, record: ActorRecord, same: bool = True) -> Content:
         """Returns a snapshot for an actor; raises a DamagedError if any of it is not as it was written. If the actor is
@@ -217,22 +217,19 @@ class CheckpointStore:
     # Removing.
 
     def prune(self, kept: Sequence[Manifest]) -> None:
-        """Remove the manifests older than `kept`, then the files that only they needed."""
-        if not kept:
-            return
-        oldest = kept[0].checkpoint
-        gone: set[str] = set()
-        names = []
-        for name in self._files.names("manifests"):
-            if _MANIFEST.fullmatch(name) and int(name[:9]) < oldest:
-                names.append(f"manifests/{name}")
-                try:
-                    gone |= self._manifest(names[-1], int(name[:9])).files()
-                except StorageError:
-                    continue  # `sweep` removes its files.
-        if names:
-            self._files.delete(names)
-            self._files.delete(self._unneeded(gone, kept)[0])
+        """Remove the manifests that this driver knows and that are not kept, then the files that only they needed."""
+        last = {manifest.checkpoint: place for place, manifest in self._known.items()}
+        stays = {last.get(manifest.checkpoint) for manifest in kept}
+        gone = [place for place in self._known if place not in stays]
+        if kept and gone:
+            files = {path for place in gone for path in self._known[place].files()}
+            self._remove(gone)
+            self._files.delete(self._unneeded(files, kept)[0])
+
+    def _remove(self, places: Sequence[int]) -> None:
+        self._log.remove(places)
+        for place in places:
+            del self._known[place]
 
     def sweep(self, kept: Sequence[Manifest]) -> list[str]:
         """Remove the files of earlier owners that no manifest names; returns the errors of savepoints that cannot be
@@ -250,7 +247,7 @@ class CheckpointStore:
         wrong, unknown = [], False
         for savepoint in sorted(self._savepoints()):
             try:
-                needed |= self._manifest(savepoint).files()
+                needed |= manifests.decoded(self._files.read(savepoint), savepoint).files()
             except StorageError as error:
                 wrong.append(str(error))
                 needed |= self._saved.get(savepoint, set())
@@ -264,7 +261,6 @@ class CheckpointStore:
         return file is not None and file.owner < self.owner
 
 
-_MANIFEST = re.compile(r"\d{9}-\d{6}\.json")
 _LINEAGE = re.compile(r"[0-9a-f]{8}")
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from stretto.checkpoints.manifest import ActorRecord, Manifest
 from stretto.coordinator.events import (
     AnnounceCheckpoint,
@@ -20,7 +22,7 @@ from stretto.coordinator.events import (
     WriteManifest,
 )
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
-from stretto.coordinator.records import Actor, Job, JobStatus, Underway
+from stretto.coordinator.records import Actor, Durability, Job, JobStatus, Underway
 from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
 
 TIMEOUT_NS = 600_000_000_000
@@ -174,10 +176,19 @@ class Checkpointing(Part):
         assert durability is not None
         assert durability.committing is not None
         manifest, durability.committing = durability.committing, None
-        durability.manifests = [*durability.manifests, manifest][-durability.kept :]
+        if event.unsaved is not None:
+            manifest = replace(manifest, savepoint=None)
+            self._ask_again(durability)
+        before = [each for each in durability.manifests if each.checkpoint < manifest.checkpoint]
+        durability.manifests = [*before, manifest][-durability.kept :]
         self._host.effects.append(PruneCheckpoints(job.name, tuple(durability.manifests)))
-        took_ns = self._host.now_ns - durability.began_ns
-        self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, manifest, took_ns=took_ns))
+        if durability.goes_back:
+            durability.goes_back = False
+        else:
+            took_ns = self._host.now_ns - durability.began_ns
+            self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, manifest, took_ns=took_ns))
+        if event.unsaved is not None:
+            self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, None, event.unsaved))
         if job.status is JobStatus.RUNNING:
             self.publish(job)
         else:
@@ -189,11 +200,15 @@ class Checkpointing(Part):
             return
         assert job.durability is not None
         job.durability.committing = None
-        job.durability.requested = job.durability.savepoint is not None
-        job.durability.retry_ns = self._host.now_ns + RETRY_NS
+        self._ask_again(job.durability)
         self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, None, event.reason))
         if job.status is not JobStatus.RUNNING:
             self._recoveries.resume(job)
+
+    def _ask_again(self, durability: Durability) -> None:
+        """Tries again after a while, if the checkpoint was to be a savepoint."""
+        durability.requested = durability.savepoint is not None
+        durability.retry_ns = self._host.now_ns + RETRY_NS
 
     def _committing(self, event: ManifestWritten | ManifestFailed) -> Job | None:
         job = self._host.jobs.get(event.job)
@@ -212,9 +227,8 @@ class Checkpointing(Part):
         durability = job.durability
         assert durability is not None
         durability.underway = None
-        durability.requested = durability.savepoint is not None
         durability.due_ns = max(durability.due_ns, self._host.now_ns + (durability.interval_ns or RETRY_NS))
-        durability.retry_ns = self._host.now_ns + RETRY_NS
+        self._ask_again(durability)
         for member in sorted(job.homes):
             self._host.send(member, Abandon(job.attempt, durability.checkpoint))
         self._host.effects.append(AnnounceCheckpoint(job.name, durability.checkpoint, None, reason))

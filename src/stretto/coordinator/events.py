@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stretto.actors.shape import Shapes
 from stretto.api.slo import SLO
 from stretto.checkpoints.manifest import Manifest, Storage
+from stretto.checkpoints.store import CheckpointStore
 from stretto.coordinator.records import JobStatus
+from stretto.errors import RemovedError, StorageError, TakenOverError
 from stretto.observation.model import Observation
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
@@ -136,6 +138,23 @@ class AnnounceJob:
     waits_for: str | None = None
     """What a waiting job waits for."""
 
+    def explained_by(self, store: CheckpointStore) -> AnnounceJob:
+        """Returns the announcement of a failed job with its cause, if that is the loss of its checkpoints: whatever is
+        missing then, and fails the job first, the user must hear that another driver has taken over."""
+        assert self.failure is not None
+        if self.failure.error in _LOSSES:
+            return self
+        try:
+            store.check_owner()
+        except (TakenOverError, RemovedError) as error:
+            lost = _lost(self.job, error)
+            seen = f"the job failed with: {self.failure.fact}"
+            detail = f"{lost.detail}; {seen}" if lost.detail else seen
+            return replace(self, failure=Failure(lost.error, lost.fact, detail, lost.fix))
+        except StorageError:
+            pass  # Nobody knows. The failure stays as it is.
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class AnnounceMisbehaviour:
@@ -177,16 +196,35 @@ class CheckpointRequested:
 
 @dataclass(frozen=True, slots=True)
 class WriteManifest:
-    """Effect: write it durably and atomically, then report `ManifestWritten` or `ManifestFailed`."""
+    """Effect: write it durably and atomically, then report `ManifestWritten`, `ManifestFailed` or `JobLost`."""
 
     job: str
     manifest: Manifest
 
+    def write_to(self, store: CheckpointStore) -> ManifestWritten | ManifestFailed | JobLost:
+        """Do it, and return the report."""
+        checkpoint = self.manifest.checkpoint
+        try:
+            store.commit(self.manifest)
+        except (TakenOverError, RemovedError) as error:
+            return JobLost(self.job, _lost(self.job, error))
+        except StorageError as error:
+            return ManifestFailed(self.job, checkpoint, str(error))
+        try:
+            if self.manifest.savepoint is not None:
+                store.save(self.manifest)
+        except StorageError as error:
+            return ManifestWritten(self.job, checkpoint, str(error))
+        return ManifestWritten(self.job, checkpoint)
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestWritten:
+    """A checkpoint is complete. `unsaved` is why it could not be made a savepoint, if that was asked for."""
+
     job: str
     checkpoint: int
+    unsaved: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +232,13 @@ class ManifestFailed:
     job: str
     checkpoint: int
     reason: str
+
+
+_LOSSES = (TakenOverError.__name__, RemovedError.__name__)
+
+
+def _lost(job: str, error: TakenOverError | RemovedError) -> Failure:
+    return Failure(type(error).__name__, f"{error.fact} of job '{job}'", error.detail, error.fix)
 
 
 @dataclass(frozen=True, slots=True)

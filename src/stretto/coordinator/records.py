@@ -87,6 +87,8 @@ class Durability:
     """The shapes of the functions, for the manifests of this attempt."""
     unread: int = 0
     """The number of consecutive times that a checkpoint could not be read."""
+    goes_back: bool = False
+    """Whether the last of `manifests` must become the last one in the log before the job resumes from it."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stretto.coordinator.events import AnnounceCheckpoint
+from stretto.coordinator.events import AnnounceCheckpoint, WriteManifest
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Host, Part
 from stretto.coordinator.records import Job, JobStatus
@@ -82,6 +82,11 @@ class Recovery(Part):
         durability = job.durability
         if durability is None or durability.waits_since_ns is None or durability.committing is not None:
             return
+        if durability.goes_back:
+            if self._host.now_ns >= durability.retry_ns:
+                durability.committing = durability.manifests[-1]
+                self._host.effects.append(WriteManifest(job.name, durability.committing))
+            return
         waited_ns = self._host.now_ns - durability.waits_since_ns
         workers = self._hosts.workers()
         if len(workers) >= durability.workers or (workers and waited_ns >= REPLACED_WITHIN_NS):
@@ -143,6 +148,8 @@ class Recovery(Part):
         self._host.effects.append(AnnounceCheckpoint(job.name, frame.checkpoint, None, frame.reason))
         durability.unread += 1
         if frame.damaged:
+            # The next driver must not resume from the damaged ones either: their output will be withdrawn.
+            durability.goes_back = True
             durability.manifests = [
                 manifest for manifest in durability.manifests if manifest.checkpoint < frame.checkpoint
             ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -44,9 +46,22 @@ class Wish:
 
 def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[CheckpointStore, CheckpointPlan]:
     """Returns the storage of an app's checkpoints, with this driver as its owner, and the plan for the coordinator."""
-    interval_us, uri, keep = wish.interval_us, absolute(wish.uri), wish.keep
+    interval_us, uri = wish.interval_us, absolute(wish.uri)
     store = store_at(uri)
-    store.claim()
+    store.claim(f"process {os.getpid()} on {socket.gethostname()}", secrets.token_hex(8))
+    try:
+        manifests, checkpoint = _resumed_from(app, deployment, wish, store)
+        lineage = store.lineage(secrets.token_hex(4))
+    except UserError:
+        store.check_owner()  # What is in the way, or missing, may be the doing of another driver.
+        raise
+    interval_ns = None if interval_us is None else interval_us * 1_000
+    storage = Storage(uri, store.owner, lineage)
+    return store, CheckpointPlan(storage, interval_ns, wish.keep, tuple(manifests[-wish.keep :]), checkpoint)
+
+
+def _resumed_from(app: str, deployment: Deployment, wish: Wish, store: CheckpointStore) -> tuple[list[Manifest], int]:
+    """Returns the checkpoints to resume from, the last one last, and the number of the last one that was taken."""
     manifests, wrong = store.manifests()
     for reason in wrong:
         log.warning("%s; this checkpoint is not used", reason)
@@ -54,14 +69,15 @@ def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[Ch
     if wish.start is not None:
         manifests = [store.savepoint(wish.start)]
     elif wrong and not manifests:
-        raise DamagedError(f"no checkpoint in {uri} can be read", wrong[-1], "Start the app in another directory.")
+        where = absolute(wish.uri)
+        raise DamagedError(f"no checkpoint in {where} can be read", wrong[-1], "Start the app in another directory.")
     new = list(deployment.functions)
     if manifests:
         shapes = shapes_of(deployment)
         new = check_fit(app, shapes, manifests[-1], wish.drop_state)
-        if wish.start is not None:
-            store.rewind(manifests[0])
         manifests = [manifest for manifest in manifests if _fits(app, shapes, manifest, wish.drop_state)]
+        if wish.start is not None or wrong:
+            store.go_back(manifests)
         for reason in store.sweep(manifests):
             log.warning("%s; this savepoint cannot be started from, and the files of earlier runs stay", reason)
         for name in new:
@@ -70,14 +86,7 @@ def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[Ch
         function = deployment.functions[name].function
         if isinstance(function, SinkFunction):
             function.sink.check_fresh()
-    interval_ns = None if interval_us is None else interval_us * 1_000
-    return store, CheckpointPlan(
-        Storage(uri, store.owner, store.lineage(secrets.token_hex(4))),
-        interval_ns,
-        keep,
-        tuple(manifests[-keep:]),
-        checkpoint,
-    )
+    return manifests, checkpoint
 
 
 def _fits(app: str, shapes: Mapping[str, FunctionShape], manifest: Manifest, drop_state: bool) -> bool:

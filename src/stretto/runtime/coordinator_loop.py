@@ -146,8 +146,11 @@ class CoordinatorLoop:
                     self._on_members(effect)
                 case Observed(observation=observation):
                     self.observation = observation
-                case AnnounceJob():
-                    self._on_job(effect)
+                case AnnounceJob(failure=failure):
+                    if failure is None:
+                        self._on_job(effect)
+                    else:
+                        self.manifests.explain(effect, self._on_job)
                 case AnnounceLoss(member=member, reason=reason):
                     log.info("%s is no longer a member: %s", member, reason)
                 case Refuse(reason=reason):

@@ -1,4 +1,4 @@
-"""Writes the manifests of checkpoints, and removes old ones, in a thread of the driver."""
+"""Reads and writes the log of checkpoints in a thread of the driver, and removes old checkpoints."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from stretto.checkpoints.store import CheckpointStore
-from stretto.coordinator.events import Event, JobLost, ManifestFailed, ManifestWritten, PruneCheckpoints, WriteManifest
+from stretto.coordinator.events import AnnounceJob, Event, ManifestFailed, PruneCheckpoints, WriteManifest
 from stretto.errors import StorageError
-from stretto.protocol.jobs import Failure
 
 log = logging.getLogger("stretto.checkpoints")
 
@@ -21,34 +20,50 @@ class ManifestIO:
         self.stores: dict[str, CheckpointStore] = {}
         self._report = report
         self._pool: ThreadPoolExecutor | None = None
+        self._unannounced: dict[str, Callable[[], None]] = {}
+        """By job: announces its failure, which a thread is about to explain."""
 
     def begin(self, effect: WriteManifest | PruneCheckpoints) -> None:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="stretto-manifests")
         store = self.stores[effect.job]
         if isinstance(effect, WriteManifest):
-            self._pool.submit(self._write, store, effect)
+            self._threads().submit(self._write, store, effect)
         else:
-            self._pool.submit(self._prune, store, effect)
+            self._threads().submit(self._prune, store, effect)
+
+    def explain(self, effect: AnnounceJob, announce: Callable[[AnnounceJob], None]) -> None:
+        """Announces that a job has failed, after looking whether another driver has taken over its checkpoints."""
+        store = self.stores.get(effect.job)
+        if store is None:
+            announce(effect)
+            return
+        self._unannounced[effect.job] = lambda: announce(effect)
+        self._threads().submit(self._explain, store, effect, announce)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
+        for announce in list(self._unannounced.values()):
+            announce()  # Somebody waits for it.
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="stretto-manifests")
+        return self._pool
 
     def _write(self, store: CheckpointStore, effect: WriteManifest) -> None:
-        checkpoint = effect.manifest.checkpoint
         try:
-            store.commit(effect.manifest)
-            owned = store.is_owner()
+            event: Event = effect.write_to(store)
         except Exception as error:
-            self._report(ManifestFailed(effect.job, checkpoint, str(error)))
-            return
-        if owned:
-            self._report(ManifestWritten(effect.job, checkpoint))
-            return
-        # The other driver repeats what this one has done since; nothing of it is published here.
-        fact = f"another driver has taken over the checkpoints of job '{effect.job}'"
-        self._report(JobLost(effect.job, Failure("ClusterError", fact, None, "Run the app from one driver at a time.")))
+            event = ManifestFailed(effect.job, effect.manifest.checkpoint, f"{type(error).__name__}: {error}")
+        self._report(event)
+
+    def _explain(self, store: CheckpointStore, effect: AnnounceJob, announce: Callable[[AnnounceJob], None]) -> None:
+        try:
+            effect = effect.explained_by(store)
+        except Exception:
+            log.exception("the failure of %s could not be explained", effect.job)
+        announce(effect)
+        del self._unannounced[effect.job]
 
     def _prune(self, store: CheckpointStore, effect: PruneCheckpoints) -> None:
         try:

@@ -16,8 +16,8 @@ from pyarrow import fs
 
 from stretto.errors import StorageError
 
-Create = Callable[[str], bool]
-"""Creates an empty object at a path below the directory; returns False if it existed."""
+Create = Callable[[str, bytes], bool]
+"""Creates an object at a path below the directory; returns False if it existed."""
 
 
 def creator_at(uri: str, filesystem: fs.FileSystem, root: str) -> Callable[[], Create] | None:
@@ -29,13 +29,13 @@ def creator_at(uri: str, filesystem: fs.FileSystem, root: str) -> Callable[[], C
     return lambda: partial(create, opens(uri, filesystem, root), shown=f"{urlsplit(uri).scheme}://{root}")
 
 
-def create(store: Any, path: str, shown: str = "") -> bool:
-    """Creates an empty object in a store of obstore; returns False if it existed."""
+def create(store: Any, path: str, content: bytes, shown: str = "") -> bool:
+    """Creates an object in a store of obstore; returns False if it existed."""
     import obstore
     from obstore.exceptions import AlreadyExistsError, BaseError
 
     try:
-        obstore.put(store, path, b"", mode="create")
+        obstore.put(store, path, content, mode="create")
     except AlreadyExistsError:
         return False
     except (BaseError, OSError) as error:  # A missing object is an OSError.

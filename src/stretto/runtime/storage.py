@@ -4,18 +4,21 @@ A local file is written under another name, synced, and renamed, so that it is c
 the same by itself. Unfinished files have names of their own (`_name.` and 32 hexadecimal digits). Local files and the
 directories that are made for them are for their user alone, since state is as private as the rows that it was made of.
 
-Claiming a directory needs to create a file atomically, only if it does not exist. The local file system and object
-stores can (by a conditional put), but pyarrow.fs does not offer it: obstore does (`object_store.py`). There is no such
-call for HDFS here, so two drivers that claim a directory there at the same moment may both get it.
+Claims and commits need to create a file with its content atomically, only if it does not exist. A local file is written
+under another name and linked; file systems without hard links are refused. Object stores have a conditional put, which
+pyarrow.fs does not offer: obstore does (`object_store.py`). There is no such call for HDFS here. Of two drivers that
+create the same file there at the same moment, both may believe that they have.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,16 @@ class LocalFiles:
         self._root = Path(directory)
 
     def write(self, path: str, parts: Sequence[Any]) -> None:
+        with self._written(path, parts) as (partial, target):
+            os.replace(partial, target)
+
+    def create(self, path: str, parts: Sequence[Any]) -> bool:
+        with self._written(path, parts) as (partial, target):
+            return _linked(partial, target)
+
+    @contextmanager
+    def _written(self, path: str, parts: Sequence[Any]) -> Iterator[tuple[Path, Path]]:
+        """Writes a file under another name and syncs it. The caller gives it its own name, and then that is synced."""
         target = confined(self._root, path)
         partial = target.with_name(f"_{target.name}.{uuid.uuid4().hex}")
         try:
@@ -53,25 +66,12 @@ class LocalFiles:
                     if file.tell() >= LARGE and sys.platform == "linux":
                         # It is read only after a failure, so it need not stay in the page cache.
                         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-                os.replace(partial, target)
-            except BaseException:
+                yield partial, target
+            finally:
                 partial.unlink(missing_ok=True)
-                raise
             _sync_directory(target.parent)
         except OSError as error:
             raise _unwritable(str(target), error) from error
-
-    def create(self, path: str) -> bool:
-        target = confined(self._root, path)
-        try:
-            self._make(target.parent)
-            target.touch(mode=0o600, exist_ok=False)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            raise _unwritable(str(target), error) from error
-        _sync_directory(target.parent)
-        return True
 
     def _make(self, directory: Path) -> None:
         """Makes a directory and those above it, which up to the root are for the user alone."""
@@ -139,16 +139,16 @@ class RemoteFiles:
         except OSError as error:
             raise _unwritable(target, error) from error
 
-    def create(self, path: str) -> bool:
+    def create(self, path: str, parts: Sequence[Any]) -> bool:
         target = self._path(path)
         if self._creator is not None:
-            return self._creator()(path)
+            return self._creator()(path, b"".join(parts))
         try:
             if self._fs.get_file_info(target).type is not fs.FileType.NotFound:
                 return False
         except OSError as error:
             raise _unreadable(target, error) from error
-        self.write(path, [b""])
+        self.write(path, parts)
         return True
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -208,6 +208,23 @@ def store_at(uri: str, owner: int = 0) -> CheckpointStore:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+def _linked(partial: Path, target: Path) -> bool:
+    """Gives a file its name and returns True, unless another file has it: a rename would replace that."""
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        raise StorageError(
+            f"the file system of {target.parent} has no hard links",
+            error.strerror,
+            "Without them two drivers could both commit a checkpoint. Use another directory.",
+        ) from error
+    return True
 
 
 def _sync_directory(directory: Path) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
+import obstore
 import pyarrow as pa
 import pytest
 from obstore.store import LocalStore, MemoryStore
-from pyarrow import fs
 
 from stretto.actors.address import Address
 from stretto.actors.shape import FunctionShape
@@ -23,20 +18,13 @@ from stretto.checkpoints.manifest import ActorRecord, Manifest, Piece, decoded, 
 from stretto.checkpoints.store import CheckpointStore, Files
 from stretto.errors import DamagedError, StorageError
 from stretto.runtime.object_store import create, s3_store
-from stretto.runtime.storage import LocalFiles, RemoteFiles
+from stretto.runtime.storage import LocalFiles
 from stretto.simulator.engine.storage import SimulatedFiles
 from stretto.state import Fragment
 from stretto.state.packing import packed
 
 ADDRESS = Address("app", "count", 0)
 REMEMBERED = [1, ("a", 2)]
-
-
-@pytest.fixture(params=["simulated", "local", "objects"])
-def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
-    if request.param == "simulated":
-        return SimulatedFiles()
-    return LocalFiles(str(tmp_path)) if request.param == "local" else object_files(tmp_path)
 
 
 def snapshot(checkpoint: int, **fragments: list[Fragment]) -> Snapshot:
@@ -46,6 +34,12 @@ def snapshot(checkpoint: int, **fragments: list[Fragment]) -> Snapshot:
 
 def manifest(checkpoint: int, record: ActorRecord, savepoint: str | None = None) -> Manifest:
     return Manifest("app", checkpoint, {"count": [record]}, savepoint, shapes={"count": FunctionShape("count", 1)})
+
+
+def owned(files: Files) -> CheckpointStore:
+    store = CheckpointStore(files)
+    store.claim()
+    return store
 
 
 def test_a_stored_snapshot_is_read_back(files: Files) -> None:
@@ -71,85 +65,18 @@ def test_a_fragment_is_written_once(files: Files) -> None:
     assert third.states == second.states
 
 
-def test_of_two_owners_the_later_one_counts(files: Files) -> None:
-    one, other = CheckpointStore(files), CheckpointStore(files)
-    assert one.claim() == 1
-    assert one.is_owner()
-    assert other.claim() == 2
-    assert not one.is_owner()
-    assert other.is_owner()
-
-
-class Looking:
-    """A file system that makes a call right after its n-th listing of files."""
-
-    def __init__(self, number: int, happen: Callable[[], object]) -> None:
-        self._fs = fs.LocalFileSystem()
-        self._left = number
-        self._happen = happen
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._fs, name)
-
-    def get_file_info(self, what: Any) -> Any:
-        found = self._fs.get_file_info(what)
-        self._left -= 1
-        if self._left == 0:
-            self._happen()
-        return found
-
-
-def object_files(directory: Path, filesystem: Any = None) -> RemoteFiles:
-    """A directory used as an object store: pyarrow lists it, and obstore creates files in it."""
-    directory.mkdir(exist_ok=True)
-    creator = lambda: partial(create, LocalStore(directory))  # noqa: E731
-    return RemoteFiles(filesystem or fs.LocalFileSystem(), str(directory), creator)
-
-
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_claim_in_the_middle_of_another_gets_another_number(tmp_path: Path, number: int) -> None:
-    other = CheckpointStore(object_files(tmp_path / "app"))
-    one = CheckpointStore(object_files(tmp_path / "app", Looking(number, other.claim)))
-    one.claim()
-    if not other.owner:
-        other.claim()  # The first claim lists the files fewer times.
-    assert {one.owner, other.owner} == {1, 2}
-    assert [one.is_owner(), other.is_owner()].count(True) == 1
-
-
-@pytest.mark.parametrize("kind", ["local", "objects"])
-def test_of_many_that_claim_at_once_each_gets_a_number(tmp_path: Path, kind: str) -> None:
-    directory = tmp_path / "app"
-    claimers, rounds = 8, 20
-    stores = [
-        CheckpointStore(LocalFiles(str(directory)) if kind == "local" else object_files(directory))
-        for _ in range(claimers)
-    ]
-    barrier = threading.Barrier(claimers)
-
-    def claims(store: CheckpointStore) -> list[int]:
-        found = []
-        for _ in range(rounds):
-            barrier.wait()
-            found.append(store.claim())
-        return found
-
-    with ThreadPoolExecutor(claimers) as pool:
-        numbers = [number for found in pool.map(claims, stores) for number in found]
-    assert sorted(numbers) == list(range(1, claimers * rounds + 1))
-
-
 def test_an_object_is_created_once() -> None:
     store = MemoryStore()
-    assert create(store, "owners/000001")
-    assert not create(store, "owners/000001")
-    assert create(store, "owners/000002")
+    assert create(store, "log/000000001.json", b"one")
+    assert not create(store, "log/000000001.json", b"other")
+    assert bytes(obstore.get(store, "log/000000001.json").bytes()) == b"one"
+    assert create(store, "log/000000002.json", b"other")
 
 
 def test_a_store_that_refuses_is_named(tmp_path: Path) -> None:
-    (tmp_path / "owners").write_text("a file where a directory should be")
-    with pytest.raises(StorageError, match="cannot create s3://bucket/app/owners/000001"):
-        create(LocalStore(tmp_path), "owners/000001", "s3://bucket/app")
+    (tmp_path / "log").write_text("a file where a directory should be")
+    with pytest.raises(StorageError, match="cannot create s3://bucket/app/log/000000001"):
+        create(LocalStore(tmp_path), "log/000000001.json", b"", "s3://bucket/app")
 
 
 def test_the_store_is_opened_at_the_place_of_the_uri() -> None:
@@ -162,7 +89,7 @@ def test_the_store_is_opened_at_the_place_of_the_uri() -> None:
 
 
 def test_the_last_manifest_comes_last_and_old_ones_are_removed(files: Files) -> None:
-    store = CheckpointStore(files, 1)
+    store = owned(files)
     kept = []
     for checkpoint in range(1, 6):
         kept.append(manifest(checkpoint, store.store(ADDRESS, snapshot(checkpoint))))
@@ -175,15 +102,41 @@ def test_the_last_manifest_comes_last_and_old_ones_are_removed(files: Files) -> 
 
 
 def test_files_of_earlier_owners_are_removed(files: Files) -> None:
-    store = CheckpointStore(files, 1)
+    store = owned(files)
     kept = manifest(1, store.store(ADDRESS, snapshot(1)))
     store.commit(kept)
     store.store(ADDRESS, snapshot(2))
-    later = CheckpointStore(files, 2)
+    later = owned(files)
     own = later.store(ADDRESS, snapshot(3))
     later.sweep([kept])
     assert own.plain is not None
     assert {f"data/{name}" for name in files.names("data")} == kept.files() | {own.plain.path}
+
+
+def test_a_checkpoint_that_the_app_goes_back_to_is_the_last(files: Files) -> None:
+    store = owned(files)
+    taken = [manifest(number, store.store(ADDRESS, snapshot(number))) for number in (1, 2, 3)]
+    for each in taken:
+        store.commit(each)
+    store.go_back(taken[:2])
+    found, _ = CheckpointStore(files).manifests()
+    assert [each.checkpoint for each in found] == [1, 2]
+    assert {f"data/{name}" for name in files.names("data")} == taken[0].files() | taken[1].files()
+
+
+def test_going_back_counts_before_later_checkpoints_are_removed(files: Files) -> None:
+    store = owned(files)
+    for number in (1, 2, 3, 1):
+        store.commit(manifest(number, ActorRecord(finished=True)))
+    assert [each.checkpoint for each in store.manifests()[0]] == [1]
+
+
+def test_only_what_is_new_counts_as_written(files: Files) -> None:
+    store = CheckpointStore(files, 2)
+    large = Fragment(1, pa.table({"k": list(range(1_000))}))
+    store.store(ADDRESS, snapshot(1, state=[large]))
+    second = manifest(2, store.store(ADDRESS, snapshot(2, state=[large])))
+    assert 0 < second.bytes_written < 2_000 < second.bytes
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
@@ -204,10 +157,10 @@ def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
 
 def test_a_damaged_manifest_is_reported_and_skipped() -> None:
     files = SimulatedFiles()
-    store = CheckpointStore(files, 1)
+    store = owned(files)
     for checkpoint in (1, 2):
         store.commit(manifest(checkpoint, store.store(ADDRESS, snapshot(checkpoint))))
-    last = max(name for name in files.contents if name.startswith("manifests/"))
+    last = max(name for name in files.contents if name.startswith("log/"))
     whole = files.contents[last]
     for place in range(0, len(whole), 7):
         files.contents[last] = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
@@ -258,12 +211,13 @@ def data_of(files: Files) -> set[str]:
 
 def test_a_damaged_savepoint_is_reported_and_the_files_that_it_may_need_stay() -> None:
     files = SimulatedFiles()
-    first = CheckpointStore(files, 1)
+    first = owned(files)
     saved = manifest(1, first.store(ADDRESS, snapshot(1)), "before")
     first.commit(saved)
+    first.save(saved)
     unsaved = first.store(ADDRESS, snapshot(2))
     flip(files, "savepoints/before.json")
-    second = CheckpointStore(files, 2)
+    second = owned(files)
     kept = manifest(3, second.store(ADDRESS, snapshot(3)))
     (wrong,) = second.sweep([kept])
     assert "savepoints/before.json is damaged" in wrong
@@ -279,9 +233,10 @@ def test_a_damaged_savepoint_is_reported_and_the_files_that_it_may_need_stay() -
 
 def test_a_savepoint_that_is_damaged_later_keeps_its_files() -> None:
     files = SimulatedFiles()
-    store = CheckpointStore(files, 1)
+    store = owned(files)
     saved = manifest(1, store.store(ADDRESS, snapshot(1)), "before")
     store.commit(saved)
+    store.save(saved)
     other = manifest(2, store.store(ADDRESS, snapshot(2)))
     last = manifest(3, store.store(ADDRESS, snapshot(3)))
     for each in (other, last):
@@ -306,8 +261,8 @@ class Unreadable(SimulatedFiles):
 
 @pytest.mark.parametrize(("checkpoint", "found"), [(1, [2]), (2, None)])
 def test_only_the_latest_checkpoint_has_to_be_reachable(checkpoint: int, found: list[int] | None) -> None:
-    files = Unreadable(f"manifests/{checkpoint:09d}-000001.json")
-    store = CheckpointStore(files, 1)
+    files = Unreadable(f"log/{checkpoint + 1:09d}.json")
+    store = owned(files)
     for number in (1, 2):
         store.commit(manifest(number, store.store(ADDRESS, snapshot(number))))
     if found is None:
@@ -316,7 +271,7 @@ def test_only_the_latest_checkpoint_has_to_be_reachable(checkpoint: int, found: 
     else:
         manifests, wrong = store.manifests()
         assert [each.checkpoint for each in manifests] == found
-        assert "000000001-000001.json" in wrong[0]
+        assert not wrong
 
 
 def test_files_of_strangers_are_no_obstacle_and_stay(files: Files) -> None:
@@ -324,17 +279,17 @@ def test_files_of_strangers_are_no_obstacle_and_stay(files: Files) -> None:
         "data/notes.txt",
         "data/000001/app/000001/notes.txt",
         "savepoints/README",
-        "manifests/list",
+        "log/list",
         "data/x/y",
     ]
-    store = CheckpointStore(files, 1)
+    store = owned(files)
     kept = manifest(1, store.store(ADDRESS, snapshot(1)))
     store.commit(kept)
     for path in [*strangers, "lineage/.hidden"]:
         files.write(path, [b"mine"])
     later = CheckpointStore(files)
     later.claim()
-    assert later.manifests() == ([kept], [])
+    assert later.manifests() == ([msgspec.structs.replace(kept, owner=1)], [])
     assert later.sweep([kept]) == []
     assert later.lineage("00abcdef") == "00abcdef"
     assert [files.read(path) for path in strangers] == [b"mine"] * len(strangers)
@@ -342,9 +297,10 @@ def test_files_of_strangers_are_no_obstacle_and_stay(files: Files) -> None:
 
 @pytest.mark.parametrize("name", ["_before", "été", "before"])
 def test_a_savepoint_of_any_name_is_found_and_keeps_its_files(files: Files, name: str) -> None:
-    store = CheckpointStore(files, 1)
+    store = owned(files)
     saved = manifest(1, store.store(Address("app", "_count", 0), snapshot(1)), name)
     store.commit(saved)
+    store.save(saved)
     store.commit(manifest(2, store.store(ADDRESS, snapshot(2))))
     last = manifest(3, store.store(ADDRESS, snapshot(3)))
     store.commit(last)
@@ -370,7 +326,7 @@ def piece(path: str) -> Piece:
         "data/000001/../000001/x.arrow",
         "data/000001/app/000001/..",
         "savepoints/before.json",
-        "owners/000001",
+        "log/000000001.json",
         "data/000001/app/000001/x\0.arrow",
         "",
         "data/000001/app/000009/x.arrow",  # Of a checkpoint that is perhaps being written.
@@ -379,8 +335,8 @@ def piece(path: str) -> Piece:
 def test_a_manifest_names_only_snapshots_that_it_can_have(path: str) -> None:
     changed = manifest(2, ActorRecord(piece(path)))
     with pytest.raises(DamagedError) as refused:
-        decoded(encoded(changed), "manifests/m.json")
-    assert str(refused.value).startswith("the manifest manifests/m.json cannot be used: it names ")
+        decoded(encoded(changed), "log/m.json")
+    assert str(refused.value).startswith("the manifest log/m.json cannot be used: it names ")
     assert repr(path) in str(refused.value)
 
 
@@ -407,8 +363,8 @@ GOOD = ActorRecord(piece("data/000001/app/000001/count-0.arrow"))
     ],
 )
 def test_a_manifest_that_cannot_be_used_is_refused(changed: Manifest) -> None:
-    with pytest.raises(DamagedError, match=r"the manifest manifests/m\.json cannot be "):
-        decoded(encoded(changed), "manifests/m.json")
+    with pytest.raises(DamagedError, match=r"the manifest log/m\.json cannot be "):
+        decoded(encoded(changed), "log/m.json")
     assert decoded(encoded(manifest(1, GOOD)), "m") == manifest(1, GOOD)
 
 
@@ -417,15 +373,6 @@ def test_a_manifest_that_is_something_else_is_refused(text: bytes) -> None:
     sealed = b'{"digest": "%s", "manifest": %s}' % (digest_of(text).encode(), text)
     with pytest.raises(DamagedError, match="the manifest m "):
         decoded(sealed, "m")
-
-
-def test_a_manifest_under_the_name_of_another_checkpoint_is_skipped(files: Files) -> None:
-    store = CheckpointStore(files, 1)
-    store.commit(manifest(1, store.store(ADDRESS, snapshot(1))))
-    files.write("manifests/000000007-000001.json", [files.read("manifests/000000001-000001.json")])
-    found, wrong = store.manifests()
-    assert [each.checkpoint for each in found] == [1]
-    assert wrong == ["the manifest manifests/000000007-000001.json cannot be used: it is of checkpoint 1"]
 
 
 @pytest.mark.parametrize("changed", [b"junk", packed([]), packed({}), packed({"watermark_us": "late"})])

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from stretto.actors.address import Address
 from stretto.actors.shape import FunctionShape
-from stretto.checkpoints.manifest import Storage
-from stretto.coordinator.checkpointing import OVERDUE_NS
+from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage
+from stretto.checkpoints.store import CheckpointStore
+from stretto.coordinator.checkpointing import OVERDUE_NS, RETRY_NS
 from stretto.coordinator.events import (
+    AnnounceCheckpoint,
     AnnounceJob,
     CheckpointPlan,
     Effect,
+    JobLost,
+    ManifestFailed,
+    ManifestWritten,
+    PruneCheckpoints,
     ReplaceWorker,
     StopRequested,
     SubmitRequested,
     WorkerEnded,
     WorkerExpected,
+    WriteManifest,
 )
 from stretto.coordinator.machine import Coordinator
 from stretto.coordinator.records import JobStatus
-from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Unstored
-from stretto.protocol.jobs import Deploy, Ready
+from stretto.protocol.checkpointing import (
+    Abandon,
+    Checkpoint,
+    Overdue,
+    Publish,
+    Published,
+    Stored,
+    Unfetched,
+    Unstored,
+)
+from stretto.protocol.jobs import Deploy, Failure, Ready
 from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.membership import Join, Member
+from stretto.simulator.engine.storage import SimulatedFiles
 
 SHAPES = {"source": FunctionShape("source", 1), "sink": FunctionShape("sink", 1, is_sink=True)}
 PLAN = CheckpointPlan(Storage("memory", 1, "0123abcd"), 1_000_000, 3)
@@ -37,15 +55,20 @@ def join(coordinator: Coordinator, name: str, now_ns: int = 0) -> list[Effect]:
     return coordinator.handle(FrameArrived(name, Join(Member(name, f"tcp://{name}", name, "host", 1))), now_ns)
 
 
-def submit(coordinator: Coordinator) -> list[Effect]:
-    return coordinator.handle(SubmitRequested("job", "digest", SHAPES, checkpoints=PLAN), 0)
+def submit(coordinator: Coordinator, *manifests: Manifest) -> list[Effect]:
+    plan = replace(PLAN, manifests=manifests)
+    return coordinator.handle(SubmitRequested("job", "digest", SHAPES, checkpoints=plan), 0)
 
 
-def running() -> Coordinator:
+def taken(checkpoint: int) -> Manifest:
+    return Manifest("job", checkpoint, {name: [ActorRecord()] for name in SHAPES}, shapes=SHAPES)
+
+
+def running(*manifests: Manifest) -> Coordinator:
     coordinator = Coordinator()
     expect(coordinator, "w0~1")
     join(coordinator, "w0~1")
-    submit(coordinator)
+    submit(coordinator, *manifests)
     coordinator.handle(FrameArrived("w0~1", Ready("job")), 0)
     assert coordinator.jobs["job"].status is JobStatus.RUNNING
     return coordinator
@@ -123,3 +146,58 @@ def test_a_checkpoint_that_an_actor_declines_as_overdue_is_abandoned() -> None:
     declined = Unstored(Address("job", "sink", 0), 1, "something is in the way")
     effects = coordinator.handle(FrameArrived("w0~1", declined), due_ns)
     assert frames(Abandon, effects) == [Abandon("job", 1)]
+
+
+def test_a_job_goes_back_to_an_earlier_checkpoint_only_after_the_log_says_so() -> None:
+    one, other = taken(1), taken(2)
+    coordinator = Coordinator()
+    expect(coordinator, "w0~1")
+    join(coordinator, "w0~1")
+    assert [deploy.origin for deploy in frames(Deploy, submit(coordinator, one, other))] == [other]
+    effects = coordinator.handle(FrameArrived("w0~1", Unfetched("job", 2, "damaged", True)), 0)
+    assert of(WriteManifest, effects) == [WriteManifest("job", one)]
+    assert not frames(Deploy, effects)
+    # The disk is full; it is tried again after a while.
+    assert not frames(Deploy, coordinator.handle(ManifestFailed("job", 1, "full"), 0))
+    assert not of(WriteManifest, coordinator.handle(Ticked(), RETRY_NS - 1))
+    assert of(WriteManifest, coordinator.handle(Ticked(), RETRY_NS)) == [WriteManifest("job", one)]
+    effects = coordinator.handle(ManifestWritten("job", 1), RETRY_NS)
+    assert [deploy.origin for deploy in frames(Deploy, effects)] == [one]
+    assert of(PruneCheckpoints, effects) == [PruneCheckpoints("job", (one,))]
+    assert not of(AnnounceCheckpoint, effects)  # It was complete before.
+
+
+def test_a_savepoint_that_could_not_be_written_is_tried_again_and_the_checkpoint_counts() -> None:
+    coordinator = running()
+    coordinator.handle(StopRequested("job", savepoint="half"), 1)
+    for name in SHAPES:
+        effects = coordinator.handle(FrameArrived("w0~1", Stored(Address("job", name, 0), 1, ActorRecord())), 2)
+    assert [each.manifest.savepoint for each in of(WriteManifest, effects)] == ["half"]
+    effects = coordinator.handle(ManifestWritten("job", 1, unsaved="no space"), 3)
+    assert frames(Publish, effects) == [Publish("job", 1)]
+    assert [(each.manifest is not None, each.reason) for each in of(AnnounceCheckpoint, effects)] == [
+        (True, None),
+        (False, "no space"),
+    ]
+    coordinator.handle(FrameArrived("w0~1", Published(Address("job", "sink", 0), 1)), 4)
+    assert coordinator.jobs["job"].status is JobStatus.RUNNING
+    assert frames(Checkpoint, coordinator.handle(Ticked(), 3 + RETRY_NS)) == [Checkpoint("job", 2)]
+
+
+def test_a_job_whose_checkpoints_were_taken_over_fails_with_that() -> None:
+    files = SimulatedFiles()
+    one, other = CheckpointStore(files), CheckpointStore(files)
+    one.claim("process 1", "one")
+    failed = AnnounceJob("job", JobStatus.FAILED, Failure("UserError", "the output directory cannot be written"))
+    assert failed.explained_by(one) == failed
+    other.claim("process 2", "other")
+    told = failed.explained_by(one).failure
+    assert told is not None
+    assert (told.error, told.fact) == (
+        "TakenOverError",
+        "another driver has taken over the checkpoints of job 'job'",
+    )
+    assert told.detail == "it is process 2; the job failed with: the output directory cannot be written"
+    lost = WriteManifest("job", taken(1)).write_to(one)
+    assert isinstance(lost, JobLost)
+    assert AnnounceJob("job", JobStatus.FAILED, lost.failure).explained_by(one).failure == lost.failure

@@ -29,7 +29,7 @@ def uses(files: LocalFiles | RemoteFiles) -> list[Callable[[str], object]]:
     return [
         files.read,
         files.names,
-        files.create,
+        lambda path: files.create(path, [b"x"]),
         lambda path: files.write(path, [b"planted"]),
         lambda path: files.delete([path]),
     ]

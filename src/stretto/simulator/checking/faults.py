@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from stretto.checkpoints.manifest import decoded
+from stretto.checkpoints.manifest import Manifest, decoded
 from stretto.coordinator.records import JobStatus
 from stretto.errors import DamagedError, StrettoError
 from stretto.protocol.membership import COORDINATOR
@@ -310,20 +310,18 @@ def _plan_crash(at_ns: int, cluster: DurableCluster, files: SimulatedFiles) -> N
 
 def _flip_last(files: SimulatedFiles, chance: random.Random) -> None:
     """Damage one file of the last checkpoint, only if there is an earlier checkpoint to fall back to."""
-    manifests = sorted(files.names("manifests"))
-    if len(manifests) < 2 or files.flipped:
+    paths = [f"log/{name}" for name in sorted(files.names("log"))]
+    known = [(path, manifest.files()) for path in paths if (manifest := _manifest_at(files, path)) is not None]
+    if len(known) < 2 or files.flipped:
         return
-    last, before = (_files_of(files, name) for name in (manifests[-1], manifests[-2]))
-    if not last or not before:
-        return  # One of them is damaged already.
+    (_, before), (path, last) = known[-2:]
     own = sorted((last - before) & files.contents.keys())
     files.flipped = True
-    files.flip(chance.choice([*own, f"manifests/{manifests[-1]}"]), chance)
+    files.flip(chance.choice([*own, path]), chance)
 
 
-def _files_of(files: SimulatedFiles, name: str) -> set[str]:
-    path = f"manifests/{name}"
+def _manifest_at(files: SimulatedFiles, path: str) -> Manifest | None:
     try:
-        return decoded(files.read(path), path).files()
+        return decoded(files.read(path), path)
     except DamagedError:
-        return set()
+        return None  # It is a claim, or damaged already.

@@ -103,6 +103,7 @@ class SimulatedCluster:
         costs: Costs | None = None,
         policy: Callable[[], Policy] = LLF,
         strategy: Callable[[], Strategy] | None = None,
+        begins_ns: int = 1_000_000_000,
     ) -> None:
         self._random = random.Random(seed)
         self._timing = timing or Timing()
@@ -124,7 +125,7 @@ class SimulatedCluster:
         self._homes: dict[Instance, str] = {}
         """All instances that have run at least once, with their workers."""
         self._seats: set[Seat] = set()
-        self.now_ns = 1_000_000_000
+        self.now_ns = begins_ns
         self._clocks: dict[str, SteadyClock] = {}
         self.jobs: dict[str, SimulatedJob] = {}
         self.recoveries = 0
@@ -185,6 +186,11 @@ class SimulatedCluster:
         unended = [name for name, job in self.jobs.items() if not job.status.ended]
         if unended:
             raise InvariantError("the event queue is empty, but jobs have not ended", ", ".join(unended))
+
+    @property
+    def next_ns(self) -> int | None:
+        """When the next event happens, if any."""
+        return self._queue[0][0] if self._queue else None
 
     def step(self) -> None:
         """Process the next event."""
@@ -320,10 +326,10 @@ class SimulatedCluster:
             match effect:
                 case Send(to=to, frame=frame):
                     self._transmit(COORDINATOR, to, frame)
-                case coordination.AnnounceJob(job=job, status=status, failure=failure):
+                case coordination.AnnounceJob(job=job, status=status):
                     self.recoveries += status is JobStatus.RECOVERING
                     self.jobs[job].status = status
-                    self.jobs[job].failure = failure
+                    self.jobs[job].failure = self.explained(effect).failure
                 case coordination.Observed(observation=observation):
                     self.observation = observation
                 case coordination.AnnounceMisbehaviour(job=job):
@@ -332,6 +338,10 @@ class SimulatedCluster:
                     self.refusals.append(reason)
                 case _:
                     self.carry_out_for_coordinator(effect)
+
+    def explained(self, announcement: coordination.AnnounceJob) -> coordination.AnnounceJob:
+        """Hook for the causes of failures that only a cluster with checkpoints has."""
+        return announcement
 
     def carry_out_for_coordinator(self, effect: coordination.Effect) -> None:
         """Hook for effects that only a cluster with checkpoints and failures has."""

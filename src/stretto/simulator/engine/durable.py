@@ -1,6 +1,7 @@
 """A simulated cluster whose workers crash, hang and lose connections, with storage that survives them.
 
-Heartbeats, replacements and driver restarts work as in the runtime, in virtual time.
+Heartbeats, replacements and driver restarts work as in the runtime, in virtual time. The driver hangs too, and so does
+all that is done in its process: the coordinator, the driver's own worker, the writes of manifests.
 """
 
 from __future__ import annotations
@@ -16,19 +17,20 @@ from typing import Any
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import Observer
 from stretto.actors.seat import Seat
+from stretto.checkpoints.log import Log
 from stretto.checkpoints.manifest import Storage
 from stretto.checkpoints.store import CheckpointStore
 from stretto.coordinator import events as coordination
 from stretto.coordinator.events import (
     AnnounceCheckpoint,
-    ManifestFailed,
+    AnnounceJob,
     ManifestWritten,
     PruneCheckpoints,
     ReplaceWorker,
     WriteManifest,
 )
 from stretto.coordinator.machine import Coordinator, CoordinatorParts
-from stretto.errors import DamagedError, StorageError
+from stretto.errors import DamagedError, StorageError, StrettoError
 from stretto.protocol.clock import SteadyClock
 from stretto.protocol.frames import Frame
 from stretto.protocol.machines import Ticked
@@ -77,6 +79,7 @@ class Parts:
     coordinator: CoordinatorParts | None = None
     worker: WorkerParts | None = None
     clock: type[SteadyClock] = SteadyClock
+    log: type[Log] = Log
 
 
 class DurableCluster(SimulatedCluster):
@@ -96,7 +99,7 @@ class DurableCluster(SimulatedCluster):
         self._parts = parts or Parts()
         self.files = files
         self._cuts = list(cuts)
-        self._store = CheckpointStore(files)
+        self._store = self._new_store()
         self._stores: dict[str, CheckpointStore] = {}
         self._broken: set[tuple[str, str]] = set()
         self._ticks_ns: int | None = None
@@ -118,8 +121,25 @@ class DurableCluster(SimulatedCluster):
         self.kept = 3
         self.interval_ns: int | None = 20_000_000
         self.announced: list[AnnounceCheckpoint] = []
+        self.late: list[str] = []
+        """Commits of this driver after another one had claimed the checkpoints."""
+        self._settings = more
         super().__init__(workers, seed, **more)
         self._assemble(self._new_parked())
+
+    def successor(self, seed: int) -> DurableCluster:
+        """Returns another cluster for the same app and storage, with a driver of its own; it begins now."""
+        settings = {**self._settings, "weather": None, "begins_ns": self.now_ns}
+        other = DurableCluster(
+            self._workers_wanted, seed, self.files, parts=self._parts, parked=self._parked_wanted, **settings
+        )
+        other.write_ns, other.noticed_ns, other.interval_ns = self.write_ns, self.noticed_ns, self.interval_ns
+        other._durable = list(self._durable)
+        other._resubmit()
+        return other
+
+    def _new_store(self) -> CheckpointStore:
+        return CheckpointStore(self.files, log=self._parts.log)
 
     def new_coordinator(self) -> Coordinator:
         return Coordinator(LOST_AFTER_NS, self._parts.coordinator)
@@ -132,8 +152,11 @@ class DurableCluster(SimulatedCluster):
 
     def submit_durable(self, deployment: Deployment) -> None:
         """Run a deployment with checkpoints; it resumes from the last complete checkpoint, if any."""
-        self._store.claim()
-        manifests, _ = self._store.manifests()
+        self.files.claims += 1
+        self.files.owner = self._store.claim(f"driver {self.files.claims}", str(self.files.claims))
+        manifests, wrong = self._store.manifests()
+        if manifests and wrong:
+            self._store.go_back(manifests)
         storage = Storage("simulated", self._store.owner, self._store.lineage("00000001"))
         plan = coordination.CheckpointPlan(storage, self.interval_ns, self.kept, tuple(manifests[-self.kept :]))
         self._durable = [deployment]
@@ -162,6 +185,10 @@ class DurableCluster(SimulatedCluster):
         """Call `happen` when a moment occurs for the `number`-th time, with the worker at which it occurs, or a random
         worker if it occurs at the driver."""
         self._at_moments[moment, number] = happen
+
+    def at_next_moment(self, moment: Moment, happen: Callable[[str], None]) -> None:
+        """Likewise, when it occurs next."""
+        self.at_moment(moment, self._moments[moment] + 1, happen)
 
     def _reach_moment(self, moment: Moment, name: str) -> None:
         self._moments[moment] += 1
@@ -199,14 +226,27 @@ class DurableCluster(SimulatedCluster):
         """Crash one of the present workers, chosen at random (seeded)."""
         self.crash(self._random.choice(self.names_of_workers() or [""]))
 
-    def restart(self, deployment: Deployment | None = None, workers: int | None = None) -> None:
-        """Kill the driver with its workers and restart it, optionally with another deployment of the app and another
-        number of workers."""
-        if all(job.status.ended for job in self.jobs.values()):
-            return
-        self._durable = self._durable if deployment is None else [deployment]
-        self._workers_wanted = workers or self._workers_wanted
-        self.recoveries += 1
+    def hang_driver(self, length_ns: int, workers: bool) -> None:
+        """Pause the driver's process for `length_ns` from now, optionally with all its workers."""
+        self.hang(self._driver, length_ns)
+        for name in self.names_of_workers() if workers else ():
+            self.hang(name, length_ns)
+
+    @property
+    def _driver(self) -> str:
+        return f"driver~{self._incarnation}"
+
+    @property
+    def has_ended(self) -> bool:
+        return all(job.status.ended for job in self.jobs.values())
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether it was the last to claim the checkpoints."""
+        return self._store.owner == self.files.owner
+
+    def die(self) -> None:
+        """Kill the driver with its workers."""
         for write in self._committing:
             self._interrupt(write)
         self._committing.clear()
@@ -215,12 +255,22 @@ class DurableCluster(SimulatedCluster):
         self._queue.clear()
         self._latest_ns.clear()
         self._broken.clear()
+
+    def restart(self, deployment: Deployment | None = None, workers: int | None = None) -> None:
+        """Kill the driver with its workers and restart it, optionally with another deployment of the app and another
+        number of workers."""
+        if self.has_ended:
+            return
+        self._durable = self._durable if deployment is None else [deployment]
+        self._workers_wanted = workers or self._workers_wanted
+        self.recoveries += 1
+        self.die()
         self._incarnation += 1
         self.coordinator = self.new_coordinator()
         self._clocks[COORDINATOR] = self.new_clock(COORDINATOR)
-        self._store = CheckpointStore(self.files)
+        self._store = self._new_store()
         names = [f"w{i}~{self._incarnation}" for i in range(self._workers_wanted)]
-        self._assemble([*names, f"driver~{self._incarnation}", *self._new_parked()])
+        self._assemble([*names, self._driver, *self._new_parked()])
         self._resubmit()
         for after_ns, happen in self._planned:
             if after_ns > self.now_ns:
@@ -238,13 +288,11 @@ class DurableCluster(SimulatedCluster):
         became = self._random.choice(("whole", "torn", "nothing"))
         if became == "nothing":
             return
-        written = SimulatedFiles()
-        CheckpointStore(written, self._store.owner).commit(write.manifest)
-        for path, content in written.contents.items():
-            if became == "whole":
-                self.files.contents[path] = content
-            else:
-                self.files.tear(path, [content], self._random)
+        before = set(self.files.contents)
+        with suppress(StrettoError):
+            self._store.commit(write.manifest)
+        for path in sorted(self.files.contents.keys() - before) if became == "torn" else ():
+            self.files.tear(path, [self.files.contents[path]], self._random)
 
     def _forget(self, name: str) -> None:
         self._gone.append(self.workers.pop(name))
@@ -267,13 +315,24 @@ class DurableCluster(SimulatedCluster):
     # Time: heartbeats and the coordinator's clock continue until all jobs have ended.
 
     def _pulse(self) -> None:
-        if all(job.status.ended for job in self.jobs.values()):
+        if self.has_ended:
             return
         for name in self.names_of_workers():
             if not self._paused_until(name):
                 self._transmit(name, COORDINATOR, Heartbeat())
-        self._coordinate(Ticked())
+        if not self._paused_until(self._driver):
+            self._coordinate(Ticked())
         self._later(PULSE_NS, self._pulse)
+
+    def _coordinate(self, event: coordination.Event) -> None:
+        paused_until_ns = self._paused_until(self._driver)
+        if paused_until_ns:
+            self._later(paused_until_ns - self.now_ns, partial(self._coordinate, event))
+        else:
+            super()._coordinate(event)
+
+    def explained(self, announcement: AnnounceJob) -> AnnounceJob:
+        return announcement if announcement.failure is None else announcement.explained_by(self._store)
 
     def _transmit(self, sender: str, to: str, frame: Frame) -> None:
         if any(cut.loses(sender, to, self.now_ns) for cut in self._cuts):
@@ -341,13 +400,15 @@ class DurableCluster(SimulatedCluster):
                 self._later(self._random.randint(*REPLACED_NS), partial(self._join, again))
 
     def _commit(self, effect: WriteManifest) -> None:
+        paused_until_ns = self._paused_until(self._driver)
+        if paused_until_ns:
+            self._later(paused_until_ns - self.now_ns, partial(self._commit, effect))
+            return
         self._committing.remove(effect)
-        event: coordination.Event
-        try:
-            self._store.commit(effect.manifest)
-            event = ManifestWritten(effect.job, effect.manifest.checkpoint)
-        except StorageError as error:
-            event = ManifestFailed(effect.job, effect.manifest.checkpoint, str(error))
+        event = effect.write_to(self._store)
+        if isinstance(event, ManifestWritten) and not self.is_owner:
+            late = f"owner {self._store.owner} committed checkpoint {event.checkpoint}"
+            self.late.append(f"{late} after owner {self.files.owner} had claimed the directory")
         self._coordinate(event)
 
 

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from stretto.errors import DamagedError, StorageError
 
 
 class SimulatedFiles:
-    """Storage that survives crashes. `full` makes every write fail."""
+    """Storage that survives crashes. `full` makes every write fail. `claims` is how often the checkpoints were
+    claimed, and `owner` their last owner; both are for the checks."""
 
     def __init__(self) -> None:
         self.contents: dict[str, bytes] = {}
         self.full = False
         self.flipped = False
+        self.claims = 0
+        self.owner = 0
 
     def write(self, path: str, parts: Sequence[Any]) -> None:
         if self.full:
             raise StorageError(f"cannot write {path}", "no space left")
         self.contents[path] = b"".join(bytes(part) for part in parts)
 
-    def create(self, path: str) -> bool:
+    def create(self, path: str, parts: Sequence[Any]) -> bool:
         if path in self.contents:
             return False
-        self.write(path, [])
+        self.write(path, parts)
         return True
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -49,9 +52,16 @@ class SimulatedFiles:
         content = b"".join(bytes(part) for part in parts)
         self.contents[path] = content[: chance.randrange(len(content) + 1)]
 
-    def flip(self, path: str, chance: random.Random) -> None:
-        """Flip one bit of a file."""
-        content = bytearray(self.contents[path])
+    def flip(self, path: str, chance: random.Random) -> Callable[[], None]:
+        """Flip one bit of a file. Returns what restores the file, if nobody has written it since."""
+        whole = self.contents[path]
+        content = bytearray(whole)
         if content:
             content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-            self.contents[path] = bytes(content)
+        flipped = self.contents[path] = bytes(content)
+
+        def restore() -> None:
+            if self.contents.get(path) == flipped:
+                self.contents[path] = whole
+
+        return restore
