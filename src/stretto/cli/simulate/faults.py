@@ -39,8 +39,9 @@ def faults(
     """Test checkpoints and recovery on random dataflows with random faults, and check the published results.
 
     Workers crash at any moment, hang until after they are replaced, and lose the connection to each other or to the
-    driver; the driver crashes and restarts; writes are torn, the disk is temporarily full, bits flip, clocks step. The
-    published results must equal those of a run without faults; the exit code is 1 when they do not."""
+    driver; the driver crashes and restarts, or hangs while another one takes over and perhaps ends before a third one
+    resumes; writes are torn, the disk is temporarily full, bits flip, clocks step. The published results must equal
+    those of a run without faults; the exit code is 1 when they do not."""
     with reported():
         parts = None if mutate is None else mutation_named(mutate, MUTATIONS)
 
@@ -66,6 +67,7 @@ def _counts(trial: Trial) -> dict[str, int]:
     return {
         "checkpoints": trial.checkpoints,
         "recoveries": trial.recoveries,
+        "takeovers": trial.takeovers,
         "faults": len(trial.faults),
         "runs": 1,
     }

@@ -12,7 +12,8 @@ from stretto.actors.function import EVENT_TIME_MIN_US
 from stretto.actors.seat import Seat
 from stretto.actors.snapshot import Snapshot
 from stretto.actors.work import Publishing
-from stretto.checkpoints.manifest import ActorRecord
+from stretto.checkpoints.log import Log
+from stretto.checkpoints.manifest import ActorRecord, Manifest
 from stretto.coordinator.checkpointing import Checkpointing
 from stretto.coordinator.machine import CoordinatorParts
 from stretto.coordinator.records import Actor, Job, Underway
@@ -108,6 +109,16 @@ class OlderSources(Recovery):
         super().resume(job)
 
 
+class ReturnUnrecorded(Recovery):
+    """A job that goes back to an earlier checkpoint, because the last one is damaged, does not record that in the log.
+    The next driver resumes from the last one if it can be read again, and the output of that is withdrawn."""
+
+    def resume(self, job: Job) -> None:
+        assert job.durability is not None
+        job.durability.goes_back = False
+        super().resume(job)
+
+
 class OffsetForgotten(Snapshots):
     """The position of a source is not in the checkpoint."""
 
@@ -181,6 +192,21 @@ class RawClock(SteadyClock):
         return self._wall()
 
 
+class NumberBeforeOwner(Log):
+    """The number of a checkpoint decides its place in the log, whoever commits it: a driver that was replaced commits a
+    number that its successor has not reached, and its checkpoint comes last."""
+
+    def _next_place(self, manifest: Manifest) -> int:
+        return 1_000 * manifest.checkpoint
+
+
+class ClaimIgnored(Log):
+    """A commit takes the next free place in the log, also after the claim of another driver."""
+
+    def _next_place(self, manifest: Manifest) -> int:
+        return self.greatest() + 1
+
+
 def _without(snapshot: Snapshot, **changed: Any) -> Snapshot:
     return replace(snapshot, plain=packed({**unpacked(snapshot.plain), **changed}))
 
@@ -192,11 +218,13 @@ def _parts(mutation: type[Any]) -> Parts:
         return Parts(coordinator=CoordinatorParts(recovery=mutation))
     if issubclass(mutation, SteadyClock):
         return Parts(clock=mutation)
+    if issubclass(mutation, Log):
+        return Parts(log=mutation)
     return Parts(worker=worker_with(mutation))
 
 
 MUTATIONS: dict[str, Parts] = {
     mutation_name(mutation): _parts(mutation)
-    for base in (Checkpointing, Recovery, Snapshots, Resuming, SteadyClock)
+    for base in (Checkpointing, Recovery, Snapshots, Resuming, SteadyClock, Log)
     for mutation in base.__subclasses__()
 }

@@ -1,8 +1,8 @@
 """`stretto simulate faults`: tests checkpoints and recovery under random faults, by seed.
 
-A random dataflow runs with checkpoints while workers crash, hang and lose connections, the driver crashes and restarts,
-the disk is temporarily full, bits flip and clocks step. The published results must equal those of a run without faults:
-no row lost, no row duplicated.
+A random dataflow runs with checkpoints while workers crash, hang and lose connections, the driver crashes, hangs and
+restarts, other drivers take over, the disk is temporarily full, bits flip and clocks step. The published results must
+equal those of a run without faults: no row lost, no row duplicated.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from functools import partial
 
 from stretto.checkpoints.manifest import Manifest, decoded
 from stretto.coordinator.records import JobStatus
-from stretto.errors import DamagedError, StrettoError
+from stretto.errors import DamagedError, StrettoError, TakenOverError
 from stretto.protocol.membership import COORDINATOR
 from stretto.simulator.checking.barriers import TIMINGS, result_of
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.scenarios import Scenario
 from stretto.simulator.engine.cluster import Weather
+from stretto.simulator.engine.drivers import Drivers
 from stretto.simulator.engine.durable import Cut, DurableCluster, Moment, Parts
 from stretto.simulator.engine.storage import SimulatedFiles
 
@@ -45,6 +46,8 @@ class Trial:
     faults: list[str]
     checkpoints: int = 0
     recoveries: int = 0
+    takeovers: int = 0
+    """How often a driver was replaced by another one."""
     violations: list[Violation] = field(default_factory=list)
 
 
@@ -76,11 +79,12 @@ def try_seed(
     cluster.write_ns = chance.choice(((20_000, 500_000), (100_000, 8_000_000), (1_000_000, 60_000_000)))
     cluster.noticed_ns = chance.choice(((100_000, 2_000_000), (100_000, 40_000_000)))
     cluster.interval_ns = chance.choice((2_000_000, 5_000_000, 20_000_000))
-    faults.plan(cluster, files)
+    drivers = Drivers(cluster, STEPS_MAX)
+    faults.plan(drivers, files)
     trial = Trial(seed, faults.descriptions)
     if rescales:
         _plan_rescales(cluster, scenario, chance, workers_max, trial)
-    _run(cluster, scenario, Scenario(seed, functions_max, length=LENGTH), trial)
+    _run(drivers, scenario, Scenario(seed, functions_max, length=LENGTH), trial)
     return trial
 
 
@@ -129,32 +133,47 @@ def _small(seed: int, functions: int, deaths: dict[int, str]) -> _Small:
     for step, victim in deaths.items():
         cluster.at_step(step, partial(die, victim))
     trial = Trial(seed, [f"{victim} dies at step {step}" for step, victim in deaths.items()])
-    _run(cluster, scenario, Scenario(seed, functions), trial)
+    _run(Drivers(cluster, STEPS_MAX), scenario, Scenario(seed, functions), trial)
     return _Small(cluster.steps, trial)
 
 
-def _run(cluster: DurableCluster, scenario: Scenario, reference: Scenario, trial: Trial) -> None:
+def _run(drivers: Drivers, scenario: Scenario, reference: Scenario, trial: Trial) -> None:
     """Run to the end, and compare the published results with the reference."""
-    cluster.submit_durable(scenario.deployment)
+    first = drivers.clusters[0]
+    first.submit_durable(scenario.deployment)
     try:
-        cluster.run()
+        drivers.run()
     except Exception as error:  # A machine that raises anything at all is broken.
         text = str(error) if isinstance(error, StrettoError) else traceback.format_exc(limit=-3)
         trial.violations.append(Violation("liveness" if "queue is empty" in text else "invariant", text))
-    job = cluster.jobs[scenario.deployment.job]
-    if job.status is JobStatus.FAILED and job.failure is not None:
-        detail = job.failure.traceback or job.failure.detail
-        trial.violations.append(Violation("failed", f"{job.failure.fact}: {detail}"))
-    if job.status is JobStatus.FINISHED:
+    jobs = [job for cluster in drivers.clusters for job in cluster.jobs.values()]
+    for cluster in drivers.clusters:
+        trial.violations += _failures(cluster)
+    if any(job.status is JobStatus.FINISHED for job in jobs):
         trial.violations += result_of(scenario, reference)
-    if scenario.outside.withdrawn and not cluster.files.flipped:
+    elif not trial.violations:
+        trial.violations.append(Violation("liveness", "no driver has finished the app"))
+    if scenario.outside.withdrawn and not first.files.flipped:
         text = f"{scenario.outside.withdrawn} files were visible before a checkpoint contained them"
         trial.violations.append(Violation("seen", text))
-    if cluster.now_ns - BEGIN_NS > ENDS_WITHIN_NS:
-        trial.violations.append(Violation("liveness", f"the run took {(cluster.now_ns - BEGIN_NS) / 1e9:.1f} s"))
-    trial.checkpoints = sum(1 for each in cluster.announced if each.manifest is not None)
-    trial.recoveries = cluster.recoveries
-    cluster.close()
+    trial.takeovers = len(drivers.clusters) + len(drivers.killed) - 1
+    took_ns = max(cluster.now_ns for cluster in drivers.clusters) - BEGIN_NS
+    if took_ns > ENDS_WITHIN_NS:
+        trial.violations.append(Violation("liveness", f"the run took {took_ns / 1e9:.1f} s"))
+    for cluster in (*drivers.clusters, *drivers.killed):
+        trial.checkpoints += sum(1 for each in cluster.announced if each.manifest is not None)
+        trial.recoveries += cluster.recoveries
+        trial.violations += [Violation("owner", late) for late in cluster.late]
+    drivers.close()
+
+
+def _failures(cluster: DurableCluster) -> Iterator[Violation]:
+    """Yields the failures of a driver. One that was replaced must say so, and no other may."""
+    for job in cluster.jobs.values():
+        if job.status is not JobStatus.FAILED or job.failure is None:
+            continue
+        if cluster.is_owner or job.failure.error != TakenOverError.__name__:
+            yield Violation("failed", f"{job.failure.fact}: {job.failure.traceback or job.failure.detail}")
 
 
 class Faults:
@@ -163,6 +182,7 @@ class Faults:
     def __init__(self, chance: random.Random, workers: int) -> None:
         self._chance = chance
         self._plans: list[Callable[[DurableCluster, SimulatedFiles], None]] = []
+        self._takeovers: list[Callable[[Drivers], None]] = []
         self.descriptions: list[str] = []
         self.cuts: list[Cut] = []
         names = [f"w{i}~1" for i in range(workers)]
@@ -179,14 +199,19 @@ class Faults:
             self._zombie,
             self._fill,
             self._flip,
+            self._flip_and_return,
             self._step,
+            self._hang_driver,
+            *[self._take_over] * 3,
         ]
         for _ in range(chance.choice((1, 1, 2, 3, 5))):
             chance.choice(kinds)(names)
 
-    def plan(self, cluster: DurableCluster, files: SimulatedFiles) -> None:
+    def plan(self, drivers: Drivers, files: SimulatedFiles) -> None:
         for plan in self._plans:
-            plan(cluster, files)
+            plan(drivers.clusters[0], files)
+        for takeover in self._takeovers:
+            takeover(drivers)
 
     def _when(self) -> int:
         return self._chance.randint(0, SPAN_NS if self._chance.random() < 0.5 else SPAN_NS // 4)
@@ -257,6 +282,46 @@ class Faults:
         at_ns = self._when()
         self._add(f"the driver dies at {at_ns}", lambda cluster, _: cluster.plan(at_ns, cluster.restart))
 
+    def _hang_driver(self, names: list[str]) -> None:
+        at_ns, length_ns = self._when(), self._chance.choice((10_000_000, 100_000_000, 500_000_000))
+        workers = self._chance.random() < 0.3
+        self._add(
+            f"the driver hangs from {at_ns} for {length_ns}" + (" with its workers" if workers else ""),
+            lambda cluster, _: cluster.plan(at_ns, lambda: cluster.hang_driver(length_ns, workers)),
+        )
+
+    def _take_over(self, names: list[str]) -> None:
+        """Another driver takes over, mostly while the first one hangs and after a checkpoint of that one has failed. It
+        may end soon, even before its first checkpoint, and then a third one resumes."""
+        chance = self._chance
+        at_ns = chance.randint(0, SPAN_NS // 4)  # Most runs last longer than that.
+        hangs_ns = chance.choice((0, 30_000_000, 100_000_000, 300_000_000))
+        late_ns, resumed_after_ns = chance.randint(0, 20_000_000), chance.randint(0, 60_000_000)
+        ends_after_ns = chance.choice((None, chance.randint(0, 40_000_000), chance.randint(0, 200_000_000)))
+        number = chance.choice((None, 1, 1, 2, 2, 3, 4))
+        seed, workers, fails = chance.randrange(2**32), chance.random() < 0.3, chance.random() < 0.5
+
+        def happen(drivers: Drivers) -> None:
+            cluster = drivers.clusters[-1]
+            cluster.hang_driver(hangs_ns, workers)
+            cluster.plan(late_ns, lambda: drivers.take_over(seed, ends_after_ns, resumed_after_ns))
+
+        def plan(drivers: Drivers) -> None:
+            cluster = drivers.clusters[0]
+            if fails:
+                _plan_full(at_ns - 10_000_000, 12_000_000, cluster, cluster.files)
+            if number is None:
+                cluster.plan(at_ns, lambda: happen(drivers))
+            else:
+                cluster.at_moment(Moment.COMMITTING, number, lambda _: happen(drivers))
+
+        when = f"at {at_ns}" if number is None else f"when {Moment.COMMITTING.value}, occurrence {number},"
+        self.descriptions.append(
+            f"the driver hangs {when} for {hangs_ns}, another one takes over {late_ns} later"
+            + (f" and ends after {ends_after_ns}, a third one starts {resumed_after_ns} later" if ends_after_ns else "")
+        )
+        self._takeovers.append(plan)
+
     def _pause(self, names: list[str]) -> None:
         name, at_ns = self._chance.choice(names), self._when()
         length_ns = self._chance.choice((10_000_000, 100_000_000, 500_000_000))
@@ -278,20 +343,39 @@ class Faults:
     def _fill(self, names: list[str]) -> None:
         at_ns, length_ns = self._when(), self._chance.choice((5_000_000, 100_000_000))
 
-        def fill(files: SimulatedFiles, full: bool) -> None:
-            files.full = full
-
-        def plan(cluster: DurableCluster, files: SimulatedFiles) -> None:
-            cluster.plan(at_ns, lambda: fill(files, True))
-            cluster.plan(at_ns + length_ns, lambda: fill(files, False))
-
-        self._add(f"the disk is full from {at_ns} for {length_ns}", plan)
+        self._add(f"the disk is full from {at_ns} for {length_ns}", partial(_plan_full, at_ns, length_ns))
 
     def _flip(self, names: list[str]) -> None:
         at_ns = self._when()
         chance = random.Random(self._chance.randrange(2**32))
+
+        def flip(files: SimulatedFiles) -> None:
+            _flip_last(files, chance)
+
+        self._add(f"a bit flips at {at_ns}", lambda cluster, files: cluster.plan(at_ns, lambda: flip(files)))
+
+    def _flip_and_return(self, names: list[str]) -> None:
+        """The last checkpoint is damaged when a job resumes, and readable again when the driver dies soon after."""
+        number, later_ns = self._chance.choice((2, 3, 3, 4, 5)), self._chance.randint(0, 30_000_000)
+        chance = random.Random(self._chance.randrange(2**32))
+
+        def crash(cluster: DurableCluster) -> None:
+            cluster.crash_some()
+            cluster.at_next_moment(Moment.FETCHING, lambda _: flip(cluster))
+
+        def flip(cluster: DurableCluster) -> None:
+            restore = _flip_last(cluster.files, chance)
+            if restore is not None:
+                cluster.at_next_moment(Moment.RESUMING, lambda _: cluster.plan(later_ns, lambda: die(cluster, restore)))
+
+        def die(cluster: DurableCluster, restore: Callable[[], None]) -> None:
+            restore()
+            cluster.restart()
+
         self._add(
-            f"a bit flips at {at_ns}", lambda cluster, files: cluster.plan(at_ns, lambda: _flip_last(files, chance))
+            f"a worker crashes when {Moment.COMMITTING.value}, occurrence {number}, and a bit flips when the job "
+            f"resumes; {later_ns} after a sink has resumed, the bit is right again, and the driver dies",
+            lambda cluster, _: cluster.at_moment(Moment.COMMITTING, number, lambda _: crash(cluster)),
         )
 
     def _step(self, names: list[str]) -> None:
@@ -308,16 +392,25 @@ def _plan_crash(at_ns: int, cluster: DurableCluster, files: SimulatedFiles) -> N
     cluster.plan(at_ns, cluster.crash_some)
 
 
-def _flip_last(files: SimulatedFiles, chance: random.Random) -> None:
-    """Damage one file of the last checkpoint, only if there is an earlier checkpoint to fall back to."""
+def _plan_full(at_ns: int, length_ns: int, cluster: DurableCluster, files: SimulatedFiles) -> None:
+    def fill(full: bool) -> None:
+        files.full = full
+
+    cluster.plan(max(0, at_ns), lambda: fill(True))
+    cluster.plan(max(0, at_ns) + length_ns, lambda: fill(False))
+
+
+def _flip_last(files: SimulatedFiles, chance: random.Random) -> Callable[[], None] | None:
+    """Damage one file of the last checkpoint, only if there is an earlier checkpoint to fall back to. Returns what
+    restores it."""
     paths = [f"log/{name}" for name in sorted(files.names("log"))]
     known = [(path, manifest.files()) for path in paths if (manifest := _manifest_at(files, path)) is not None]
     if len(known) < 2 or files.flipped:
-        return
+        return None
     (_, before), (path, last) = known[-2:]
     own = sorted((last - before) & files.contents.keys())
     files.flipped = True
-    files.flip(chance.choice([*own, path]), chance)
+    return files.flip(chance.choice([*own, path]), chance)
 
 
 def _manifest_at(files: SimulatedFiles, path: str) -> Manifest | None:

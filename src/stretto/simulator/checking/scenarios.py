@@ -19,6 +19,7 @@ from stretto.actors.context import Context
 from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Routing, Stage
 from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.actors.source import Reading
+from stretto.errors import UserError
 from stretto.scheduling.spreading import Arbitrary
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.engine.sources import SimulatedSource
@@ -240,8 +241,11 @@ class Outside:
         return self._made
 
     def publish(self, checkpoint: int, file: int) -> None:
+        """Make a file visible; it may be already."""
         if file in self._hidden:
             self._published[file] = (checkpoint, self._hidden.pop(file))
+        elif file not in self._published:
+            raise UserError("a sealed file is gone", f"file {file} of checkpoint {checkpoint}")
 
     def withdraw(self, checkpoint: int, sealed: Collection[int], attempt: Attempt) -> None:
         """Remove visible files of later checkpoints and hidden files that are not sealed, except those of a later
