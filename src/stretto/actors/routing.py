@@ -71,7 +71,7 @@ class BoundStage:
             results = self._transform(batch)
         except StrettoError:
             raise
-        except Exception as error:
+        except BaseException as error:  # Also sys.exit(): it fails the job, and does not end the worker.
             raise StepFailed(self._name, batch) from error
         for result in results:
             if result.num_rows:

@@ -16,7 +16,7 @@ from stretto.protocol.jobs import Failure
 from stretto.rendering import message_of, rows_shown, sendable, shown, traceback_of
 
 
-def failure_of(error: Exception, instance: Instance | None, work: Work | None) -> Failure:
+def failure_of(error: BaseException, instance: Instance | None, work: Work | None) -> Failure:
     """Returns a description of an exception: the function, the user's part of the traceback, a sample of the batch."""
     function = instance.address.function if instance is not None else None
     batch: pa.RecordBatch | None = None

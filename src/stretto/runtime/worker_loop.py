@@ -16,6 +16,7 @@ from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.reports import Report
+from stretto.rendering import message_of
 from stretto.runtime.clock import process_clock
 from stretto.runtime.cold_store import ColdStores
 from stretto.runtime.failures import failure_of
@@ -147,7 +148,7 @@ class WorkerLoop:
             if run.work is OPEN:
                 instance.spill_to(self._cold_stores.made)
             outcome = instance.apply(run.work, started_ns)
-        except Exception as error:
+        except BaseException as error:  # Also sys.exit() in a user's function: it fails the job, not the worker.
             event = RunFailed(run.seat, run.work, failure_of(error, instance, run.work))
             now_ns = self._now_ns()
         else:
@@ -197,7 +198,7 @@ class WorkerLoop:
         event: Event
         try:
             event = CodeLoaded(job, self._load_code(job, digest))
-        except Exception as error:
+        except BaseException as error:
             event = CodeFailed(job, failure_of(error, None, None))
         self._handle(event, self._now_ns())
 
@@ -213,9 +214,10 @@ class WorkerLoop:
             try:
                 instance.close()
             except StrettoError as error:
-                log.warning("closing %s: %s", instance.address, error)
-            except Exception:
-                log.warning("closing %s failed", instance.address, exc_info=True)
+                log.warning("closing %s: %s", instance.address, message_of(error))
+            except BaseException as error:
+                failure = failure_of(error, instance, None)
+                log.warning("closing %s failed: %s\n%s", instance.address, failure.detail, failure.traceback)
 
 
 def _unsendable(error: ProtocolError, instance: Instance) -> Failure:

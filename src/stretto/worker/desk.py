@@ -93,7 +93,7 @@ class StrategyDesk(Part):
     def _copied(self, strategy: Strategy) -> Strategy:
         try:
             own = copy.deepcopy(strategy)
-        except Exception as error:
+        except BaseException as error:
             return self._guard(strategy, error)
         return self._bound(own)
 
@@ -109,7 +109,7 @@ class StrategyDesk(Part):
 
     # Strategies and policies of a user's own (`guarding.py`).
 
-    def _guard(self, user: Strategy, copied: Exception | None = None) -> GuardedStrategy:
+    def _guard(self, user: Strategy, copied: BaseException | None = None) -> GuardedStrategy:
         guard = GuardedStrategy(user)
         guard.guard(self, copied)
         self._guards.append(guard)
@@ -121,18 +121,18 @@ class StrategyDesk(Part):
             self._host.attend(self._aftermath)
         return self._aftermath
 
-    def misbehaved(self, of: Of, what: str, error: Exception) -> None:
+    def misbehaved(self, of: Of, what: str, error: BaseException) -> None:
         """Report that a strategy was given up for a function."""
         self._report(*of, what, traceback_of(error))
 
-    def misbehaved_for_all(self, guard: GuardedStrategy, what: str, error: Exception) -> None:
+    def misbehaved_for_all(self, guard: GuardedStrategy, what: str, error: BaseException) -> None:
         """Report that it was given up, to the jobs that have it, and to those that come."""
         self._failures.setdefault(guard, []).append((what, traceback_of(error)))
         for job in self._host.jobs.values():
             if guard in job.strategies.values():
                 self._report(job.job, None, what, traceback_of(error))
 
-    def policy_misbehaved(self, seat: Seat, what: str, error: Exception) -> None:
+    def policy_misbehaved(self, seat: Seat, what: str, error: BaseException) -> None:
         """Report that the policy was given up, and order the queue by the one in its place."""
         self._report(seat.address.job, seat.address.function, what, traceback_of(error))
         self._attend().rerank()

@@ -49,10 +49,10 @@ class Misbehaviour(UserError):
 class GuardingDesk(Desk, Protocol):
     """The worker's desk, for the guard of a strategy."""
 
-    def misbehaved(self, of: Of, what: str, error: Exception) -> None:
+    def misbehaved(self, of: Of, what: str, error: BaseException) -> None:
         """Report that a strategy was given up for a function."""
 
-    def misbehaved_for_all(self, guard: GuardedStrategy, what: str, error: Exception) -> None:
+    def misbehaved_for_all(self, guard: GuardedStrategy, what: str, error: BaseException) -> None:
         """Report that it was given up for all that have it."""
 
     def ask(self, guard: GuardedStrategy, to: str, about: Address, content: Any) -> int:
@@ -96,7 +96,7 @@ class GuardedStrategy(Strategy):
     def bind(self, desk: Desk) -> None:
         raise NotImplementedError  # It needs to know more of the desk than strategies do.
 
-    def guard(self, desk: GuardingDesk, copied: Exception | None = None) -> None:
+    def guard(self, desk: GuardingDesk, copied: BaseException | None = None) -> None:
         """Bind the user's strategy to a desk, unless copying it has failed."""
         self.desk = self._guarding = desk
         self._default.bind(desk)
@@ -105,12 +105,12 @@ class GuardedStrategy(Strategy):
                 raise copied
             self._user.bind(_LentDesk(desk, self))
             self.near, self.waits, self.tracks = bool(self._user.near), bool(self._user.waits), bool(self._user.tracks)
-        except Exception as error:
+        except BaseException as error:
             self.give_up_for_all("bind", error)
 
     # Giving up.
 
-    def give_up_for_all(self, hook: str, error: Exception) -> None:
+    def give_up_for_all(self, hook: str, error: BaseException) -> None:
         """From now on the default decides for all functions."""
         self._for_all = self._disordered = True
         self._guarding.misbehaved_for_all(self, self._said(hook), error)
@@ -125,7 +125,7 @@ class GuardedStrategy(Strategy):
     def _is_given_up(self, of: Of) -> bool:
         return self._for_all or of in self._given_up
 
-    def _give_up(self, of: Of, hook: str, error: Exception) -> None:
+    def _give_up(self, of: Of, hook: str, error: BaseException) -> None:
         if not self._is_given_up(of):
             self._given_up.add(of)
             self._guarding.misbehaved(of, self._said(hook), error)
@@ -146,7 +146,7 @@ class GuardedStrategy(Strategy):
             return call()
         except InvariantError:
             raise  # A defect of stretto, in what the strategy has called, is not its fault.
-        except Exception as error:
+        except BaseException as error:
             self._give_up(of, hook, error)
             return otherwise
 
@@ -159,12 +159,12 @@ class GuardedStrategy(Strategy):
             queue = self._user.create_queue(policy)
             if not isinstance(queue, ReadyQueue):
                 raise Misbehaviour("create_queue returned no ReadyQueue", shown(queue))
-        except Exception as error:
+        except BaseException as error:
             self.give_up_for_all("create_queue", error)
             return ReadyQueue(policy)
         return queue if is_shipped(queue) else GuardedQueue(queue, policy, self._give_up_queue)
 
-    def _give_up_queue(self, method: str, error: Exception) -> None:
+    def _give_up_queue(self, method: str, error: BaseException) -> None:
         self.give_up_for_all(f"{method} of its queue", error)
         self._guarding.offer_all(again=True)
 
@@ -175,7 +175,7 @@ class GuardedStrategy(Strategy):
             seat = self._user.next_message(queue.user if isinstance(queue, GuardedQueue) else queue, now_ns)
             if seat is not None:
                 self._check_next(seat)
-        except Exception as error:
+        except BaseException as error:
             self.give_up_for_all("next_message", error)
             self._guarding.offer_all()  # It may have taken some out of the queue.
             return queue.next_seat(now_ns)
@@ -254,7 +254,7 @@ class GuardedStrategy(Strategy):
             said = self._user.why(function)
             if said is not None and not isinstance(said, str):
                 raise Misbehaviour("why returned no text", shown(said))
-        except Exception as error:
+        except BaseException as error:
             for of in self._guarding.functions(self, function):
                 self._give_up(of, "why", error)
             return None
@@ -339,7 +339,7 @@ class _LentDesk:
 class GuardedQueue(ReadyQueue):
     """A user's queue, until it is given up; then it is the usual one."""
 
-    def __init__(self, user: ReadyQueue, policy: Policy, give_up: Callable[[str, Exception], None]) -> None:
+    def __init__(self, user: ReadyQueue, policy: Policy, give_up: Callable[[str, BaseException], None]) -> None:
         super().__init__(policy)
         self.user = user
         self._give_up = give_up
@@ -369,7 +369,7 @@ class GuardedQueue(ReadyQueue):
     def _tried(self, method: str, call: Callable[[], T]) -> T:
         try:
             return call()
-        except Exception as error:
+        except BaseException as error:
             if is_shipped(self.user):
                 raise
             self.user = ReadyQueue(self.policy)
@@ -380,7 +380,7 @@ class GuardedQueue(ReadyQueue):
 class GuardedPolicy(Policy):
     """A user's policy, until it is given up; then it is LLF."""
 
-    def __init__(self, user: Policy, misbehaved: Callable[[Seat, str, Exception], None]) -> None:
+    def __init__(self, user: Policy, misbehaved: Callable[[Seat, str, BaseException], None]) -> None:
         self._policy = user
         self._misbehaved = misbehaved
         self.starves = user.starves
@@ -391,17 +391,17 @@ class GuardedPolicy(Policy):
     def urgency(self, seat: Seat, what: Any) -> float:
         try:
             return _number(self._policy.urgency(seat, what))
-        except Exception as error:
+        except BaseException as error:
             self._give_up(seat, "urgency", error)
             return self._policy.urgency(seat, what)
 
     def spent(self, seat: Seat, cost_ns: int, now_ns: int) -> None:
         try:
             self._policy.spent(seat, cost_ns, now_ns)
-        except Exception as error:
+        except BaseException as error:
             self._give_up(seat, "spent", error)
 
-    def _give_up(self, seat: Seat, hook: str, error: Exception) -> None:
+    def _give_up(self, seat: Seat, hook: str, error: BaseException) -> None:
         given_up, self._policy = self._policy, LLF()
         self.by_time = LLF.by_time
         self._misbehaved(seat, f"policy {name_of(given_up)} was given up in {hook}", error)
