@@ -223,7 +223,7 @@ def test_a_killed_worker_fails_its_jobs_and_no_others(
         os.kill(killed.pid, signal.SIGKILL)
         with pytest.raises(ClusterError, match=f"worker {killed.name} was lost while it ran job 'doomed'") as caught:
             doomed.wait(WAIT_S)
-        assert "Python worker exited unexpectedly" in str(caught.value)
+        assert "its process was killed by SIGKILL" in str(caught.value)
         assert "Submit the job again" in str(caught.value)
         assert doomed.status is JobStatus.FAILED
         assert f"worker {killed.name} ended" in caplog.text
@@ -280,12 +280,13 @@ PULSE = """
 import sys
 from stretto.runtime import worker_process
 from stretto.runtime.keys import KeyPair
+from stretto.runtime.run_note import RunNote
 import os, threading
 settings = worker_process.WorkerSettings(
     "c", "w0~1", KeyPair.new(), "tcp://127.0.0.1:9", KeyPair.new().public, "", driver_silence_s=0.5
 )
 parent = os.getppid() + int(sys.argv[1])
-worker_process._pulse(settings, threading.Event(), parent)
+worker_process._pulse(settings, threading.Event(), parent, RunNote())
 """
 
 

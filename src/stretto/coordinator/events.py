@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from stretto.actors.shape import Shapes
 from stretto.api.slo import SLO
@@ -30,11 +31,42 @@ class WorkerExpected:
 
 
 @dataclass(frozen=True, slots=True)
+class LastRun:
+    """What a worker ran last: the attempt of a job, and the function (None: its code was loaded); `underway` if it had
+    not returned."""
+
+    job: str
+    function: str | None
+    underway: bool
+
+
+class DeathCause(Enum):
+    """Where the end of a process came from."""
+
+    OWN = "its own doing"
+    """It exited or crashed: something that ran in it is to blame."""
+    ANY = "its own doing, or from outside"
+    """It was killed or fell silent, which the operating system or an operator can also bring about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How the process of a worker ended, or fell silent, without being asked to leave. `how` completes "its process";
+    `stack` is Python's stack if it crashed."""
+
+    how: str
+    cause: DeathCause
+    last_run: LastRun | None = None
+    stack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerEnded:
-    """The Spark task of a worker returned or failed."""
+    """The Spark task of a worker returned or failed; `death` if the worker's process did not leave by itself."""
 
     name: str
     reason: str
+    death: Death | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +190,8 @@ class AnnounceJob:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceMisbehaviour:
-    """Effect: a user's strategy or policy was given up on a worker; the job continues."""
+    """Effect: something of a user's misbehaved on a worker, and the job continues: a strategy or policy was given up, a
+    function has ended its worker or does not return."""
 
     job: str
     member: str

@@ -55,6 +55,7 @@ from stretto.runtime.hosting import WorkerHost, check_slots, slots_of, use_own_p
 from stretto.runtime.job import ActorExecution, Job, warning_of
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
+from stretto.runtime.process_guard import Ending
 from stretto.runtime.transport import Transport
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.runtime.worker_process import WorkerSettings, machine_for, membership
@@ -238,7 +239,7 @@ class Cluster:
             self._driver_loop.run()
         except Exception as error:
             log.exception("the driver's own worker failed")
-            self._on_worker_ended(DRIVER_MEMBER, error_text(error))
+            self._on_worker_ended(DRIVER_MEMBER, Ending(error_text(error)))
         finally:
             self._driver_loop.close()
 
@@ -276,12 +277,12 @@ class Cluster:
 
     # Announcements of the coordinator.
 
-    def _on_worker_ended(self, member: str, reason: str) -> None:
+    def _on_worker_ended(self, member: str, ending: Ending) -> None:
         if not self._closed:
-            log.warning("worker %s ended: %s", member, reason)
-            self._coordinator.request(WorkerEnded(member, reason))
+            log.warning("worker %s ended: %s", member, ending.reason)
+            self._coordinator.request(WorkerEnded(member, ending.reason, ending.death))
             with self._members_changed:
-                self._ended[member] = reason
+                self._ended[member] = ending.reason
                 self._members_changed.notify_all()
 
     def _on_loss(self, loss: ReplaceWorker) -> None:

@@ -15,6 +15,7 @@ from pyspark import InheritableThread, TaskContext
 from pyspark.sql import SparkSession
 
 from stretto.errors import ClusterError
+from stretto.runtime.process_guard import Ending
 from stretto.runtime.worker_process import WorkerSettings, host_worker
 
 log = logging.getLogger("stretto.hosting")
@@ -76,7 +77,7 @@ def use_own_python(spark: SparkSession) -> None:
 class WorkerHost:
     """The Spark job that holds one worker. `on_ended` is called when the task has returned or failed."""
 
-    def __init__(self, spark: SparkSession, settings: WorkerSettings, on_ended: Callable[[str, str], None]) -> None:
+    def __init__(self, spark: SparkSession, settings: WorkerSettings, on_ended: Callable[[str, Ending], None]) -> None:
         self.member = settings.member
         self._spark = spark
         self._settings = settings
@@ -102,20 +103,20 @@ class WorkerHost:
         context = self._spark.sparkContext
         context.setJobGroup(self._group, f"stretto worker {self.member}", interruptOnCancel=False)
         try:
-            reasons = context.parallelize([0], 1).mapPartitions(partial(_task, self._settings)).collect()
-            reason = reasons[0] if reasons else "its task returned nothing"
+            endings = context.parallelize([0], 1).mapPartitions(partial(_task, self._settings)).collect()
+            ending = endings[0] if endings else Ending("its task returned nothing")
         except Exception as error:
-            reason = f"its Spark task failed: {failure_line(error)}"
+            ending = Ending(f"its Spark task failed: {failure_line(error)}")
             log.debug("the Spark task of %s failed", self.member, exc_info=True)
-        self._on_ended(self.member, reason)
+        self._on_ended(self.member, ending)
 
 
-def _task(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[str]:
+def _task(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[Ending]:
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
     if attempt:
         # Spark's own retry would join under a name that has already left.
-        return iter(["Spark tried the task again; a replacement joins as a new incarnation"])
+        return iter([Ending("Spark tried the task again; a replacement joins as a new incarnation")])
     return host_worker(settings, rows)
 
 

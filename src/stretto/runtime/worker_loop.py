@@ -20,6 +20,7 @@ from stretto.rendering import message_of
 from stretto.runtime.clock import process_clock
 from stretto.runtime.cold_store import ColdStores
 from stretto.runtime.failures import failure_of
+from stretto.runtime.run_note import RunNote
 from stretto.runtime.snapshot_io import SnapshotIO
 from stretto.runtime.transport import Transport
 from stretto.worker.events import (
@@ -60,7 +61,9 @@ class WorkerLoop:
         transport: Transport,
         load_code: Callable[[str, str], Deployment],
         on_sink_opened: Callable[[Instance], None] | None = None,
+        note: RunNote | None = None,
     ) -> None:
+        self._note = note or RunNote()
         self._machine = machine
         self._transport = transport
         self._load_code = load_code
@@ -144,14 +147,17 @@ class WorkerLoop:
         instance = run.seat.instance
         started_ns = self._now_ns()
         event: Event
+        self._note.begin(instance)
         try:
             if run.work is OPEN:
                 instance.spill_to(self._cold_stores.made)
             outcome = instance.apply(run.work, started_ns)
         except BaseException as error:  # Also sys.exit() in a user's function: it fails the job, not the worker.
             event = RunFailed(run.seat, run.work, failure_of(error, instance, run.work))
+            self._note.end()
             now_ns = self._now_ns()
         else:
+            self._note.end()
             now_ns = self._now_ns()
             event = Ran(run.seat, run.work, outcome, now_ns - started_ns)
             opened_sink = run.work is OPEN and isinstance(instance.function, SinkFunction)
@@ -196,10 +202,12 @@ class WorkerLoop:
 
     def _load(self, job: str, digest: str) -> None:
         event: Event
+        self._note.begin_loading(job)
         try:
             event = CodeLoaded(job, self._load_code(job, digest))
         except BaseException as error:
             event = CodeFailed(job, failure_of(error, None, None))
+        self._note.end()
         self._handle(event, self._now_ns())
 
     def _collect_garbage(self) -> None:
@@ -211,6 +219,7 @@ class WorkerLoop:
     def _close(self, instances: list[Instance]) -> None:
         self._garbage_due_ns = self._now_ns() + GARBAGE_AFTER_NS
         for instance in instances:
+            self._note.begin(instance)
             try:
                 instance.close()
             except StrettoError as error:
@@ -218,6 +227,8 @@ class WorkerLoop:
             except BaseException as error:
                 failure = failure_of(error, instance, None)
                 log.warning("closing %s failed: %s\n%s", instance.address, failure.detail, failure.traceback)
+            self._note.end()
+        self._note.forget(instances)
 
 
 def _unsendable(error: ProtocolError, instance: Instance) -> Failure:

@@ -1,4 +1,4 @@
-"""A worker inside a Spark task: what the closure carries, the loop, and the heartbeat thread that notices a driver's
+"""A worker inside a Spark task: what the closure carries, the loop, and the pulse thread, which notices a driver's
 end."""
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ import socket
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from stretto.actors.deployment import Deployment
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.runtime import code_store
 from stretto.runtime.descriptors import raise_descriptor_limit
 from stretto.runtime.driver_link import DRIVER_SILENCE_S, DriverLink
 from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair
+from stretto.runtime.process_guard import Ending, run_guarded
+from stretto.runtime.run_note import RunNote
 from stretto.runtime.transport import PULSE, Transport, routing_id
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.scheduling.policies import policy_named
@@ -43,17 +47,22 @@ class WorkerSettings:
     driver_silence_s: float = DRIVER_SILENCE_S
 
 
-def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[str]:
+def host_worker(settings: WorkerSettings, rows: Iterable[object]) -> Iterator[Ending]:
     """The body of a worker's Spark task: returns when the worker leaves its cluster."""
     for _ in rows:
         pass  # Spark does not reuse the Python process of a task that leaves input unread.
+    yield run_guarded(partial(_work, settings))
+
+
+def _work(settings: WorkerSettings, note: RunNote) -> str:
+    """All of a worker's process: the loop, and the thread with its pulse."""
     stop_pulse = threading.Event()
-    arguments = (settings, stop_pulse, os.getppid())
+    arguments = (settings, stop_pulse, os.getppid(), note)
     pulse = threading.Thread(target=_pulse, args=arguments, daemon=True, name="stretto-pulse")
     pulse.start()
     try:
         with calm_garbage_collector():
-            yield run_worker(settings)
+            return run_worker(settings, note)
     finally:
         stop_pulse.set()
         pulse.join()
@@ -64,19 +73,24 @@ def machine_for(settings: WorkerSettings) -> Worker:
     return Worker(settings.member, policy=policy_named(settings.policy), strategy=strategy_named(settings.strategy))
 
 
-def run_worker(settings: WorkerSettings) -> str:
+def run_worker(settings: WorkerSettings, note: RunNote) -> str:
     """Joins the cluster and works until it leaves; returns the reason."""
     raise_descriptor_limit()
     host = own_address(settings.coordinator_endpoint)
     machine = machine_for(settings)
     transport = Transport(settings.cluster, settings.member, settings.keys, host)
-    loop = WorkerLoop(machine, transport, lambda job, digest: code_store.load(settings.code_directory, digest))
+    load = partial(_load, settings.code_directory)
+    loop = WorkerLoop(machine, transport, load, note=note)
     try:
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
         transport.send(COORDINATOR, Join(membership(settings, transport, host)))
         return loop.run()
     finally:
         loop.close()
+
+
+def _load(directory: str, job: str, digest: str) -> Deployment:
+    return code_store.load(directory, digest)
 
 
 def membership(settings: WorkerSettings, transport: Transport, host: str) -> Member:
@@ -91,7 +105,7 @@ def own_address(coordinator_endpoint: str) -> str:
         return str(probe.getsockname()[0])
 
 
-def _pulse(settings: WorkerSettings, stop: threading.Event, parent: int) -> None:
+def _pulse(settings: WorkerSettings, stop: threading.Event, parent: int, note: RunNote) -> None:
     """Sends heartbeats to the coordinator, and ends the process when the driver has gone.
 
     It runs in its own thread, because a user's function may keep the loop busy for longer than the timeout of a
@@ -111,6 +125,8 @@ def _pulse(settings: WorkerSettings, stop: threading.Event, parent: int) -> None
         if driver.answered(PULSE_EVERY_S):
             stop.wait(PULSE_EVERY_S)
         if driver.is_gone() or os.getppid() != parent:
-            log.error("%s leaves: the driver has been gone for %.0f s", settings.member, driver.silent_s)
+            reason = f"the driver has been gone for {driver.silent_s:.0f} s"
+            log.error("%s leaves: %s", settings.member, reason)
+            note.leave(reason)
             os._exit(1)
     driver.close()
