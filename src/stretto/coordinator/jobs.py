@@ -13,11 +13,12 @@ from stretto.coordinator.events import (
     SubmitRequested,
 )
 from stretto.coordinator.hosts import LesseeHosts
+from stretto.coordinator.interfaces import Stops
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
 from stretto.coordinator.placement import placed
 from stretto.coordinator.records import Actor, Durability, Job, JobStatus
-from stretto.protocol.jobs import Deploy, Drain, Failed, Failure, Finished, Loaded, Ready, Start, Stop, Stopped
+from stretto.protocol.jobs import Deploy, Drain, Failed, Failure, Finished, Loaded, Ready, Start
 from stretto.protocol.membership import MemberRole
 from stretto.protocol.reports import Misbehaved
 
@@ -69,13 +70,20 @@ class Jobs(Part):
     """All jobs, by name and by the name of their attempt."""
 
     def __init__(
-        self, host: Host, membership: Membership, hosts: LesseeHosts, observers: Observers, long_runners: CalmWorkers
+        self,
+        host: Host,
+        membership: Membership,
+        hosts: LesseeHosts,
+        observers: Observers,
+        long_runners: CalmWorkers,
+        stops: Stops,
     ) -> None:
         self._host = host
         self._membership = membership
         self._hosts = hosts
         self._observers = observers
         self._long_runners = long_runners
+        self._stops = stops
         self.attempts: dict[str, Job] = {}
         """Jobs by the name of their last attempt."""
 
@@ -98,7 +106,6 @@ class Jobs(Part):
             Ready: self._on_ready,
             Finished: self._on_finished,
             Failed: self._on_failed,
-            Stopped: self._on_stopped,
             Misbehaved: self._on_misbehaved,
         }
 
@@ -234,7 +241,7 @@ class Jobs(Part):
             if member not in job.members or job.status.ended:
                 continue
             if job.status is JobStatus.STOPPING:
-                self._stopped_at(job, member)
+                self.stopped_at(job.attempt, member)
             elif self._can_be_placed_again(job, role):
                 self._place_again(job)
             elif job.durability is not None and role is not MemberRole.DRIVER and not self._membership.closing:
@@ -251,7 +258,7 @@ class Jobs(Part):
 
     def _place_again(self, job: Job) -> None:
         for holder in self.holders(job):
-            self._host.send(holder, Stop(job.attempt))
+            self._stops.ask(holder, job.attempt)
         job.placement, job.hosts = {}, []
         self.rename(job, f"{job.name}~{job.placements + 1}")
         self._submissions.submit(job)
@@ -265,7 +272,7 @@ class Jobs(Part):
         """Ends a job and has every member drop its part of it."""
         self.announce(job, status)
         for member in self.holders(job):
-            self._host.send(member, Stop(job.attempt))
+            self._stops.ask(member, job.attempt)
         self._hosts.dismiss_idle()
 
     def end_all(self) -> None:
@@ -299,7 +306,7 @@ class Jobs(Part):
         job.become(JobStatus.STOPPING)
         job.unstopped = set(self.holders(job))
         for member in sorted(job.unstopped):
-            self._host.send(member, Stop(job.attempt))
+            self._stops.ask(member, job.attempt)
         if not job.unstopped:  # It waits for workers.
             self.announce(job, JobStatus.STOPPED)
 
@@ -307,12 +314,11 @@ class Jobs(Part):
         for member in job.members:
             self._host.send(member, Drain(job.attempt))
 
-    def _on_stopped(self, sender: str, frame: Stopped) -> None:
-        job = self._host.running(frame.job)
-        if job is not None and job.status is JobStatus.STOPPING:
-            self._stopped_at(job, sender)
-
-    def _stopped_at(self, job: Job, member: str) -> None:
+    def stopped_at(self, attempt: str, member: str) -> None:
+        """A member has dropped an attempt, or is lost."""
+        job = self._host.running(attempt)
+        if job is None or job.status is not JobStatus.STOPPING:
+            return
         job.unstopped.discard(member)
         if not job.unstopped:
             self.announce(job, JobStatus.STOPPED)

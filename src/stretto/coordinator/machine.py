@@ -16,6 +16,7 @@ from stretto.coordinator.observing import Observing
 from stretto.coordinator.part import FrameHandlers, Handlers, Part
 from stretto.coordinator.records import Job
 from stretto.coordinator.recovery import Recovery
+from stretto.coordinator.stopping import Stopping
 from stretto.coordinator.submissions import Submissions
 from stretto.protocol.frames import Frame
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
@@ -32,6 +33,7 @@ class CoordinatorParts:
     checkpointing: type[Checkpointing] = Checkpointing
     recovery: type[Recovery] = Recovery
     submissions: type[Submissions] = Submissions
+    stopping: type[Stopping] = Stopping
 
 
 class Coordinator:
@@ -54,16 +56,18 @@ class Coordinator:
         hosts = LesseeHosts(self, membership)
         observing = Observing(self, membership)
         long_runners = LongRunners(self)
-        self._jobs = jobs = Jobs(self, membership, hosts, observing, long_runners)
+        stopping = kinds.stopping(self, membership)
+        self._jobs = jobs = Jobs(self, membership, hosts, observing, long_runners, stopping)
         checkpointing = kinds.checkpointing(self, jobs)
-        self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership)
+        self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership, stopping)
         self._submissions = submissions = kinds.submissions(self, jobs, hosts, membership)
         # Some parts need each other.
+        stopping.connect(jobs)
         observing.connect(jobs.attempts)
         long_runners.connect(jobs.attempts)
         jobs.connect(checkpointing, recovery, submissions)
         checkpointing.connect(recovery)
-        return [membership, hosts, jobs, submissions, recovery, checkpointing, observing, long_runners]
+        return [membership, hosts, stopping, jobs, submissions, recovery, checkpointing, observing, long_runners]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Handles one event, and returns the effects to carry out in order."""

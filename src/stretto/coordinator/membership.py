@@ -126,6 +126,10 @@ class Membership(Part):
             self._replace(event.name, joined=False)
         self._lose(event.name, event.reason)
 
+    def lose(self, name: str, reason: str) -> None:
+        """Replaces a worker that is alive but of no use."""
+        self._lose(name, reason)
+
     def _lose(self, name: str, reason: str, replace: bool = True) -> None:
         if name not in self.members:
             return

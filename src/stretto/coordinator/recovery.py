@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Protocol
 
 from stretto.coordinator.events import AnnounceCheckpoint, WriteManifest
+from stretto.coordinator.interfaces import Stops
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Host, Part
 from stretto.coordinator.records import Job, JobStatus
 from stretto.protocol.checkpointing import Broken, Unfetched
-from stretto.protocol.jobs import Failure, Stop
+from stretto.protocol.jobs import Failure
 from stretto.protocol.membership import Heartbeat, MemberRole
 
 REPLACED_WITHIN_NS = 10_000_000_000
@@ -48,11 +49,12 @@ class Workers(Protocol):
 class Recovery(Part):
     """The recoveries of all jobs."""
 
-    def __init__(self, host: Host, jobs: JobsHere, hosts: Workers, membership: Membership) -> None:
+    def __init__(self, host: Host, jobs: JobsHere, hosts: Workers, membership: Membership, stops: Stops) -> None:
         self._host = host
         self._jobs = jobs
         self._hosts = hosts
         self._membership = membership
+        self._stops = stops
         self._suspects: dict[str, list[tuple[str, Broken]]] = {}
         """Reports of a broken connection, by the member at its other end, until it is known whether that is alive."""
 
@@ -64,7 +66,7 @@ class Recovery(Part):
         durability = job.durability
         assert durability is not None
         for member in self._jobs.holders(job):
-            self._host.send(member, Stop(job.attempt))
+            self._stops.ask(member, job.attempt)
         durability.attempt += 1
         self._rename(job, f"{job.name}~{durability.attempt}")
         durability.underway = None

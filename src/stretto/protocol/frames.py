@@ -19,7 +19,7 @@ from stretto.protocol.checkpointing import (
 from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Members
-from stretto.protocol.reports import LongRuns, Misbehaved, Report
+from stretto.protocol.reports import LongRuns, Misbehaved, Report, Stuck
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 
 Membership = Join | Heartbeat | Members | Leave | Left
@@ -27,8 +27,9 @@ Jobs = Deploy | Loaded | Ready | Start | Hosts | HostsLeft | Drain | Stop | Stop
 Checkpointing = Checkpoint | Abandon | Overdue | Stored | Unstored | Unfetched | Broken | Publish | Published
 Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
 Scheduling = ScheduleRequest | ScheduleReply
+Reports = Report | LongRuns | Misbehaved | Stuck
 
-Control = Membership | Jobs | Checkpointing | Report | LongRuns | Misbehaved | Leasing | Scheduling | OpenChannel
+Control = Membership | Jobs | Checkpointing | Reports | Leasing | Scheduling | OpenChannel
 """Infrequent frames, decoded by their tag."""
 OnChannel = CriticalSent | Grant | Offered
 """Frames that name a channel by its number, packed more tightly."""

@@ -27,10 +27,21 @@ class LongRuns(msgspec.Struct, frozen=True, tag="longruns"):
 
 
 class Misbehaved(msgspec.Struct, frozen=True, tag="misbehaved"):
-    """A user's strategy or policy was given up on a worker, for a function or for all, and the default decides there.
-    Or a source read rows that its watermark does not follow."""
+    """What misbehaved on a worker, of a function or of all. A user's strategy or policy that was given up; the default
+    decides there. A source that read rows which its watermark does not follow. A function that has ended its worker, or
+    does not return."""
 
     job: str
     function: str | None
     what: str
     traceback: str
+
+
+class Stuck(msgspec.Struct, frozen=True, tag="stuck"):
+    """A run of the sender has not returned for a while: the attempt of the job, the function (None: its code is being
+    loaded), for how long, and where it is. Its loop answers nothing meanwhile."""
+
+    job: str
+    function: str | None
+    for_ns: int
+    stack: str

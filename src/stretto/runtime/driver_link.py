@@ -17,6 +17,7 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from stretto.protocol.frames import Control
 from stretto.protocol.membership import Heartbeat, Leave
 from stretto.runtime.codec import encode
 from stretto.runtime.keys import KeyPair
@@ -98,6 +99,10 @@ class DriverLink:
         """Sends a heartbeat, unless one is unanswered."""
         if self._watch.beat_is_due():
             self._socket.send_multipart(self._beat)
+
+    def send(self, frame: Control) -> None:
+        """Sends something else than a heartbeat."""
+        self._socket.send_multipart(encode(frame))
 
     def answered(self, timeout_s: float) -> bool:
         """Waits for an answer, and returns whether one came."""

@@ -22,7 +22,7 @@ from typing import IO
 
 from stretto.actors.address import job_of
 from stretto.coordinator.events import Death, DeathCause, LastRun
-from stretto.runtime.failures import text_of
+from stretto.rendering import message_of
 from stretto.runtime.run_note import RunNote
 
 log = logging.getLogger("stretto.worker")
@@ -68,7 +68,7 @@ def _be_child(work: Callable[[RunNote], str], note: RunNote, crash: IO[bytes], t
         code = 0
     except BaseException as error:
         log.exception("the worker failed")
-        note.leave(f"failed with {type(error).__name__}: {text_of(error)}", failed=True)
+        note.leave(f"failed with {type(error).__name__}: {message_of(error)}", failed=True)
     finally:
         with suppress(BaseException):
             sys.stdout.flush()

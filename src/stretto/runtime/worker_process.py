@@ -1,5 +1,5 @@
-"""A worker inside a Spark task: what the closure carries, the loop, and the pulse thread, which notices a driver's
-end."""
+"""A worker inside a Spark task: what the closure carries, the loop, and the pulse thread, which notices a driver's end
+and a run that does not return."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.process_guard import Ending, run_guarded
 from stretto.runtime.run_note import RunNote
+from stretto.runtime.run_watch import RunWatch
 from stretto.runtime.transport import PULSE, Transport, routing_id
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.scheduling.policies import policy_named
@@ -106,7 +108,8 @@ def own_address(coordinator_endpoint: str) -> str:
 
 
 def _pulse(settings: WorkerSettings, stop: threading.Event, parent: int, note: RunNote) -> None:
-    """Sends heartbeats to the coordinator, and ends the process when the driver has gone.
+    """Sends heartbeats to the coordinator, reports a run that does not return, and ends the process when the driver has
+    gone.
 
     It runs in its own thread, because a user's function may keep the loop busy for longer than the timeout of a
     heartbeat.
@@ -120,8 +123,11 @@ def _pulse(settings: WorkerSettings, stop: threading.Event, parent: int, note: R
         identity,
         settings.driver_silence_s,
     )
+    watch = RunWatch(note, threading.main_thread().ident)
     while not stop.is_set():
         driver.beat()
+        if (stuck := watch.stuck(time.monotonic_ns())) is not None:
+            driver.send(stuck)
         if driver.answered(PULSE_EVERY_S):
             stop.wait(PULSE_EVERY_S)
         if driver.is_gone() or os.getppid() != parent:

@@ -49,7 +49,7 @@ from stretto.protocol.jobs import (
 )
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Told, Unsync
 from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Member, MemberRole, Members
-from stretto.protocol.reports import LongRuns, Misbehaved, Report
+from stretto.protocol.reports import LongRuns, Misbehaved, Report, Stuck
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 from stretto.runtime import codec
 from stretto.runtime.codec import COPY_BELOW_BYTES, Decoder, encode
@@ -143,6 +143,7 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Report: st.builds(Report, texts, functions, counts),
     LongRuns: st.builds(LongRuns, texts, texts, ints, st.dictionaries(texts, ints)),
     Misbehaved: st.builds(Misbehaved, texts, st.none() | texts, texts, texts),
+    Stuck: st.builds(Stuck, texts, st.none() | texts, ints, texts),
     Leave: st.builds(Leave),
     Left: st.builds(Left),
     CriticalSent: st.builds(CriticalSent, ints, ints, ints, critical, programs, st.none() | ints, ints),

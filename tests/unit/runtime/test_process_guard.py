@@ -19,6 +19,7 @@ from stretto.actors.instance import Instance
 from stretto.coordinator.events import DeathCause, LastRun
 from stretto.runtime.process_guard import Ending, run_guarded
 from stretto.runtime.run_note import ENTRIES, RunNote
+from stretto.runtime.run_watch import STUCK_AFTER_NS, RunWatch
 
 
 def instance_of(job: str, function: str, partition: int = 0) -> Instance:
@@ -160,4 +161,35 @@ def test_a_note_that_is_full_names_nothing_rather_than_something_else() -> None:
     assert note.last_run() is None
     note.begin(kept[5])
     assert note.last_run() == LastRun("job", "f5", underway=True)
+    note.close()
+
+
+# Runs that do not return.
+
+
+def test_a_run_that_does_not_return_is_reported_with_where_it_is() -> None:
+    note, release, begun = RunNote(), threading.Event(), threading.Event()
+
+    def spin() -> None:
+        begun.set()
+        release.wait()
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    begun.wait()
+    watch = RunWatch(note, thread.ident)
+    assert watch.stuck(0) is None, "nothing runs"
+    note.begin(RUN)
+    assert watch.stuck(1) is None, "it has only begun"
+    assert watch.stuck(STUCK_AFTER_NS) is None
+    stuck = watch.stuck(STUCK_AFTER_NS + 1)
+    assert stuck is not None
+    assert (stuck.job, stuck.function, stuck.for_ns) == ("q5~2", "counts", STUCK_AFTER_NS)
+    assert "in spin" in stuck.stack
+    note.end()
+    note.begin(RUN)
+    assert watch.stuck(2 * STUCK_AFTER_NS) is None, "another run"
+    note.end()
+    release.set()
+    thread.join()
     note.close()
