@@ -59,6 +59,11 @@ class Death:
     last_run: LastRun | None = None
     stack: str | None = None
 
+    @property
+    def interrupted(self) -> LastRun | None:
+        """The run that it cut short, if there was one."""
+        return self.last_run if self.last_run is not None and self.last_run.underway else None
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnded:

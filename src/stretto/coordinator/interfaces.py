@@ -4,6 +4,30 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from stretto.coordinator.records import Job
+
+
+class Workers(Protocol):
+    """Whoever knows the workers that are not parked and not about to leave."""
+
+    def workers(self) -> list[str]: ...
+
+
+class Rooms(Protocol):
+    """Whoever knows where and when a job may run."""
+
+    def workers_for(self, job: Job) -> list[str]: ...
+
+    def workers_wanted(self, job: Job, usual: int) -> int: ...
+
+    def resumes_ns(self, job: Job) -> int: ...
+
+    def waits_for_place(self, job: Job) -> bool: ...
+
+    def is_quarantined(self, job: Job) -> bool: ...
+
+    def give_up_quarantine(self, job: Job) -> None: ...
+
 
 class Stops(Protocol):
     """Whoever has members drop an attempt of a job."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from stretto.coordinator.blame import failure_of_loss
 from stretto.coordinator.events import (
     AnnounceJob,
     AnnounceMisbehaviour,
+    Death,
     ForgetRequested,
     JobLost,
     StopRequested,
     SubmitRequested,
 )
 from stretto.coordinator.hosts import LesseeHosts
-from stretto.coordinator.interfaces import Stops
+from stretto.coordinator.interfaces import Rooms, Stops
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
 from stretto.coordinator.placement import placed
@@ -76,6 +78,7 @@ class Jobs(Part):
         hosts: LesseeHosts,
         observers: Observers,
         long_runners: CalmWorkers,
+        rooms: Rooms,
         stops: Stops,
     ) -> None:
         self._host = host
@@ -83,6 +86,7 @@ class Jobs(Part):
         self._hosts = hosts
         self._observers = observers
         self._long_runners = long_runners
+        self._rooms = rooms
         self._stops = stops
         self.attempts: dict[str, Job] = {}
         """Jobs by the name of their last attempt."""
@@ -139,8 +143,8 @@ class Jobs(Part):
             self._recoveries.resume(job)
 
     def deploy(self, job: Job) -> None:
-        """Places a job on the present workers and deploys it."""
-        workers = self._hosts.workers()
+        """Places a job on the present workers and deploys it; if none of them is for it, on any."""
+        workers = self._rooms.workers_for(job) or self._hosts.workers()
         others = [other.placement for other in self._host.jobs.values() if not other.status.ended]
         calm = self._long_runners.calm(job, workers)
         job.placement = placed(job.shapes, calm, self._membership.driver, others)
@@ -155,13 +159,14 @@ class Jobs(Part):
         job.unfinished = {actor for actor in job.actors if not resumption.finished(*actor)}
         if job.durability is not None:
             job.durability.shapes = resumption.shapes()
+            job.durability.resumed_from = job.origin.checkpoint if job.origin is not None else 0
         for member in job.members:
             self._host.send(member, _deployment(job))
 
     def joined(self, member: str) -> None:
         """Deploys the code of all jobs that may have lessees to a new worker."""
         for job in self._host.jobs.values():
-            if job.spreads and job.status is JobStatus.RUNNING and member in self._hosts.workers():
+            if job.spreads and job.status is JobStatus.RUNNING and member in self._rooms.workers_for(job):
                 self._host.send(member, _deployment(job))
 
     def rename(self, job: Job, attempt: str) -> None:
@@ -187,7 +192,8 @@ class Jobs(Part):
         if job is None:
             return
         if job.status is JobStatus.RUNNING and sender not in job.members:
-            self._hosts.loaded(job, sender)
+            if sender in self._rooms.workers_for(job):
+                self._hosts.loaded(job, sender)
             return
         job.unready.discard(sender)
         self._observers.note()
@@ -235,9 +241,10 @@ class Jobs(Part):
         if job is not None and not job.status.ended:
             self.fail(job, event.failure)
 
-    def lost(self, member: str, role: MemberRole, reason: str) -> None:
-        """Handles the loss of a member: its jobs resume from a checkpoint, or fail."""
-        for job in list(self._host.jobs.values()):
+    def lost(self, member: str, role: MemberRole, reason: str, death: Death | None) -> None:
+        """Handles the loss of a member: its jobs resume from a checkpoint, or fail. Those in quarantine come
+        first, to make room for the others."""
+        for job in sorted(self._host.jobs.values(), key=lambda job: not self._rooms.is_quarantined(job)):
             if member not in job.members or job.status.ended:
                 continue
             if job.status is JobStatus.STOPPING:
@@ -247,9 +254,7 @@ class Jobs(Part):
             elif job.durability is not None and role is not MemberRole.DRIVER and not self._membership.closing:
                 self._recoveries.begin(job)
             else:
-                fact = f"worker {member} was lost while it ran job '{job.name}'"
-                fix = "Submit the job again; the other jobs keep running."
-                self.fail(job, Failure("ClusterError", fact, reason, fix))
+                self.fail(job, failure_of_loss(job, member, reason, death))
 
     def _can_be_placed_again(self, job: Job, role: MemberRole) -> bool:
         """Whether nothing of a job has run. A job that ends its workers when it is opened must fail at some time."""

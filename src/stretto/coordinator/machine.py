@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from stretto.coordinator.blame import Blame
 from stretto.coordinator.checkpointing import Checkpointing
-from stretto.coordinator.events import Effect, Event
+from stretto.coordinator.events import Death, Effect, Event
 from stretto.coordinator.hosts import LesseeHosts
 from stretto.coordinator.jobs import Jobs
 from stretto.coordinator.long_runs import LongRunners
@@ -33,6 +34,7 @@ class CoordinatorParts:
     checkpointing: type[Checkpointing] = Checkpointing
     recovery: type[Recovery] = Recovery
     submissions: type[Submissions] = Submissions
+    blame: type[Blame] = Blame
     stopping: type[Stopping] = Stopping
 
 
@@ -56,18 +58,21 @@ class Coordinator:
         hosts = LesseeHosts(self, membership)
         observing = Observing(self, membership)
         long_runners = LongRunners(self)
+        self._blame = blame = kinds.blame(self, hosts)
         stopping = kinds.stopping(self, membership)
-        self._jobs = jobs = Jobs(self, membership, hosts, observing, long_runners, stopping)
+        self._jobs = jobs = Jobs(self, membership, hosts, observing, long_runners, blame, stopping)
         checkpointing = kinds.checkpointing(self, jobs)
-        self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership, stopping)
+        self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership, blame, stopping)
         self._submissions = submissions = kinds.submissions(self, jobs, hosts, membership)
         # Some parts need each other.
+        blame.connect(jobs, recovery)
         stopping.connect(jobs)
         observing.connect(jobs.attempts)
         long_runners.connect(jobs.attempts)
         jobs.connect(checkpointing, recovery, submissions)
         checkpointing.connect(recovery)
-        return [membership, hosts, stopping, jobs, submissions, recovery, checkpointing, observing, long_runners]
+        acting: list[Part] = [blame, stopping, jobs, submissions, recovery, checkpointing]
+        return [membership, hosts, *acting, observing, long_runners]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Handles one event, and returns the effects to carry out in order."""
@@ -122,11 +127,13 @@ class Coordinator:
         self._submissions.tick()
         self._recovery.tick()
 
-    def lost(self, member: str, role: MemberRole, reason: str) -> None:
+    def lost(self, member: str, role: MemberRole, reason: str, death: Death | None) -> None:
         """Informs the parts of a lost member."""
         for part in self._parts:
             part.member_lost(member)
-        self._jobs.lost(member, role, reason)
+        if death is not None and role is not MemberRole.DRIVER:
+            self._blame.judge(member, death)
+        self._jobs.lost(member, role, reason, death)
 
     def end_all(self) -> None:
         """Ends all jobs, since the cluster closes."""

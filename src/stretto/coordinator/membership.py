@@ -8,6 +8,8 @@ from stretto.coordinator.events import (
     AnnounceLoss,
     AnnounceMembers,
     CloseRequested,
+    Death,
+    DeathCause,
     ReplaceWorker,
     WorkerEnded,
     WorkerExpected,
@@ -24,7 +26,7 @@ class MembershipHost(Host, Protocol):
 
     def joined(self, member: str) -> None: ...
 
-    def lost(self, member: str, role: MemberRole, reason: str) -> None: ...
+    def lost(self, member: str, role: MemberRole, reason: str, death: Death | None) -> None: ...
 
     def end_all(self) -> None: ...
 
@@ -116,7 +118,8 @@ class Membership(Part):
         self._ticked_ns = now_ns
         for name, seen_ns in list(self._seen_ns.items()):
             if now_ns - seen_ns >= self._lost_after_ns:
-                self._lose(name, f"it sent nothing for {self._lost_after_ns / 1e9:g} s")
+                how = f"sent nothing for {self._lost_after_ns / 1e9:g} s"
+                self._lose(name, f"it {how}", death=Death(how, DeathCause.ANY))
 
     def _on_left(self, sender: str, frame: Left) -> None:
         self._lose(sender, "it left", replace=False)
@@ -124,13 +127,13 @@ class Membership(Part):
     def _on_ended(self, event: WorkerEnded) -> None:
         if self._expected.pop(event.name, None) is not None and not self.closing:
             self._replace(event.name, joined=False)
-        self._lose(event.name, event.reason)
+        self._lose(event.name, event.reason, death=event.death)
 
     def lose(self, name: str, reason: str) -> None:
         """Replaces a worker that is alive but of no use."""
         self._lose(name, reason)
 
-    def _lose(self, name: str, reason: str, replace: bool = True) -> None:
+    def _lose(self, name: str, reason: str, replace: bool = True, death: Death | None = None) -> None:
         if name not in self.members:
             return
         role = self.members.pop(name).role
@@ -142,7 +145,7 @@ class Membership(Part):
             self._announce()
             if replace and role is not MemberRole.DRIVER:
                 self._replace(name)
-        self._host.lost(name, role, reason)
+        self._host.lost(name, role, reason, death)
 
     def _replace(self, name: str, joined: bool = True) -> None:
         """Lets a parked worker replace a lost one, if that was active, and has another one started."""

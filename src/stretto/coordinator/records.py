@@ -85,6 +85,8 @@ class Durability:
     waits_since_ns: int | None = None
     shapes: Shapes = field(default_factory=dict)
     """The shapes of the functions, for the manifests of this attempt."""
+    resumed_from: int = 0
+    """The checkpoint that this attempt has resumed from."""
     unread: int = 0
     """The number of consecutive times that a checkpoint could not be read."""
     goes_back: bool = False
@@ -146,6 +148,12 @@ class Job:
     @property
     def sinks(self) -> set[Actor]:
         return {actor for actor in self.actors if self.shapes[actor[0]].is_sink}
+
+    @property
+    def has_progressed(self) -> bool:
+        """Whether this attempt has completed a checkpoint."""
+        resumed_from = self.durability.resumed_from if self.durability is not None else 0
+        return self.origin is not None and self.origin.checkpoint > resumed_from
 
     @property
     def origin(self) -> Manifest | None:

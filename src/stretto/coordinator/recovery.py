@@ -3,6 +3,7 @@
 A part of the coordinator machine. The job runs again under another name, on the present workers, from the last
 manifest; whatever the old run still sends or writes is ignored. A parked worker takes the place of the lost one at
 once; without one, the job waits a while for the replacement that Spark starts, and then resumes with fewer workers.
+Where it may resume, and when, also depends on whether it is suspected of ending its workers (`blame.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from stretto.coordinator.events import AnnounceCheckpoint, WriteManifest
-from stretto.coordinator.interfaces import Stops
+from stretto.coordinator.interfaces import Rooms, Stops, Workers
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Host, Part
 from stretto.coordinator.records import Job, JobStatus
@@ -40,20 +41,17 @@ class JobsHere(Protocol):
     def holders(self, job: Job) -> list[str]: ...
 
 
-class Workers(Protocol):
-    """What recovery needs of the hosts."""
-
-    def workers(self) -> list[str]: ...
-
-
 class Recovery(Part):
     """The recoveries of all jobs."""
 
-    def __init__(self, host: Host, jobs: JobsHere, hosts: Workers, membership: Membership, stops: Stops) -> None:
+    def __init__(
+        self, host: Host, jobs: JobsHere, hosts: Workers, membership: Membership, rooms: Rooms, stops: Stops
+    ) -> None:
         self._host = host
         self._jobs = jobs
         self._hosts = hosts
         self._membership = membership
+        self._rooms = rooms
         self._stops = stops
         self._suspects: dict[str, list[tuple[str, Broken]]] = {}
         """Reports of a broken connection, by the member at its other end, until it is known whether that is alive."""
@@ -89,14 +87,24 @@ class Recovery(Part):
                 durability.committing = durability.manifests[-1]
                 self._host.effects.append(WriteManifest(job.name, durability.committing))
             return
-        waited_ns = self._host.now_ns - durability.waits_since_ns
-        workers = self._hosts.workers()
-        if len(workers) >= durability.workers or (workers and waited_ns >= REPLACED_WITHIN_NS):
+        waited_ns = self._host.now_ns - self._waits_since_ns(job)
+        if waited_ns < 0 or self._rooms.waits_for_place(job):
+            return
+        workers = self._rooms.workers_for(job)
+        enough = len(workers) >= self._rooms.workers_wanted(job, durability.workers)
+        if enough or (self._hosts.workers() and waited_ns >= REPLACED_WITHIN_NS):
+            if not workers:
+                self._rooms.give_up_quarantine(job)
             durability.waits_since_ns = None
             self._jobs.deploy(job)
         elif waited_ns >= WORKERLESS_NS:
             fact = f"job '{job.name}' has no worker to resume on"
             self._jobs.fail(job, Failure("ClusterError", fact, None, "Start it again from its checkpoints."))
+
+    def _waits_since_ns(self, job: Job) -> int:
+        """Returns since when a job waits for workers; that may be later than now, if it is held back."""
+        assert job.durability is not None
+        return max(job.durability.waits_since_ns or 0, self._rooms.resumes_ns(job))
 
     def tick(self) -> None:
         for job in self._waiting():
@@ -104,17 +112,20 @@ class Recovery(Part):
 
     def _waiting(self) -> list[Job]:
         undeployed = (JobStatus.DEPLOYING, JobStatus.RECOVERING)
-        return [job for job in self._host.jobs.values() if job.status in undeployed]
+        return [
+            job
+            for job in self._host.jobs.values()
+            if job.status in undeployed and job.durability is not None and job.durability.waits_since_ns is not None
+        ]
 
     def deadline_ns(self) -> int | None:
-        waits = [
-            job.durability.waits_since_ns
-            for job in self._waiting()
-            if job.durability is not None and job.durability.waits_since_ns is not None
-        ]
-        if not waits:
-            return None
-        return min(waits) + (REPLACED_WITHIN_NS if self._hosts.workers() else WORKERLESS_NS)
+        return min(map(self._due_ns, self._waiting()), default=None)
+
+    def _due_ns(self, job: Job) -> int:
+        since_ns = self._waits_since_ns(job)
+        if since_ns > self._host.now_ns:
+            return since_ns
+        return since_ns + (REPLACED_WITHIN_NS if self._hosts.workers() else WORKERLESS_NS)
 
     def _on_broken(self, sender: str, frame: Broken) -> None:
         """Records a broken connection. Frames between the two members may be lost, so a job on both must recover. Most

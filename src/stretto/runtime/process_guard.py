@@ -112,7 +112,7 @@ def _ending(code: int, note: RunNote, crash: IO[bytes]) -> Ending:
     crash.seek(0)
     stack = crash.read(STACK_CHARS).decode(errors="replace").strip() or None
     death = Death(how, DeathCause.ANY if outside else DeathCause.OWN, note.last_run(), stack)
-    return Ending(f"its process {how}{_while(death.last_run)}", death)
+    return Ending(f"its process {how}{_while(death.interrupted)}", death)
 
 
 def _name_of(number: int) -> str:
@@ -123,7 +123,7 @@ def _name_of(number: int) -> str:
 
 
 def _while(last: LastRun | None) -> str:
-    if last is None or not last.underway:
+    if last is None:
         return ""
     what = f"function '{last.function}'" if last.function else "the code"
     return f" while it ran {what} of job '{job_of(last.job)}'"
