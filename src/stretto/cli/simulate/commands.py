@@ -14,6 +14,7 @@ from rich.table import Table
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import WRONG_ANSWER, print_json, reported
 from stretto.cli.simulate.faults import faults
+from stretto.cli.simulate.neighbours import neighbours
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.cli.simulate.strategies import strategies
 from stretto.cli.simulate.tenants import tenants
@@ -88,6 +89,11 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate faults --seeds 10000[/]   "
     "[bold]stretto simulate faults --mutate offset-forgotten[/]"
 )(faults)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate neighbours --seeds 1000[/]   "
+    "[bold]stretto simulate neighbours --mutate no-quarantine[/]"
+)(neighbours)
 
 
 @simulate.command(epilog="Example:  [bold]stretto simulate spread[/]")

@@ -169,10 +169,10 @@ def _run(drivers: Drivers, scenario: Scenario, reference: Scenario, trial: Trial
 
 def _failures(cluster: DurableCluster) -> Iterator[Violation]:
     """Yields the failures of a driver. One that was replaced must say so, and no other may."""
-    for job in cluster.jobs.values():
+    for name, job in cluster.jobs.items():
         if job.status is not JobStatus.FAILED or job.failure is None:
             continue
-        if cluster.is_owner or job.failure.error != TakenOverError.__name__:
+        if cluster.is_owner(name) or job.failure.error != TakenOverError.__name__:
             yield Violation("failed", f"{job.failure.fact}: {job.failure.traceback or job.failure.detail}")
 
 

@@ -79,10 +79,11 @@ class Weather:
 
 @dataclass
 class SimulatedJob:
-    """The status and failure of a job, the writers of its sinks on the driver, and the strategies and policies that
-    were given up."""
+    """The status and failure of a job, the writers of its sinks on the driver, and what misbehaved: strategies and
+    policies that were given up, functions that have ended their worker."""
 
     status: JobStatus = JobStatus.DEPLOYING
+    recoveries: int = 0
     failure: Failure | None = None
     writers: dict[str, Any] = field(default_factory=dict)
     given_up: list[coordination.AnnounceMisbehaviour] = field(default_factory=list)
@@ -328,6 +329,7 @@ class SimulatedCluster:
                     self._transmit(COORDINATOR, to, frame)
                 case coordination.AnnounceJob(job=job, status=status):
                     self.recoveries += status is JobStatus.RECOVERING
+                    self.jobs[job].recoveries += status is JobStatus.RECOVERING
                     self.jobs[job].status = status
                     self.jobs[job].failure = self.explained(effect).failure
                 case coordination.Observed(observation=observation):

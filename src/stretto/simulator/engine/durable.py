@@ -14,6 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from stretto.actors.address import job_of
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import Observer
 from stretto.actors.seat import Seat
@@ -24,6 +25,9 @@ from stretto.coordinator import events as coordination
 from stretto.coordinator.events import (
     AnnounceCheckpoint,
     AnnounceJob,
+    Death,
+    DeathCause,
+    LastRun,
     ManifestWritten,
     PruneCheckpoints,
     ReplaceWorker,
@@ -35,6 +39,7 @@ from stretto.protocol.clock import SteadyClock
 from stretto.protocol.frames import Frame
 from stretto.protocol.machines import Ticked
 from stretto.protocol.membership import COORDINATOR, Heartbeat
+from stretto.protocol.reports import Stuck
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.engine.cluster import CLOCK_TURN_NS, SimulatedCluster
 from stretto.simulator.engine.storage import SimulatedFiles
@@ -45,6 +50,7 @@ from stretto.worker.machine import Worker, WorkerParts
 PULSE_NS = 20_000_000
 LOST_AFTER_NS = 120_000_000
 REPLACED_NS = (5_000_000, 60_000_000)
+FOREVER_NS = 10**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,26 @@ class Cut:
         there = (sender, to) == (self.one, self.other)
         back = self.both and (to, sender) == (self.one, self.other)
         return self.start_ns <= now_ns < self.end_ns and (there or back)
+
+
+class DeadlyKind(Enum):
+    """How a function ends the worker that runs it."""
+
+    CRASH = "it crashes"
+    KILL = "it kills its process, as an operator could"
+    THREAD = "a thread of it ends the process while something else runs"
+    SILENT = "it keeps the process from sending heartbeats"
+    SPIN = "it does not return, and its job is stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadly:
+    """A function that is deadly from its n-th run of each attempt on. `delay_ns` later its thread ends the process,
+    or its job is stopped."""
+
+    kind: DeadlyKind
+    after_runs: int = 1
+    delay_ns: int = 0
 
 
 class Moment(Enum):
@@ -99,8 +125,15 @@ class DurableCluster(SimulatedCluster):
         self._parts = parts or Parts()
         self.files = files
         self._cuts = list(cuts)
-        self._store = self._new_store()
-        self._stores: dict[str, CheckpointStore] = {}
+        self._files: dict[str, SimulatedFiles] = {}
+        """The files of each job, by the address of its storage."""
+        self._job_stores: dict[str, CheckpointStore] = {}
+        self._stores: dict[tuple[str, str], CheckpointStore] = {}
+        """The stores of workers, by worker and address of the storage."""
+        self._deadly: dict[tuple[str, str], Deadly] = {}
+        self._runs: Counter[tuple[str, str]] = Counter()
+        self._spinning: dict[str, Stuck] = {}
+        self.deaths = 0
         self._broken: set[tuple[str, str]] = set()
         self._ticks_ns: int | None = None
         self._workers_wanted = workers
@@ -109,10 +142,11 @@ class DurableCluster(SimulatedCluster):
         self._incarnation = 1
         self._planned: list[tuple[int, Callable[[], None]]] = []
         self._committing: list[WriteManifest] = []
-        self._durable: list[Deployment] = []
+        self._durable: list[tuple[Deployment, SimulatedFiles]] = []
         self._at_steps: dict[int, Callable[[], None]] = {}
         self._at_moments: dict[tuple[Moment, int], Callable[[str], None]] = {}
         self._moments: Counter[Moment] = Counter()
+        self._pulsing = False
         self.steps = 0
         self.write_ns = (100_000, 8_000_000)
         """Bounds of the time to write or read a snapshot or a manifest."""
@@ -138,9 +172,6 @@ class DurableCluster(SimulatedCluster):
         other._resubmit()
         return other
 
-    def _new_store(self) -> CheckpointStore:
-        return CheckpointStore(self.files, log=self._parts.log)
-
     def new_coordinator(self) -> Coordinator:
         return Coordinator(LOST_AFTER_NS, self._parts.coordinator)
 
@@ -150,23 +181,31 @@ class DurableCluster(SimulatedCluster):
     def new_clock(self, name: str) -> SteadyClock:
         return self._parts.clock(lambda: self.wall_ns(name), lambda: self.now_ns, CLOCK_TURN_NS)
 
-    def submit_durable(self, deployment: Deployment) -> None:
-        """Run a deployment with checkpoints; it resumes from the last complete checkpoint, if any."""
-        self.files.claims += 1
-        self.files.owner = self._store.claim(f"driver {self.files.claims}", str(self.files.claims))
-        manifests, wrong = self._store.manifests()
+    def submit_durable(self, deployment: Deployment, files: SimulatedFiles | None = None) -> None:
+        """Run a deployment with checkpoints in these files; it resumes from the last complete checkpoint, if any."""
+        files = self.files if files is None else files
+        store = CheckpointStore(files, log=self._parts.log)
+        files.claims += 1
+        files.owner = store.claim(f"driver {files.claims}", str(files.claims))
+        manifests, wrong = store.manifests()
         if manifests and wrong:
-            self._store.go_back(manifests)
-        storage = Storage("simulated", self._store.owner, self._store.lineage("00000001"))
+            store.go_back(manifests)
+        storage = Storage(f"simulated/{deployment.job}", store.owner, store.lineage("00000001"))
+        self._files[storage.uri], self._job_stores[deployment.job] = files, store
         plan = coordination.CheckpointPlan(storage, self.interval_ns, self.kept, tuple(manifests[-self.kept :]))
-        self._durable = [deployment]
+        self._durable = [each for each in self._durable if each[0].job != deployment.job] + [(deployment, files)]
         self.submit(deployment, plan)
-        self._later(0, self._pulse)
+        self._begin_pulse()
 
     def submit_plain(self, deployment: Deployment) -> None:
         """Run a deployment without checkpoints."""
         self.submit(deployment)
-        self._later(0, self._pulse)
+        self._begin_pulse()
+
+    def _begin_pulse(self) -> None:
+        if not self._pulsing:
+            self._pulsing = True
+            self._later(0, self._pulse)
 
     # Faults.
 
@@ -196,7 +235,13 @@ class DurableCluster(SimulatedCluster):
         if happen is not None:
             happen(name)
 
+    def make_deadly(self, job: str, function: str, deadly: Deadly) -> None:
+        """Let a function end the worker that runs it."""
+        self._deadly[job, function] = deadly
+
     def _execute(self, name: str, seat: Seat, work: Any) -> None:
+        if not self._survives(name, seat):
+            return
         if seat.instance.origin is not None and seat.instance.is_sink:
             self._reach_moment(Moment.RESUMING, name)
         super()._execute(name, seat, work)
@@ -214,12 +259,46 @@ class DurableCluster(SimulatedCluster):
         self._planned.append((self.now_ns + after_ns, happen))
         self._later(after_ns, happen)
 
-    def crash(self, name: str) -> None:
-        """Kill a worker's process; Spark reports it a little later."""
+    def _survives(self, name: str, seat: Seat) -> bool:
+        """Whether a worker survives a run; if not, it dies or spins in it."""
+        attempt, function, _ = seat.address
+        deadly = self._deadly.get((job_of(attempt), function))
+        if deadly is None:
+            return True
+        self._runs[attempt, function] += 1
+        if self._runs[attempt, function] < deadly.after_runs:
+            return True
+        if deadly.kind is DeadlyKind.THREAD:
+            self._later(deadly.delay_ns, partial(self._die_beside, name, self.workers[name]))
+            return True
+        if deadly.kind is DeadlyKind.SPIN:
+            self._spinning[name] = Stuck(attempt, function, 0, "it spins")
+            self.stop(job_of(attempt), deadly.delay_ns)
+        elif deadly.kind is DeadlyKind.SILENT:
+            self.hang(name, FOREVER_NS)
+        else:
+            cause = DeathCause.ANY if deadly.kind is DeadlyKind.KILL else DeathCause.OWN
+            self.crash(name, Death("died", cause, LastRun(attempt, function, underway=True)))
+        return False
+
+    def _work(self, name: str, event: working.Event) -> None:
+        if name not in self._spinning:  # The loop of a worker that spins handles nothing.
+            super()._work(name, event)
+
+    def _die_beside(self, name: str, worker: Worker) -> None:
+        """A thread of a deadly function ends the process while anything runs, or nothing."""
+        if self.workers.get(name) is worker:
+            seat = worker.running
+            last = LastRun(seat.address.job, seat.address.function, underway=True) if seat is not None else None
+            self.crash(name, Death("died", DeathCause.OWN, last))
+
+    def crash(self, name: str, death: Death | None = None) -> None:
+        """Kill a worker's process; Spark reports it a little later, with how it died if that is known."""
         if name not in self.workers:
             return
+        self.deaths += 1
         self._forget(name)
-        ended = coordination.WorkerEnded(name, "its process died")
+        ended = coordination.WorkerEnded(name, "its process died", death)
         self._later(self._random.randint(*self.noticed_ns), partial(self._coordinate, ended))
 
     def crash_some(self) -> None:
@@ -240,10 +319,9 @@ class DurableCluster(SimulatedCluster):
     def has_ended(self) -> bool:
         return all(job.status.ended for job in self.jobs.values())
 
-    @property
-    def is_owner(self) -> bool:
-        """Whether it was the last to claim the checkpoints."""
-        return self._store.owner == self.files.owner
+    def is_owner(self, job: str) -> bool:
+        """Whether it was the last to claim the checkpoints of a job."""
+        return self._job_stores[job].owner == self._files[f"simulated/{job}"].owner
 
     def die(self) -> None:
         """Kill the driver with its workers."""
@@ -261,14 +339,14 @@ class DurableCluster(SimulatedCluster):
         number of workers."""
         if self.has_ended:
             return
-        self._durable = self._durable if deployment is None else [deployment]
+        self._durable = self._durable if deployment is None else [(deployment, self.files)]
         self._workers_wanted = workers or self._workers_wanted
         self.recoveries += 1
         self.die()
         self._incarnation += 1
         self.coordinator = self.new_coordinator()
         self._clocks[COORDINATOR] = self.new_clock(COORDINATOR)
-        self._store = self._new_store()
+        self._pulsing = False
         names = [f"w{i}~{self._incarnation}" for i in range(self._workers_wanted)]
         self._assemble([*names, self._driver, *self._new_parked()])
         self._resubmit()
@@ -278,8 +356,8 @@ class DurableCluster(SimulatedCluster):
 
     def _resubmit(self) -> None:
         try:
-            for deployment in self._durable:
-                self.submit_durable(deployment)
+            for deployment, files in self._durable:
+                self.submit_durable(deployment, files)
         except StorageError:
             self._later(REPLACED_NS[0], self._resubmit)  # The user would try again.
 
@@ -288,18 +366,20 @@ class DurableCluster(SimulatedCluster):
         became = self._random.choice(("whole", "torn", "nothing"))
         if became == "nothing":
             return
-        before = set(self.files.contents)
+        store, files = self._job_stores[write.job], self._files[f"simulated/{write.job}"]
+        before = set(files.contents)
         with suppress(StrettoError):
-            self._store.commit(write.manifest)
-        for path in sorted(self.files.contents.keys() - before) if became == "torn" else ():
-            self.files.tear(path, [self.files.contents[path]], self._random)
+            store.commit(write.manifest)
+        for path in sorted(files.contents.keys() - before) if became == "torn" else ():
+            files.tear(path, [files.contents[path]], self._random)
 
     def _forget(self, name: str) -> None:
         self._gone.append(self.workers.pop(name))
         self._frames_waiting.pop(name, None)
         self._wake_ns.pop(name, None)
         self._busy.discard(name)
-        self._stores.pop(name, None)
+        self._spinning.pop(name, None)
+        self._stores = {known: store for known, store in self._stores.items() if known[0] != name}
 
     def is_parked(self, name: str) -> bool:
         return name in self._parked
@@ -316,10 +396,13 @@ class DurableCluster(SimulatedCluster):
 
     def _pulse(self) -> None:
         if self.has_ended:
+            self._pulsing = False
             return
         for name in self.names_of_workers():
             if not self._paused_until(name):
                 self._transmit(name, COORDINATOR, Heartbeat())
+                if name in self._spinning:
+                    self._transmit(name, COORDINATOR, self._spinning[name])
         if not self._paused_until(self._driver):
             self._coordinate(Ticked())
         self._later(PULSE_NS, self._pulse)
@@ -332,7 +415,8 @@ class DurableCluster(SimulatedCluster):
             super()._coordinate(event)
 
     def explained(self, announcement: AnnounceJob) -> AnnounceJob:
-        return announcement if announcement.failure is None else announcement.explained_by(self._store)
+        store = self._job_stores.get(announcement.job)
+        return announcement if announcement.failure is None or store is None else announcement.explained_by(store)
 
     def _transmit(self, sender: str, to: str, frame: Frame) -> None:
         if any(cut.loses(sender, to, self.now_ns) for cut in self._cuts):
@@ -372,7 +456,8 @@ class DurableCluster(SimulatedCluster):
         if paused_until_ns:
             self._later(paused_until_ns - self.now_ns, partial(self._reach_storage, name, worker, effect))
             return
-        store = self._stores.setdefault(name, CheckpointStore(self.files, effect.storage.owner))
+        uri = effect.storage.uri
+        store = self._stores.setdefault((name, uri), CheckpointStore(self._files[uri], effect.storage.owner))
         event = _stored(store, effect) if isinstance(effect, StoreSnapshot) else _fetched(store, effect)
         self._work(name, event)
 
@@ -381,7 +466,7 @@ class DurableCluster(SimulatedCluster):
         with suppress(StorageError):  # A snapshot that refers to earlier files is incomplete without them.
             CheckpointStore(torn, effect.storage.owner).store(effect.address, effect.snapshot)
         for path, content in torn.contents.items():
-            self.files.tear(path, [content], self._random)
+            self._files[effect.storage.uri].tear(path, [content], self._random)
 
     def carry_out_for_coordinator(self, effect: coordination.Effect) -> None:
         match effect:
@@ -389,11 +474,13 @@ class DurableCluster(SimulatedCluster):
                 self._reach_moment(Moment.COMMITTING, self._random.choice(self.names_of_workers() or [""]))
                 self._committing.append(effect)
                 self._later(self._random.randint(*self.write_ns), partial(self._commit, effect))
-            case PruneCheckpoints(kept=kept):
-                self._store.prune(kept)
+            case PruneCheckpoints(job=job, kept=kept):
+                self._job_stores[job].prune(kept)
             case AnnounceCheckpoint():
                 self.announced.append(effect)
             case ReplaceWorker(name=name, parked=parked):
+                if name in self._spinning:
+                    self._forget(name)
                 base, _, incarnation = name.partition("~")
                 again = f"{base}~{int(incarnation) + 1_000}"
                 self._parked.update({again} if parked else ())
@@ -405,10 +492,12 @@ class DurableCluster(SimulatedCluster):
             self._later(paused_until_ns - self.now_ns, partial(self._commit, effect))
             return
         self._committing.remove(effect)
-        event = effect.write_to(self._store)
-        if isinstance(event, ManifestWritten) and not self.is_owner:
-            late = f"owner {self._store.owner} committed checkpoint {event.checkpoint}"
-            self.late.append(f"{late} after owner {self.files.owner} had claimed the directory")
+        store = self._job_stores[effect.job]
+        event = effect.write_to(store)
+        if isinstance(event, ManifestWritten) and not self.is_owner(effect.job):
+            self.late.append(
+                f"owner {store.owner} committed checkpoint {event.checkpoint} after another one had claimed the directory"
+            )
         self._coordinate(event)
 
 
