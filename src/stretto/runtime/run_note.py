@@ -1,6 +1,6 @@
 """A note of what a worker runs, in memory that outlives its process: whoever finds it dead reads what it ran last.
 
-The memory is shared with the parent process (`process_guard.py`). A run costs three writes of a number; the names are
+The memory is shared with the parent process (`process_guard.py`). A run costs a few writes of a number; names are
 written once per instance.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import struct
 
-from stretto.actors.address import Address
 from stretto.actors.instance import Instance
 from stretto.coordinator.events import LastRun
 
@@ -21,7 +20,7 @@ _NUMBERS_BYTES = 64
 _ENTRIES_AT = _NUMBERS_BYTES + REASON_BYTES
 _NAMELESS = 1
 _FIRST = 2
-_RUN, _UNDERWAY, _COUNT, _FAILED = range(4)
+_RUN, _UNDERWAY, _FAILED = range(3)
 _LENGTH = struct.Struct("<H")
 
 
@@ -32,17 +31,24 @@ class RunNote:
         self._page = mmap.mmap(-1, _ENTRIES_AT + (_FIRST + ENTRIES) * ENTRY_BYTES)
         self._numbers = memoryview(self._page)[:_NUMBERS_BYTES].cast("Q")
         self._entries: dict[Instance | str, int] = {}
+        self.count = 0
+        """The number of runs that have begun, for the other threads of the process."""
         self._free = list(range(_FIRST + ENTRIES - 1, _FIRST - 1, -1))
 
     # The worker's side.
 
     def begin(self, instance: Instance) -> None:
         """A run of this instance begins."""
-        self._begin(self._entries.get(instance) or self._enter(instance, instance.address))
+        number = self._entries.get(instance)
+        if number is None:
+            # Fused steps run inside the function, and any of them may be what ends the process.
+            nodes = instance.spec.nodes or [instance.address.function]
+            number = self._enter(instance, instance.address.job, " + ".join(nodes))
+        self._begin(number)
 
     def begin_loading(self, job: str) -> None:
         """The code of a job is loaded, which may run statements of the user's modules."""
-        self._begin(self._entries.get(job) or self._enter(job, Address(job, "", 0)))
+        self._begin(self._entries.get(job) or self._enter(job, job, ""))
 
     def end(self) -> None:
         """The run has returned."""
@@ -65,10 +71,10 @@ class RunNote:
         numbers = self._numbers
         numbers[_RUN] = number
         numbers[_UNDERWAY] = 1
-        numbers[_COUNT] += 1
+        self.count += 1
 
-    def _enter(self, known: Instance | str, address: Address) -> int:
-        text = f"{address.job}\0{address.function}".encode(errors="replace")
+    def _enter(self, known: Instance | str, job: str, function: str) -> int:
+        text = f"{job}\0{function}".encode(errors="replace")
         if not self._free or len(text) > ENTRY_BYTES - _LENGTH.size:
             number = _NAMELESS
         else:
@@ -81,11 +87,6 @@ class RunNote:
         self._page[at : at + _LENGTH.size + len(text)] = _LENGTH.pack(len(text)) + text
 
     # The readers' side: the parent process, and the pulse thread.
-
-    @property
-    def count(self) -> int:
-        """The number of runs that have begun."""
-        return self._numbers[_COUNT]
 
     @property
     def failed(self) -> bool:

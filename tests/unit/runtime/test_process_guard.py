@@ -15,6 +15,8 @@ import psutil
 import pytest
 
 from stretto.actors.address import Address
+from stretto.actors.deployment import FunctionSpec
+from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.coordinator.events import DeathCause, LastRun
 from stretto.runtime.process_guard import Ending, run_guarded
@@ -23,9 +25,10 @@ from stretto.runtime.run_watch import STUCK_AFTER_NS, RunWatch
 
 
 def instance_of(job: str, function: str, partition: int = 0) -> Instance:
-    """Returns an instance of which only the address is used."""
+    """Returns an instance of which only the name is used."""
     made = object.__new__(Instance)
     made.address = Address(job, function, partition)
+    made.spec = FunctionSpec(function, Function(), 1)
     return made
 
 
@@ -150,6 +153,15 @@ def test_a_note_has_the_last_run_and_names_can_be_reused() -> None:
         note.end()
         note.forget([instance])
     assert note.last_run() == LastRun("job", f"f{3 * ENTRIES - 1}", underway=False)
+    note.close()
+
+
+def test_a_note_names_the_steps_that_are_fused_into_a_function() -> None:
+    note = RunNote()
+    fused = instance_of("job", "bids")
+    fused.spec.nodes = ["bids", "enrich"]
+    note.begin(fused)
+    assert note.last_run() == LastRun("job", "bids + enrich", underway=True)
     note.close()
 
 
