@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from stretto.bench import chaos as chaotic
+from stretto.bench import neighbours as neighbourly
 from stretto.bench.chaos import Chaos, Fault
+from stretto.bench.deadly import Deadly
+from stretto.bench.neighbours import Neighbours
 from stretto.bench.nexmark.run import chosen
 from stretto.bench.standalone import standalone_cluster
 from stretto.cli.reporting import WRONG_ANSWER, note, print_figures, print_json, reported
+from stretto.errors import UserError
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import SPARE_SLOTS, local_master, spark_session
+
+KINDS = [kind.name.lower() for kind in Deadly]
 
 
 def chaos(
@@ -37,6 +44,18 @@ def chaos(
             "a Spark worker with all its processes.",
         ),
     ] = False,
+    neighbours: Annotated[
+        bool,
+        typer.Option(
+            "--neighbours",
+            help="Instead, run deadly functions (exits, crashes, sys.exit(), endless runs and others) beside three "
+            "queries, which must keep their answers; the bad jobs must fail by name.",
+        ),
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help=f"With --neighbours, a kind of deadly function: {', '.join(KINDS)}."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed; equal seeds inject the same faults.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
@@ -44,6 +63,9 @@ def chaos(
 
     A suspended worker is resumed only after it has been replaced. Prints recovery times. The exit code is 1 when a row
     is wrong."""
+    if neighbours:
+        _run_neighbours(workers, parked, lost_after, only, json)
+        return
     with reported():
         (name,) = chosen([query])
         with ExitStack() as stack:
@@ -67,4 +89,24 @@ def chaos(
     else:
         print_figures(found)
     if not report.match:
+        raise typer.Exit(WRONG_ANSWER)
+
+
+def _run_neighbours(workers: int, parked: int, lost_after: str, only: list[str] | None, json: bool) -> None:
+    with reported():
+        unknown = sorted(set(only or ()) - set(KINDS))
+        if unknown:
+            raise UserError(f"there is no deadly function '{unknown[0]}'", None, f"Choose one of {', '.join(KINDS)}.")
+        kinds = tuple(kind for kind in Deadly if not only or kind.name.lower() in only)
+        with (
+            spark_session("stretto bench chaos", local_master(workers + parked)) as spark,
+            Cluster.on_spark(spark, workers=workers, parked=parked, lost_after=lost_after) as cluster,
+        ):
+            report = neighbourly.run(spark, cluster, Neighbours(kinds), note)
+    if json:
+        print_json(report.as_dict())
+    else:
+        for each in report.rounds:
+            print_figures({"passed": each.passed, **asdict(each)})
+    if not report.passed:
         raise typer.Exit(WRONG_ANSWER)

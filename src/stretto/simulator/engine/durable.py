@@ -495,9 +495,8 @@ class DurableCluster(SimulatedCluster):
         store = self._job_stores[effect.job]
         event = effect.write_to(store)
         if isinstance(event, ManifestWritten) and not self.is_owner(effect.job):
-            self.late.append(
-                f"owner {store.owner} committed checkpoint {event.checkpoint} after another one had claimed the directory"
-            )
+            late = f"owner {store.owner} committed checkpoint {event.checkpoint}"
+            self.late.append(f"{late} after another one had claimed the directory")
         self._coordinate(event)
 
 
