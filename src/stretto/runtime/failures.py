@@ -18,6 +18,15 @@ from stretto.rendering import message_of, rows_shown, sendable, shown, traceback
 
 def failure_of(error: BaseException, instance: Instance | None, work: Work | None) -> Failure:
     """Returns a description of an exception: the function, the user's part of the traceback, a sample of the batch."""
+    try:
+        return _described(error, instance, work)
+    except BaseException as raised:  # A user's exception may do anything when it is looked at.
+        fact = f"{type(error).__name__} was raised, and describing it raised {type(raised).__name__}"
+        function = instance.address.function if instance is not None else None
+        return Failure(FunctionError.__name__, sendable(fact), function=function)
+
+
+def _described(error: BaseException, instance: Instance | None, work: Work | None) -> Failure:
     function = instance.address.function if instance is not None else None
     batch: pa.RecordBatch | None = None
     if isinstance(work, Message) and isinstance(work.payload, pa.RecordBatch):

@@ -47,7 +47,7 @@ RAISED: dict[str, tuple[Callable[[], BaseException], str]] = {
     "sys.exit": (lambda: SystemExit(3), "function 'deadly' raised SystemExit: 3"),
     "Ctrl-C": (KeyboardInterrupt, "function 'deadly' raised KeyboardInterrupt"),
     "a generator's end": (GeneratorExit, "function 'deadly' raised GeneratorExit"),
-    "no text": (Unprintable, "function 'deadly' raised Unprintable: its message cannot be shown"),
+    "no text": (Unprintable, "function 'deadly' raised Unprintable: <Unprintable that cannot be shown"),
     "no description": (Indescribable, "Indescribable was raised, and describing it raised KeyboardInterrupt"),
 }
 
