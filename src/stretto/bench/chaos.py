@@ -1,7 +1,8 @@
 """Injects faults into a NEXMark query that runs with checkpoints: workers are killed, hang and lose connections.
 
 In the end every row is compared with Spark SQL's answer. A recovery lasts from the fault to the first row that is read
-after it: it includes detection, the return to the last checkpoint, and redeployment.
+after it: it includes detection, the return to the last checkpoint, and redeployment. The stream has a stretch
+before each fault and one after the last; a gate holds it back at the end of a stretch until its fault has happened.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from stretto.bench.gates import Gate
 from stretto.bench.nexmark.queries import Workload, build
 from stretto.bench.nexmark.run import OUT, SparkAnswers, verify
 from stretto.bench.standalone import kill_tree, spark_worker_of
@@ -36,10 +38,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POLL_S = 0.005
-NOTICED_WITHIN_S = 30.0
-RECOVERED_WITHIN_S = 60.0
+WAIT_S = 300.0
+"""The longest wait for a checkpoint, a detection or a recovery; it only ends a run that hangs."""
 SECONDS_PER_KILL = 5.0
-"""Length of the stream per fault, so that it does not end before the last one."""
+"""Length of the stream per fault: longer than what happens between two on an idle machine."""
 PAUSE_S = (0.2, 1.0)
 """Bounds of the random pause between a recovery and the next fault."""
 
@@ -105,7 +107,7 @@ class ChaosReport:
 
 
 def workload_of(chaos: Chaos) -> Workload:
-    """Returns a stream that is long enough for all faults."""
+    """Returns a stream with rows for all faults."""
     base = Workload()
     events = int(chaos.rate * (SECONDS_PER_KILL * chaos.kills + 5))
     return replace(base, config=replace(base.config, events=events), rate=chaos.rate, engine="actors")
@@ -118,11 +120,14 @@ def run(
     report = ChaosReport(chaos.query)
     workload = workload_of(chaos)
     directory = scratch_directory("chaos")
+    gate = Gate(directory / "gate")
     began = time.monotonic()
     try:
         with SparkAnswers(spark, workload.config) as answers:
-            job = cluster.submit(build(chaos.query, workload), checkpoint=directory, every=chaos.every)
-            _inject_all(cluster, job, chaos, report, note)
+            app = build(chaos.query, replace(workload, gate=gate))
+            job = cluster.submit(app, checkpoint=directory / "checkpoints", every=chaos.every)
+            _Injector(cluster, job, chaos, gate, report, note).inject_all()
+            gate.open()
             job.wait()
             results = {sink.name: job.results(sink.name) for sink in job.plan.sinks if sink.sink.collects}
             verdicts = verify(chaos.query, results, answers)
@@ -137,39 +142,54 @@ def run(
     return report
 
 
-def _inject_all(cluster: Cluster, job: Job, chaos: Chaos, report: ChaosReport, note: Callable[[str], None]) -> None:
-    chance = random.Random(chaos.seed)
-    # Spread evenly, and never first, so that the query has made progress before them.
-    once = {(place + 1) * chaos.kills // (len(chaos.once) + 1): fault for place, fault in enumerate(chaos.once)}
-    for number in range(chaos.kills):
-        if not _wait_until(lambda: job.status is JobStatus.RUNNING or job.status.ended, RECOVERED_WITHIN_S):
-            raise UserError(f"{chaos.query} did not recover", f"it is {job.status.value}")
-        _wait_for_checkpoint(job)
-        time.sleep(chance.uniform(*PAUSE_S))
+@dataclass
+class _Injector:
+    """Injects all faults into one job, each after a stretch of the stream, and records the recoveries."""
+
+    cluster: Cluster
+    job: Job
+    chaos: Chaos
+    gate: Gate
+    report: ChaosReport
+    note: Callable[[str], None]
+
+    def inject_all(self) -> None:
+        chaos, job, chance = self.chaos, self.job, random.Random(self.chaos.seed)
+        # Spread evenly, and never first, so that the query has made progress before them.
+        once = {(place + 1) * chaos.kills // (len(chaos.once) + 1): fault for place, fault in enumerate(chaos.once)}
+        for number in range(chaos.kills):
+            self._allow(number + 1)
+            if not _wait_until(lambda: job.status is JobStatus.RUNNING or job.status.ended):
+                raise UserError(f"{chaos.query} did not recover", f"it is {job.status.value}")
+            _wait_for_checkpoint(job)
+            time.sleep(chance.uniform(*PAUSE_S))
+            if job.status.ended:
+                return
+            fault = once.get(number) or chance.choice(chaos.faults)
+            recoveries, began = job.checkpoints.recoveries, time.monotonic()
+            victim = _inject(self.cluster, fault, chance)
+            # So that there are rows to read after it, even if the last checkpoint has all of this stretch.
+            self._allow(number + 1.5)
+            self._see_recovery(fault, victim, recoveries, began)
+
+    def _allow(self, stretches: float) -> None:
+        self.gate.allow(stretches / (self.chaos.kills + 1))
+
+    def _see_recovery(self, fault: Fault, victim: Member, recoveries: int, began: float) -> None:
+        job, report = self.job, self.report
+        if not _wait_until(lambda: job.checkpoints.recoveries > recoveries or job.status.ended):
+            raise UserError(f"the fault '{fault.value}' was not detected", victim.name)
+        if fault is Fault.STOP:
+            with suppress(ProcessLookupError):
+                os.kill(victim.pid, signal.SIGCONT)  # It has been replaced, so its actions must have no effect.
         if job.status.ended:
             return
-        fault = once.get(number) or chance.choice(chaos.faults)
-        _inject_one(cluster, job, fault, chance, report, note)
-
-
-def _inject_one(
-    cluster: Cluster, job: Job, fault: Fault, chance: random.Random, report: ChaosReport, note: Callable[[str], None]
-) -> None:
-    before, began = job.checkpoints.recoveries, time.monotonic()
-    victim = _inject(cluster, fault, chance)
-    if not _wait_until(lambda: job.checkpoints.recoveries > before or job.status.ended, NOTICED_WITHIN_S):
-        raise UserError(f"the fault '{fault.value}' was not detected", victim.name)
-    if fault is Fault.STOP:
-        with suppress(ProcessLookupError):
-            os.kill(victim.pid, signal.SIGCONT)  # It has been replaced, so its actions must have no effect.
-    if job.status.ended:
-        return
-    _wait_until(lambda: _reads_again(job), RECOVERED_WITHIN_S)
-    took_s = time.monotonic() - began
-    report.kills += 1
-    report.blows[fault.value] += 1
-    report.recovery_s.append(took_s)
-    note(f"{victim.name} {fault.value}: recovered after {took_s:.2f} s")
+        _wait_until(lambda: _reads_again(job))
+        took_s = time.monotonic() - began
+        report.kills += 1
+        report.blows[fault.value] += 1
+        report.recovery_s.append(took_s)
+        self.note(f"{victim.name} {fault.value}: recovered after {took_s:.2f} s")
 
 
 def _reads_again(job: Job) -> bool:
@@ -180,11 +200,11 @@ def _reads_again(job: Job) -> bool:
 def _wait_for_checkpoint(job: Job) -> None:
     """Wait for the next checkpoint, so that the query makes progress between faults."""
     known = len(job.checkpoints.complete)
-    _wait_until(lambda: len(job.checkpoints.complete) > known or job.status.ended, RECOVERED_WITHIN_S)
+    _wait_until(lambda: len(job.checkpoints.complete) > known or job.status.ended)
 
 
-def _wait_until(condition: Callable[[], bool], within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
+def _wait_until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + WAIT_S
     while not condition():
         if time.monotonic() >= deadline:
             return False

@@ -19,7 +19,7 @@ from pyspark.find_spark_home import _find_spark_home
 
 from stretto.errors import ClusterError
 
-STARTED_WITHIN_S = 60.0
+STARTED_WITHIN_S = 300.0
 POLL_S = 0.05
 WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
 MASTER_CLASS = "org.apache.spark.deploy.master.Master"

@@ -19,6 +19,7 @@ from stretto.api.app import App
 from stretto.api.memory import CollectSink
 from stretto.api.slo import SLO
 from stretto.api.stream import Stream
+from stretto.bench.gates import Gate
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.source import NexmarkSource
 from stretto.errors import UserError
@@ -45,6 +46,8 @@ class Workload:
     """If not 0, every function that allows it has this many lessees, which get all of its messages ..."""
     strategy: str | None = None
     """... or those that this strategy assigns to them."""
+    gate: Gate | None = None
+    """Holds the events of all kinds back."""
 
 
 class Streams:
@@ -67,7 +70,8 @@ class Streams:
 
     def source(self, kind: str, columns: Sequence[str]) -> Source:
         """Returns the source of the events of one kind."""
-        return NexmarkSource(kind, self.workload.config, self.workload.rate, columns)
+        source = NexmarkSource(kind, self.workload.config, self.workload.rate, columns)
+        return source if self.workload.gate is None else self.workload.gate.before(source)
 
     def record(self, bids: Stream) -> None:
         """Record bids with their ingestion time."""

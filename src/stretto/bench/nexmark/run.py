@@ -277,7 +277,9 @@ def rows_expected(running: Running) -> int | None:
     """Returns how many rows the sources of a query will read, for the progress display."""
     if running.job is None:
         return None
-    sources = [node.source for node in running.job.plan.sources]
+    sources = [
+        getattr(node.source, "source", node.source) for node in running.job.plan.sources
+    ]  # Behind a gate or not.
     return sum(count_events(source.config, source.kind) for source in sources if isinstance(source, NexmarkSource))
 
 
