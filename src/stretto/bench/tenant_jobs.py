@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,8 @@ KEYS = 8
 TIME = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema([("t", TIME), ("key", pa.int64()), ("value", pa.int64())])
 WINDOWS = pa.schema([("window_start", TIME), ("key", pa.int64()), ("total", pa.int64()), ("rows", pa.int64())])
+REST_NS = 10_000_000
+"""How often a stream that rests looks whether it still does."""
 HASHED_BYTES = 16_384
 """The bytes that one round of the computation hashes."""
 
@@ -38,7 +41,7 @@ class Stream:
     """Each of `partitions` sends a batch of `rows` rows every `gap_us`, from `start_ns` until `end_ns`.
 
     Batch n has the events after n * gap up to (n + 1) * gap and is due with the last of them, so that the batch that
-    ends a window also closes it. Unpaced, a batch is due when it is requested. While the stream is paused, there is
+    ends a window also closes it. Unpaced, a batch is due when it is requested. While the file `rests` exists, there is
     none."""
 
     rows: int
@@ -47,7 +50,7 @@ class Stream:
     end_ns: int
     partitions: int
     paced: bool = True
-    rests_ns: tuple[int, int] | None = None
+    rests: Path | None = None
 
     @property
     def batches(self) -> int:
@@ -94,8 +97,8 @@ class StreamReader(SourceReader):
         due_ns = stream.due_ns(number)
         if now_ns < due_ns:
             return Reading(None, now_ns, next_ns=due_ns)
-        if stream.rests_ns is not None and stream.rests_ns[0] <= now_ns < stream.rests_ns[1]:
-            return Reading(None, now_ns, next_ns=stream.rests_ns[1])
+        if stream.rests is not None and stream.rests.exists():
+            return Reading(None, now_ns, next_ns=now_ns + REST_NS)
         self.position = number + 1
         batch = stream.batch(number, self._partition)
         return Reading(batch, due_ns, next_ns=stream.due_ns(number + 1)) if stream.paced else Reading(batch, now_ns)
@@ -141,7 +144,12 @@ def counted_rows(job: Job, phase: Phase) -> int:
 
 def counted_ns(job: Job, phase: Phase) -> dict[str, int]:
     """Returns the time that they took, by worker process."""
-    counts, start = job.metrics().functions["work"].counts, f"{phase.name}: ns in "
+    return ns_by_process(job.metrics().functions["work"].counts, phase)
+
+
+def ns_by_process(counts: dict[str, int], phase: Phase) -> dict[str, int]:
+    """Returns the time that was counted during a phase, by worker process."""
+    start = f"{phase.name}: ns in "
     return {name.removeprefix(start): ns for name, ns in counts.items() if name.startswith(start)}
 
 

@@ -1,26 +1,37 @@
 """Measures fair shares of the workers' time on Spark: three jobs with 20, 40 and 40, one of which pauses for a while.
 
 The same as `stretto.simulator.experiments.shares`, with real computation: all three always have more input than the
-workers can process. The time of their computation is counted by worker; a batch costs the same in each job.
+workers can process. The time of their computation is counted by worker; a batch costs the same in each job. A phase
+begins when all jobs run, and ends when they have computed for long enough, however fast the machine is.
 """
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from stretto.api.slo import SLO
-from stretto.bench.tenant_jobs import Phase, Stream, Tenant, counted_ns, rounds_for
-from stretto.bench.tenants import BULK_ROWS, BULK_WINDOW_US, TIMEOUT_S, begin_ns_of
+from stretto.bench.tenant_jobs import Phase, Stream, Tenant, ns_by_process, rounds_for
+from stretto.bench.tenants import BULK_ROWS, BULK_WINDOW_US, TIMEOUT_S
+from stretto.errors import ClusterError
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
+from stretto.runtime.scratch import scratch_directory
 from stretto.sinks import null
 
 SHARES = {"small": 20.0, "middle": 40.0, "large": 40.0}
 RESTING = "large"
-SETTLE_NS = 1_000_000_000
-"""Time at the start of a phase that is not counted, while queues drain or fill."""
+SETTLE_S = 1.0
+"""Computation at the start of a phase that is not counted, while queues drain or fill."""
+POLL_S = 0.05
+ALWAYS = Phase("always", 0, 1 << 62)
+
+Spent = dict[str, dict[str, int]]
+"""The nanoseconds of each job, by worker process."""
 
 
 @dataclass(frozen=True)
@@ -42,33 +53,80 @@ class PhaseShares:
 def measure(
     cluster: Cluster, workers: int, seconds: float, cost_ms: float, say: Callable[[str], None]
 ) -> list[PhaseShares]:
-    """Runs three phases of `seconds` each on a cluster with fair shares: all jobs compete, one pauses, it resumes."""
+    """Runs three phases on a cluster with fair shares: all jobs compete, one pauses, it resumes. Each lasts until the
+    jobs have computed for `seconds` per worker."""
     say("shares of 20, 40 and 40: all compete, one pauses, it resumes ...")
-    length_ns, begin_ns = round(seconds * 1e9), begin_ns_of(len(SHARES))
-    bounds = [begin_ns + number * length_ns for number in range(4)]
-    names = ("all compete", f"{RESTING} rests", f"{RESTING} is back")
-    phases = tuple(Phase(name, bounds[n] + SETTLE_NS, bounds[n + 1]) for n, name in enumerate(names))
+    directory = scratch_directory("shares")
+    rests = directory / "rests"
     rounds = rounds_for(cost_ms)
-    jobs: dict[str, Job] = {}
-    for name, share in SHARES.items():
-        rests_ns = (bounds[1], bounds[2]) if name == RESTING else None
-        stream = Stream(BULK_ROWS, 10_000, begin_ns, bounds[3], workers, paced=False, rests_ns=rests_ns)
-        tenant = Tenant(name, stream, rounds, BULK_WINDOW_US, phases, SLO(share=share))
-        jobs[name] = cluster.submit(tenant.app(null))
-    for job in jobs.values():
-        job.wait(TIMEOUT_S)
-    return [_shares(phase, jobs, resting=number == 1) for number, phase in enumerate(phases)]
+    jobs = {name: cluster.submit(_tenant(name, workers, rounds, rests).app(null)) for name in SHARES}
+    try:
+        observer = _Observer(cluster, jobs, round(seconds * workers * 1e9))
+        observer.wait_for_all()
+        competing = observer.phase("all compete", SHARES)
+        rests.touch()
+        others = {name: share for name, share in SHARES.items() if name != RESTING}
+        resting = observer.phase(f"{RESTING} rests", others)
+        rests.unlink()
+        back = observer.phase(f"{RESTING} is back", SHARES)
+    finally:
+        for job in jobs.values():
+            job.stop(timeout=TIMEOUT_S)
+        shutil.rmtree(directory, ignore_errors=True)
+    return [competing, resting, back]
 
 
-def _shares(phase: Phase, jobs: dict[str, Job], resting: bool) -> PhaseShares:
-    weights = {name: share for name, share in SHARES.items() if not (resting and name == RESTING)}
-    spent = {name: counted_ns(job, phase) for name, job in jobs.items()}
-    processes = sorted({process for by_process in spent.values() for process in by_process})
-    found = {
-        process: percent_of({name: by_process.get(process, 0) for name, by_process in spent.items()})
-        for process in processes
-    }
-    return PhaseShares(phase.name, percent_of(weights), found)
+def _tenant(name: str, workers: int, rounds: int, rests: Path) -> Tenant:
+    stream = Stream(BULK_ROWS, 10_000, 0, 1 << 62, workers, paced=False, rests=rests if name == RESTING else None)
+    return Tenant(name, stream, rounds, BULK_WINDOW_US, (ALWAYS,), SLO(share=SHARES[name]))
+
+
+class _Observer:
+    """Reads how much the jobs have computed, all at one moment, and waits until it is enough."""
+
+    def __init__(self, cluster: Cluster, jobs: dict[str, Job], length_ns: int) -> None:
+        self._cluster = cluster
+        self._jobs = jobs
+        self._length_ns = length_ns
+
+    def wait_for_all(self) -> None:
+        self._wait_until(lambda spent: all(spent.values()))
+
+    def phase(self, name: str, weights: dict[str, float]) -> PhaseShares:
+        settled = self._computed(self._spent(), round(SETTLE_S * 1e9))
+        ended = self._computed(settled, self._length_ns)
+        processes = sorted({process for by_process in ended.values() for process in by_process})
+        found = {
+            process: percent_of({job: ended[job].get(process, 0) - settled[job].get(process, 0) for job in self._jobs})
+            for process in processes
+        }
+        return PhaseShares(name, percent_of(weights), found)
+
+    def _computed(self, since: Spent, length_ns: int) -> Spent:
+        """Returns the figures when the jobs have computed for this long since then."""
+        return self._wait_until(lambda spent: _sum(spent) - _sum(since) >= length_ns)
+
+    def _spent(self) -> Spent:
+        observed = self._cluster.observation.jobs
+        totals = {name: observed[job.name].totals if job.name in observed else {} for name, job in self._jobs.items()}
+        return {
+            name: ns_by_process(each["work"].counts, ALWAYS) if "work" in each else {} for name, each in totals.items()
+        }
+
+    def _wait_until(self, condition: Callable[[Spent], bool]) -> Spent:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition(spent := self._spent()):
+            for job in self._jobs.values():
+                if job.error is not None:
+                    raise job.error
+            if time.monotonic() >= deadline:
+                raise ClusterError("the jobs do not compute", f"{spent} ns")
+            time.sleep(POLL_S)
+        return spent
+
+
+def _sum(spent: Spent) -> int:
+    return sum(ns for by_process in spent.values() for ns in by_process.values())
 
 
 def percent_of(weights: dict[str, float] | dict[str, int]) -> dict[str, float]:

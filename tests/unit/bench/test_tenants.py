@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -47,13 +48,16 @@ def test_a_reader_without_a_pace_always_has_more_until_its_time_is_over() -> Non
     assert reader.read(54 * MS, 100).done
 
 
-def test_a_reader_that_rests_says_when_it_is_back() -> None:
-    resting = replace(stream(paced=False), rests_ns=(51 * MS, 53 * MS))
-    reader = StreamReader(resting, 0)
+def test_a_reader_rests_while_the_file_exists(tmp_path: Path) -> None:
+    rests = tmp_path / "rests"
+    reader = StreamReader(replace(stream(paced=False), rests=rests), 0)
     assert reader.read(50 * MS, 100).batch is not None
+    rests.touch()
     at_rest = reader.read(52 * MS, 100)
     assert at_rest.batch is None
-    assert at_rest.next_ns == 53 * MS
+    assert at_rest.next_ns is not None
+    assert at_rest.next_ns > 52 * MS
+    rests.unlink()
     assert reader.read(53 * MS, 100).batch is not None
 
 
