@@ -21,7 +21,7 @@ from stretto.runtime.worker_process import WorkerSettings, host_worker
 log = logging.getLogger("stretto.hosting")
 
 LINE_CHARS_MAX = 300
-REGISTER_TIMEOUT_S = 15.0
+REGISTER_TIMEOUT_S = 60.0
 REGISTER_POLL_S = 0.2
 
 
