@@ -28,6 +28,8 @@ IDLE_S = 1.5
 """After the last event, a run ends when there was no output for this long ..."""
 GRACE_S = 5.0
 """... and at the latest after this long. Output that is missing by then only shows that the system was behind."""
+START_S = 20.0
+"""A system without any output has this long, because it may still be starting."""
 DRAIN_TIMEOUT_S = 180.0
 BY_ARRIVAL_GUESS = 2_000_000.0
 """Windows of arrival time emit nothing before the clock passes them, so draining a backlog measures no rate. The search
@@ -182,7 +184,8 @@ def _wait_for_the_end(system: System, feed: Feed) -> None:
         now_ns = time.time_ns()
         if progress["rows"] != rows:
             rows, moved_ns = progress["rows"], now_ns
-        over_ns = now_ns - feed.end_ns
-        if over_ns > GRACE_S * 1e9 or (over_ns > 0 and now_ns - max(moved_ns, feed.end_ns) > IDLE_S * 1e9):
+        over_ns, idle_ns = now_ns - feed.end_ns, now_ns - max(moved_ns, feed.end_ns)
+        # Before the first row it may still be starting up.
+        if over_ns > (GRACE_S if rows else START_S) * 1e9 or (rows and idle_ns > IDLE_S * 1e9):
             return
         time.sleep(POLL_S)
