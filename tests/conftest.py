@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# No deadline in either: on a busy machine a slow example is no bug; pytest-timeout catches what hangs.
-settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
-settings.register_profile("local", deadline=None, print_blob=True)
+# No limit of time in either: on a busy machine a slow example is no bug; pytest-timeout catches what hangs.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("ci", PATIENT, derandomize=True)
+settings.register_profile("local", PATIENT)
 settings.load_profile("ci" if os.environ.get("CI") else "local")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import WAIT_S
 
 from stretto.bench.compare.report import page
 
@@ -29,7 +30,6 @@ DESKTOP, PHONE = (1400, 1000), (390, 844)
 WINDOW_WIDTH_MIN = 500
 """The minimum width of a Chromium window; a narrower page is opened in a frame."""
 
-TIMEOUT_S = 120.0
 POLICY = "default-src 'none';"
 
 FLAGS = [
@@ -91,7 +91,7 @@ def chromium(directory: Path, size: tuple[int, int], *arguments: str) -> tuple[s
         start_new_session=True,
     )
     try:
-        output, complaints = process.communicate(timeout=TIMEOUT_S)
+        output, complaints = process.communicate(timeout=WAIT_S)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise

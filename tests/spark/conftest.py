@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 import pytest
 from pyspark.sql import SparkSession
+from tests import waiting
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -17,9 +16,6 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
 }
-
-T = TypeVar("T")
-Eventually = Callable[..., T]
 
 
 # Per module: a module may have its own settings (`SPARK_SETTINGS`), and a process has one session at a time.
@@ -38,14 +34,5 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def eventually() -> Callable[..., object]:
-    """`eventually(condition)` returns the first true value of the condition, or fails after a while."""
-
-    def wait(condition: Callable[[], T], within_s: float = 20.0, what: str = "the condition") -> T:
-        deadline = time.monotonic() + within_s
-        while not (value := condition()):
-            if time.monotonic() >= deadline:
-                raise AssertionError(f"{what} did not come true within {within_s:g} s; it is {value!r}")
-            time.sleep(0.02)
-        return value
-
-    return wait
+    """`eventually(condition)` returns the first true value of the condition, or fails after a long while."""
+    return waiting.eventually

@@ -10,12 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
 
 from stretto.actors.source import SourceReader
 from stretto.errors import SourceError
 from stretto.runtime.connectors.dataframe import DataFrameSource, StreamingReader
-
-TIMEOUT_S = 60
 
 # mapInArrow checks the version of pandas though pandas is not used.
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -29,7 +28,7 @@ SPARK_SETTINGS = {
 
 def read(reader: SourceReader, rows: int | None = None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    end = time.monotonic() + TIMEOUT_S
+    end = time.monotonic() + WAIT_S
     while time.monotonic() < end and (rows is None or len(found) < rows):
         reading = reader.read(time.time_ns(), 64)
         if reading.batch is not None:

