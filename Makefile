@@ -12,6 +12,8 @@ LOCKS  := requirements-build.lock requirements.lock
 
 # Extra arguments for the command behind a target: make test ARGS="tests/unit -x"
 ARGS   ?=
+# How many busy loops run beside the tests of `make stress`.
+LOOPS  ?= 8
 
 # A stamp marks a step that succeeded; an interrupted step leaves none and runs again.
 VENV_STAMP    := $(VENV)/.made
@@ -34,6 +36,10 @@ demo: install ## Run several NEXMark queries on one local cluster and check them
 .PHONY: test
 test: install chromium ## Run all tests
 	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: stress
+stress: install chromium ## Run all tests beside busy loops (LOOPS=8): none may depend on the machine's speed
+	scripts/stress $(LOOPS) $(BIN)/python -m pytest $(ARGS)
 
 .PHONY: install
 install: java $(PACKAGE_STAMP) ## Make .venv with the stretto command, and install Java if it is missing

@@ -19,7 +19,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[3]
 LOCK_FILES = [ROOT / "requirements.lock", ROOT / "requirements-build.lock"]
 SCRIPTS = [ROOT / ".ci" / "run", *sorted((ROOT / "scripts").iterdir())]
-TARGETS = ["check", "clean", "demo", "format", "help", "install", "lint", "lock", "rooms", "test", "types"]
+TARGETS = ["check", "clean", "demo", "format", "help", "install", "lint", "lock", "rooms", "stress", "test", "types"]
 
 # An address of any kind: a scheme, a host name, or an absolute path.
 ADDRESS = re.compile(
