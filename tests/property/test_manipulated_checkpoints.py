@@ -108,7 +108,7 @@ SINKS = ("parquet", "collect", "callback")
 def made(name: str, output: Path, attempt: int) -> Instance:
     function = functions(output)[name]()
     one = Instance(Address("app", name, 0), FunctionSpec(name, function, 1), name == "source", name in SINKS)
-    one.ctx = Context("app", name, 0, 1, ("out",))
+    one.ctx = Context("app", name, 0, 1, {"out": getattr(function, "schema", ROWS.schema)})
     one.belong_to(Attempt("0123abcd", attempt, 1))
     one.read_splits(1)
     return one

@@ -18,7 +18,7 @@ STAMPED = NUMBERS.append(pa.field("arrived", pa.timestamp("us", "UTC")))
 def stamping() -> SourceFunction:
     rows = MemorySource(pa.table([list(range(6))], schema=NUMBERS), batch_rows=2)
     function = SourceFunction(rows, EventTime("arrived"), 0, "arrived", 1, 2, 0, STAMPED)
-    function.open(Context("job", "rows", 0, 1, ("out",)))
+    function.open(Context("job", "rows", 0, 1, {"out": function.schema}))
     return function
 
 
@@ -57,7 +57,7 @@ def timed(
     watermark."""
     rows = MemorySource(pa.table([pa.array([*times, 1], pa.int64()).cast(TIMED.types[0])], schema=TIMED))
     function = SourceFunction(rows, EventTime("t"), 0, None, 1, batch_rows or len(times), 0, TIMED, max_jump_us)
-    ctx = Context("job", "rows", 0, 1, ("out",))
+    ctx = Context("job", "rows", 0, 1, {"out": function.schema})
     function.open(ctx)
     return function, ctx
 
