@@ -148,8 +148,8 @@ class SimulatedCluster:
         return SteadyClock(lambda: self.wall_ns(name), lambda: self.now_ns, CLOCK_TURN_NS)
 
     def wall_ns(self, name: str) -> int:
-        """Returns the wall time at a member."""
-        return self.now_ns + self._weather.skew_ns.get(name, 0)
+        """Returns the wall time at a member, which is not before the epoch, however far its clock was set back."""
+        return max(0, self.now_ns + self._weather.skew_ns.get(name, 0))
 
     def step_clock(self, name: str, by_ns: int) -> None:
         """Set a member's wall clock forward or back. A process that replaces it later starts without the step."""
