@@ -64,7 +64,7 @@ class Seat:
     - For deadlines: the recent `cost_ns` per message, `path_ns` of the longest path below it, and `progress`, which
       predicts when stream time arrives, if it feeds windows; the `latency_ns` that its job's objective allows, and the
       `share` of its job; `handicap_ns`, by which it yields to others because it takes much of the worker's time, with
-      the reading that this was `weighed` by.
+      the reading of its busy time that this was `assessed` by.
     - What it may run at once: `row_cost` is what its runs cost by their rows, `rest` what is left of the message that
       it runs in pieces.
     - When to wake it: `poll_due` and `next_read` of a source, `timers_alarm_ns`.
@@ -72,6 +72,7 @@ class Seat:
 
     __slots__ = (
         "address",
+        "assessed",
         "cost_ns",
         "criticals",
         "dropped",
@@ -104,7 +105,6 @@ class Seat:
         "timers_alarm_ns",
         "undecided",
         "urgency",
-        "weighed",
     )
 
     def __init__(self, instance: Instance, latency_ns: int = LAX_NS, share: float = 1.0) -> None:
@@ -133,7 +133,7 @@ class Seat:
         self.latency_ns = latency_ns
         self.share = share
         self.handicap_ns = 0.0
-        self.weighed = (0, 0)
+        self.assessed = (0, 0)
         self.cost_ns = 0.0
         self.path_ns = 0.0
         self.progress: ProgressMap | None = None
@@ -151,11 +151,11 @@ class Seat:
         """Whether its next work is to open, which sends nothing and needs no credits."""
         return self.phase is Phase.OPENING
 
-    def weigh(self, now_ns: int) -> None:
+    def assess(self, now_ns: int) -> None:
         """Sets its handicap by the part of the worker's time that it has had since this was last called, and half by
         the one before, so that a single long run does not count for much."""
-        busy_ns, since_ns = self.weighed
-        self.weighed = self.metrics.busy_ns, now_ns
+        busy_ns, since_ns = self.assessed
+        self.assessed = self.metrics.busy_ns, now_ns
         if now_ns > since_ns:
             taken = min(1.0, (self.metrics.busy_ns - busy_ns) / (now_ns - since_ns))
             self.handicap_ns = (self.handicap_ns + HANDICAP * self.latency_ns * taken) / 2

@@ -48,7 +48,7 @@ class Reports(Part):
         """Report what has changed of a job now."""
         functions: dict[str, dict[int, FunctionMetrics]] = {}
         for address, seat in job.unreported.items():
-            seat.weigh(self._host.now_ns)
+            seat.assess(self._host.now_ns)
             functions.setdefault(address.function, {})[address.partition] = _totals(seat)
         job.unreported = {}
         self._host.effects.append(Send(COORDINATOR, Report(job.job, functions, self._host.refused, self._host.now_ns)))
