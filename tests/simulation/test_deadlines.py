@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.simulation.beats import SCHEMA, Beat, Pass
 
 from stretto.actors.context import Context
 from stretto.actors.deadlines import LAX_NS
@@ -19,51 +20,12 @@ from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance,
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.actors.metrics import LatencySketch
-from stretto.actors.source import Reading
 from stretto.scheduling.policies import EDF, FIFO, LLF, SJF, FairShare, Policy
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing
 
-SCHEMA = pa.schema([("n", pa.int64())])
 MS = 1_000_000
 COST_NS = 1 * MS
 TIMING = Timing(delay_ns=(20_000, 60_000), receive_ns=5_000)
-
-
-class Beat(Function):
-    """A source of single rows at a fixed rate."""
-
-    batch_delay_ns = 0
-
-    def __init__(self, gap_ns: int, count: int) -> None:
-        self._gap_ns = gap_ns
-        self._count = count
-
-    def open(self, ctx: Context) -> None:
-        self._read = 0
-        self._start_ns = ctx.now_ns
-
-    def read(self, now_ns: int) -> Reading:
-        if self._read == self._count:
-            return Reading(None, now_ns, done=True)
-        due_ns = self._start_ns + self._read * self._gap_ns
-        if now_ns < due_ns:
-            return Reading(None, now_ns, next_ns=due_ns)
-        self._read += 1
-        batch = pa.RecordBatch.from_arrays([pa.array([self._read])], schema=SCHEMA)
-        return Reading(batch, due_ns, next_ns=due_ns + self._gap_ns)
-
-    def due_watermark(self) -> int | None:
-        return None
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        raise NotImplementedError
-
-
-class Pass(Function):
-    """Forwards its input."""
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        ctx.send(batch)
 
 
 class End(Function):

@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import pyarrow as pa
+from tests.simulation.beats import SCHEMA, Beat, Pass
 
 from stretto.actors.channel import Message
 from stretto.actors.context import Context
@@ -16,7 +17,6 @@ from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.actors.metrics import LatencySketch
 from stretto.actors.seat import Seat
-from stretto.actors.source import Reading
 from stretto.coordinator.events import AnnounceLongRuns
 from stretto.simulator.checking.faults import try_seed
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing
@@ -71,47 +71,9 @@ def test_rows_that_are_lost_between_pieces_are_noticed() -> None:
 
 # An urgent job beside long runs.
 
-SCHEMA = pa.schema([("n", pa.int64())])
 MS = 1_000_000
 LATENCY_NS = 100 * MS
 ROWS = 4_096
-
-
-class Beat(Function):
-    """A source of batches at a fixed rate."""
-
-    batch_delay_ns = 0
-
-    def __init__(self, gap_ns: int, count: int, rows: int) -> None:
-        self._gap_ns = gap_ns
-        self._count = count
-        self._batch = pa.RecordBatch.from_arrays([pa.array(range(rows))], schema=SCHEMA)
-
-    def open(self, ctx: Context) -> None:
-        self._read = 0
-        self._start_ns = ctx.now_ns
-
-    def read(self, now_ns: int) -> Reading:
-        if self._read == self._count:
-            return Reading(None, now_ns, done=True)
-        due_ns = self._start_ns + self._read * self._gap_ns
-        if now_ns < due_ns:
-            return Reading(None, now_ns, next_ns=due_ns)
-        self._read += 1
-        return Reading(self._batch, due_ns, next_ns=due_ns + self._gap_ns)
-
-    def due_watermark(self) -> int | None:
-        return None
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        raise NotImplementedError
-
-
-class Pass(Function):
-    """Forwards its input."""
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        ctx.send(batch)
 
 
 class Counts(Function):
