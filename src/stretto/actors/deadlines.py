@@ -26,7 +26,7 @@ YIELDS_NS = LAX_NS // 2
 """The least distance to the deadline of its next message: a job without an objective does not become urgent by falling
 behind."""
 HANDICAP = 0.25
-"""The part of its job's objective by which an instance that takes the whole time of a worker yields to others."""
+"""The part of its job's objective by which a function that takes the whole time of a worker yields to others."""
 FIT_POINTS = 32
 FIT_POINTS_MIN = 4
 FIT_EVERY = 16

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stretto.actors.deadlines import HANDICAP, LAX_NS, POINTS_PER_WINDOW, ProgressMap
+from stretto.actors.deadlines import LAX_NS, POINTS_PER_WINDOW, ProgressMap
 from stretto.actors.mailbox import Mailbox
 from stretto.actors.metrics import FunctionMetrics, LatencySketch
 
@@ -51,6 +51,17 @@ class Keeper(Protocol):
         once."""
 
 
+class Demand:
+    """What the seats of a function on one worker have in common (`worker/demands.py`): `own_ns` is by how much they
+    yield for the time that they take, and `handicap_ns` also for those that they feed."""
+
+    __slots__ = ("handicap_ns", "own_ns")
+
+    def __init__(self) -> None:
+        self.handicap_ns = 0.0
+        self.own_ns = 0.0
+
+
 class Seat:
     """The worker's record of one instance. Each group of fields is written by one part of the worker.
 
@@ -63,23 +74,23 @@ class Seat:
     - Its place in the ready queue: `queued`, the number of its `entry`, its `urgency`.
     - For deadlines: the recent `cost_ns` per message, `path_ns` of the longest path below it, and `progress`, which
       predicts when stream time arrives, if it feeds windows; the `latency_ns` that its job's objective allows, and the
-      `share` of its job; `handicap_ns`, by which it yields to others because it takes much of the worker's time, with
-      the reading of its busy time that this was `assessed` by.
+      `share` of its job; the `demand` of its function, and how long it had run (`assessed_ns`) when that was last
+      assessed.
     - What it may run at once: `row_cost` is what its runs cost by their rows, `rest` what is left of the message that
       it runs in pieces.
     - When to wake it: `poll_due` and `next_read` of a source, `timers_alarm_ns`.
-    - What is reported: `metrics`, and for a sink `latency`."""
+    - What is reported: `metrics`, and for a sink `latency`; `unreported` while they have changed since."""
 
     __slots__ = (
         "address",
-        "assessed",
+        "assessed_ns",
         "cost_ns",
         "criticals",
+        "demand",
         "dropped",
         "entry",
         "extra_outs",
         "gate",
-        "handicap_ns",
         "inputs",
         "instance",
         "interrupted",
@@ -104,6 +115,7 @@ class Seat:
         "strategy",
         "timers_alarm_ns",
         "undecided",
+        "unreported",
         "urgency",
     )
 
@@ -132,8 +144,8 @@ class Seat:
         self.urgency = 0.0
         self.latency_ns = latency_ns
         self.share = share
-        self.handicap_ns = 0.0
-        self.assessed = (0, 0)
+        self.demand = Demand()
+        self.assessed_ns = 0
         self.cost_ns = 0.0
         self.path_ns = 0.0
         self.progress: ProgressMap | None = None
@@ -144,6 +156,7 @@ class Seat:
         self.poll_due = False
         self.timers_alarm_ns: int | None = None
         self.metrics = FunctionMetrics()
+        self.unreported = False
         self.latency = LatencySketch() if instance.is_sink else None
 
     @property
@@ -151,14 +164,11 @@ class Seat:
         """Whether its next work is to open, which sends nothing and needs no credits."""
         return self.phase is Phase.OPENING
 
-    def assess(self, now_ns: int) -> None:
-        """Sets its handicap by the part of the worker's time that it has had since this was last called, and half by
-        the one before, so that a single long run does not count for much."""
-        busy_ns, since_ns = self.assessed
-        self.assessed = self.metrics.busy_ns, now_ns
-        if now_ns > since_ns:
-            taken = min(1.0, (self.metrics.busy_ns - busy_ns) / (now_ns - since_ns))
-            self.handicap_ns = (self.handicap_ns + HANDICAP * self.latency_ns * taken) / 2
+    def newly_busy_ns(self) -> int:
+        """Returns how long it has run since this was last called."""
+        busy_ns = self.metrics.busy_ns
+        newly_ns, self.assessed_ns = busy_ns - self.assessed_ns, busy_ns
+        return newly_ns
 
     def feed_windows(self, slide_us: int) -> None:
         """Starts predicting when stream time arrives, since it feeds a function with windows."""

@@ -49,7 +49,7 @@ class LLF(Policy):
     by_time = True
 
     def urgency(self, seat: Seat, what: Message | NextRead) -> float:
-        return what.deadline_ns + seat.handicap_ns
+        return what.deadline_ns + seat.demand.handicap_ns
 
 
 class EDF(Policy):
@@ -59,7 +59,7 @@ class EDF(Policy):
     by_time = True
 
     def urgency(self, seat: Seat, what: Message | NextRead) -> float:
-        return what.deadline_ns + seat.cost_ns + seat.handicap_ns
+        return what.deadline_ns + seat.cost_ns + seat.demand.handicap_ns
 
 
 class SJF(Policy):

@@ -8,7 +8,7 @@ On an overloaded worker, what is late is always the most urgent by its deadline,
 (thesis figure 5.10). So an instance whose next message is hopelessly late steps aside for those that can still be in
 time. It keeps a part of the worker, and gets all of it when nobody else has work. Who steps aside is not left to
 chance: of several that are due at the same time, the one that takes most of the worker runs last
-(`Seat.handicap_ns`), since then one is late where several would be.
+(`Seat.demand`), since then one is late where several would be.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ReadyQueue:
         elif mailbox.count:
             # The default policy goes by what the mailbox goes by, and is not asked.
             if self._by_deadline:
-                urgency = mailbox.first[0] + seat.handicap_ns
+                urgency = mailbox.first[0] + seat.demand.handicap_ns
             else:
                 work = mailbox.first[2]
                 urgency = self.policy.urgency(seat, work) if isinstance(work, Message) else AT_ONCE
@@ -138,7 +138,9 @@ class ReadyQueue:
                 heapq.heappush(heap, self._entry(hot))
         found = self._starved(now_ns) if self._watches else None
         if found is None:
-            found = self._most_urgent(now_ns) if self._sees_lateness else _first(heap)
+            # Mostly nobody is late, and then the first of the heap is the most urgent.
+            late = self._late or (heap and AT_ONCE < heap[0][0] < now_ns)
+            found = self._most_urgent(now_ns) if late and self._sees_lateness else _first(heap)
         if found is not None:
             self._current, self._current_since_ns = found, now_ns
             if self._watches:

@@ -42,6 +42,7 @@ class Hosting(Part):
         if job.storage is not None:
             seat.instance.belong_to(Attempt(job.storage.lineage, job.storage.owner, attempt_of(job.job)))
         self._keep(seat)
+        seat.demand = job.demands.of(seat.address.function)
         seat.strategy = job.strategies[seat.address.function]
         assert job.deployment is not None
         for out in seat.outs:

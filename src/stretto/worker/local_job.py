@@ -9,6 +9,7 @@ from stretto.actors.deployment import Deployment
 from stretto.actors.seat import Seat
 from stretto.checkpoints.manifest import Manifest, Storage
 from stretto.scheduling.strategy import Strategy
+from stretto.worker.demands import Demands
 
 
 class JobPhase(Enum):
@@ -49,8 +50,9 @@ class LocalJob:
         self.strategies: dict[str, Strategy] = {}
         self.opening = 0
         self.finished = 0
+        self.demands = Demands()
         # What has run since the last report: reporting costs what was done, not what is there.
-        self.unreported: dict[Address, Seat] = {}
+        self.unreported: list[Seat] = []
 
     def may_have_lessees(self, function: str) -> bool:
         spec = self.deployment.functions.get(function) if self.deployment is not None else None

@@ -1,6 +1,6 @@
 """What the coordinator hears of the work here: totals of the instances that have run, four times a second.
 
-Instances that took much of the worker since the last time yield to others from then on."""
+Functions that took much of the worker since the last time yield to others from then on."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ class Reports(Part):
 
     def touch(self, seat: Seat) -> None:
         """The figures of an instance have changed."""
+        if seat.unreported:
+            return
+        seat.unreported = True
         job = self._host.jobs[seat.address.job]
-        job.unreported[seat.address] = seat
+        job.unreported.append(seat)
         self._unreported[job.job] = job
         self.due_ns = self._next_ns
 
@@ -47,10 +50,16 @@ class Reports(Part):
     def report(self, job: LocalJob) -> None:
         """Report what has changed of a job now."""
         functions: dict[str, dict[int, FunctionMetrics]] = {}
-        for address, seat in job.unreported.items():
-            seat.assess(self._host.now_ns)
-            functions.setdefault(address.function, {})[address.partition] = _totals(seat)
-        job.unreported = {}
+        busy_ns: dict[str, int] = {}
+        for seat in job.unreported:
+            seat.unreported = False
+            function, partition = seat.address.function, seat.address.partition
+            busy_ns[function] = busy_ns.get(function, 0) + seat.newly_busy_ns()
+            functions.setdefault(function, {})[partition] = _totals(seat)
+        if job.deployment is not None and job.unreported:
+            latency_ns = job.unreported[0].latency_ns
+            job.demands.assess(job.deployment.functions, busy_ns, latency_ns, self._host.now_ns)
+        job.unreported = []
         self._host.effects.append(Send(COORDINATOR, Report(job.job, functions, self._host.refused, self._host.now_ns)))
 
 

@@ -10,7 +10,7 @@ import pytest
 from stretto.actors.address import Address
 from stretto.actors.channel import Message
 from stretto.actors.mailbox import Mailbox
-from stretto.actors.seat import NextRead
+from stretto.actors.seat import Demand, NextRead
 from stretto.actors.work import OPEN
 from stretto.errors import UserError
 from stretto.scheduling.policies import EDF, FIFO, LLF, SJF, FairShare, Policy, policy_named
@@ -35,7 +35,7 @@ def seat(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job", lat
         mailbox=messages,
         cost_ns=cost_ns,
         latency_ns=latency_ns,
-        handicap_ns=0.0,
+        demand=Demand(),
         share=1.0,
         poll_due=False,
         next_read=None,
@@ -175,7 +175,7 @@ def test_who_is_hopelessly_late_steps_aside_for_those_that_can_be_in_time(policy
 def test_of_those_that_are_due_together_the_one_that_takes_most_of_the_worker_runs_last(policy: type[Policy]) -> None:
     """On an overloaded worker, one is late then where several would be."""
     greedy, modest, later = seat("greedy", 20 * MS), seat("modest", 20 * MS), seat("later", 90 * MS)
-    greedy.handicap_ns, modest.handicap_ns = 50.0 * MS, 1.0 * MS
+    greedy.demand.handicap_ns, modest.demand.handicap_ns = 50.0 * MS, 1.0 * MS
     assert run(ReadyQueue(policy(), 0), greedy, later, modest) == ["modest", "greedy", "later"]
 
 

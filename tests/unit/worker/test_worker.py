@@ -403,7 +403,7 @@ def test_who_takes_much_of_the_worker_yields_to_others_until_it_takes_less() -> 
         bench.data(seq, 1)
         bench.now_ns += 1
         bench.tell(Ticked())
-        return echo.handicap_ns
+        return echo.demand.handicap_ns
 
     for seq in range(1, 9):
         greedy = after_interval(seq, REPORT_EVERY_NS)
