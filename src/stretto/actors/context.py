@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import RecordBatch
 
 from stretto.actors.address import Attempt
 from stretto.actors.checking import checked_batch
@@ -21,6 +22,8 @@ from stretto.state import State
 
 class Clock(Enum):
     """Which time a timer waits for: event time in microseconds, or processing time in nanoseconds."""
+
+    __hash__ = object.__hash__  # That of an Enum is a Python function, and timers are looked at after every run.
 
     EVENT = "event"
     PROCESSING = "processing"
@@ -85,9 +88,10 @@ class Context:
                 f"'{output}'; it has {', '.join(self._outputs) or 'none'}",
                 "Declare the output where the function is applied, or correct the name.",
             )
-        rows = checked_batch(batch, declared, self._giver, "sent")
-        if rows.num_rows:
-            self.sent.append((output, rows))
+        if type(batch) is not RecordBatch or not batch.schema.equals(declared):
+            batch = checked_batch(batch, declared, self._giver, "sent")
+        if batch.num_rows:
+            self.sent.append((output, batch))
 
     def send_critical(self, name: str, payload: Any = None, *, every_upstream: bool = False) -> None:
         """Send a user-defined critical message to every partition of every consumer, after all that was sent before.

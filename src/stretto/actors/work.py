@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from stretto.actors.channel import Message
 from stretto.actors.routing import Sends
 
@@ -95,7 +97,7 @@ class Publishing(Errand):
 Work: TypeAlias = Message | Errand
 
 
-class Outcome:
+class Outcome(msgspec.Struct):
     """The outcome of one run: payloads per channel in order, and what the worker needs to continue.
 
     For a source, `next_ns` is when its next row is due, and `gather_until_ns` how long it may wait for more. `states`
@@ -103,27 +105,13 @@ class Outcome:
     if unknown. `notice` is what the user should know of a read. `snapshot` is set if the run reached the mark of a
     checkpoint."""
 
-    __slots__ = (
-        "arrived_ns",
-        "finished",
-        "gather_until_ns",
-        "next_ns",
-        "notice",
-        "progress_us",
-        "rows_in",
-        "sends",
-        "snapshot",
-        "states",
-    )
-
-    def __init__(self, arrived_ns: int) -> None:
-        self.sends: Sends = []
-        self.arrived_ns = arrived_ns
-        self.progress_us: int | None = None
-        self.notice: str | None = None
-        self.rows_in = 0
-        self.finished = False
-        self.next_ns: int | None = None
-        self.gather_until_ns = 0
-        self.states: bytes | None = None
-        self.snapshot: Snapshot | None = None
+    arrived_ns: int
+    progress_us: int | None = None
+    notice: str | None = None
+    rows_in: int = 0
+    finished: bool = False
+    next_ns: int | None = None
+    gather_until_ns: int = 0
+    states: bytes | None = None
+    snapshot: Snapshot | None = None
+    sends: Sends = msgspec.field(default_factory=list)

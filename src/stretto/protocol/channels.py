@@ -48,26 +48,14 @@ class Grant(msgspec.Struct, frozen=True, tag="grant", array_like=True):
     path_ns: float = 0.0
 
 
-class Data:
-    """A batch on a channel, with the credits that it has cost. Not a Struct: its header and its Arrow body are separate
-    parts of one multipart message."""
+class Data(msgspec.Struct):
+    """A batch on a channel, with the credits that it has cost. The codec packs its header itself, and sends its Arrow
+    body as it is."""
 
-    __slots__ = ("arrived_ns", "batch", "credits", "deadline_ns", "number", "progress_us", "seq")
-
-    def __init__(
-        self,
-        number: int,
-        seq: int,
-        arrived_ns: int,
-        batch: pa.RecordBatch,
-        progress_us: int | None = None,
-        deadline_ns: int = NEVER_NS,
-        credits: int = 1,
-    ) -> None:
-        self.number = number
-        self.seq = seq
-        self.arrived_ns = arrived_ns
-        self.batch = batch
-        self.progress_us = progress_us
-        self.deadline_ns = deadline_ns
-        self.credits = credits
+    number: int
+    seq: int
+    arrived_ns: int
+    batch: pa.RecordBatch
+    progress_us: int | None = None
+    deadline_ns: int = NEVER_NS
+    credits: int = 1

@@ -1,18 +1,19 @@
 """Events and effects that both machines, the worker's and the coordinator's, have.
 
 Events are past facts and come with the time; effects are imperatives, carried out in order by the driver of the
-machine.
+machine. Those that every message needs are Structs, which are made in a tenth of the time of a frozen dataclass.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from stretto.protocol.frames import Frame
 
 
-@dataclass(frozen=True, slots=True)
-class FrameArrived:
+class FrameArrived(msgspec.Struct, frozen=True):
     """A frame from a member that the transport has authenticated."""
 
     sender: str
@@ -24,8 +25,7 @@ class Ticked:
     """Time has passed; deadlines may be due."""
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Send a frame to a member or to the coordinator."""
 
     to: str

@@ -1,12 +1,14 @@
 """What happens to a worker (events, past facts) and what it wants done (effects, imperatives).
 
 Effects are carried out in order. Each one that can finish comes back as an event, and each way of failing is a type of
-its own.
+its own. Those that every message needs are Structs, which are made in a tenth of the time of a frozen dataclass.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import msgspec
 
 from stretto.actors.address import Address
 from stretto.actors.deployment import Deployment
@@ -22,16 +24,14 @@ from stretto.protocol.membership import Member
 # Runs.
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """Effect: apply the work to the seat's instance, then say `Ran` or `RunFailed`."""
 
     seat: Seat
     work: Work
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(msgspec.Struct, frozen=True):
     seat: Seat
     work: Work
     outcome: Outcome

@@ -241,12 +241,12 @@ class Worker:
         if self.run_bounds.bounded:
             self.run_bounds.ran(event)
         work = event.work
-        if seat.rest is not None and type(work) is Message:
-            self.channels.count_rows(seat, work, outcome.rows_in)
-        elif type(work) is Message:
+        if type(work) is not Message:
+            self.sending.settle(seat, work, outcome)
+        elif seat.rest is None:
             self.channels.ran(seat, work, outcome)
         else:
-            self.sending.settle(seat, work, outcome)
+            self.channels.count_rows(seat, work, outcome.rows_in)
         self.sending.send(event)
 
     def after_run(self, seat: Seat, outcome: Outcome) -> None:
