@@ -440,8 +440,8 @@ class _Feed:
 
 def _known_as_cheap() -> RowCost:
     """Returns what is known of a function after many cheap runs: its batches run whole from the first one on."""
-    row_cost = RowCost()
-    row_cost.learn(1 << 20, 1, LATENCY_NS)
+    row_cost = RowCost(LATENCY_NS)
+    row_cost.learn(1 << 20, 1)
     return row_cost
 
 

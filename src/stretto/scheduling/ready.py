@@ -138,8 +138,8 @@ class ReadyQueue:
                 heapq.heappush(heap, self._entry(hot))
         found = self._starved(now_ns) if self._watches else None
         if found is None:
-            # Mostly nobody is late, and then the first of the heap is the most urgent.
-            late = self._late or (heap and AT_ONCE < heap[0][0] < now_ns)
+            # Mostly nobody is hopelessly late, and then the first of the heap is the most urgent.
+            late = self._late or (heap and heap[0][0] < now_ns and _is_hopeless(heap[0], now_ns))
             found = self._most_urgent(now_ns) if late and self._sees_lateness else _first(heap)
         if found is not None:
             self._current, self._current_since_ns = found, now_ns
@@ -150,19 +150,18 @@ class ReadyQueue:
     def _most_urgent(self, now_ns: int) -> Seat | None:
         """The first of those that can be in time, unless it is the turn of those that cannot."""
         heap, late = self._heap, self._late
-        while heap and AT_ONCE < heap[0][0] < now_ns and _is_hopeless(heap[0], now_ns):
+        while heap and heap[0][0] < now_ns and _is_hopeless(heap[0], now_ns):
             heapq.heappush(late, heapq.heappop(heap))
-        if not late:
-            return _first(heap)
-        if self._owed_ns < TURNS_PER_LATE_TURN * self._turn_ns(late[0][2]) and (found := _first(heap)) is not None:
-            self._owed_ns += self._turn_ns(found)
-            return found
-        self._owed_ns = 0.0
-        return _first(late) or _first(heap)
-
-    def _turn_ns(self, seat: Seat) -> float:
-        """How long a seat keeps the worker, about."""
-        return max(seat.cost_ns, self._quantum_ns)
+        if late:
+            # By the time that a seat keeps the worker, about.
+            turn_ns = max(late[0][2].cost_ns, self._quantum_ns)
+            if self._owed_ns >= TURNS_PER_LATE_TURN * turn_ns or not heap:
+                self._owed_ns = 0.0
+                return _first(late) or _first(heap)
+        found = _first(heap)
+        if late and found is not None:
+            self._owed_ns += max(found.cost_ns, self._quantum_ns)
+        return found or _first(late)
 
     def _starved(self, now_ns: int) -> Seat | None:
         """Whoever has waited too long; the dictionary is in the order of waiting."""
@@ -201,4 +200,4 @@ def _first(heap: list[Entry]) -> Seat | None:
 
 def _is_hopeless(entry: Entry, now_ns: int) -> bool:
     urgency, _, seat = entry
-    return urgency < now_ns - HOPELESS_AFTER * seat.latency_ns
+    return AT_ONCE < urgency < now_ns - HOPELESS_AFTER * seat.latency_ns

@@ -7,6 +7,8 @@ row, both learned from recent runs; pieces are never so small that the fixed par
 
 from __future__ import annotations
 
+from stretto.actors.deadlines import NEVER_NS
+
 ROWS_AT_FIRST = 1
 """The size of the first piece of a function whose cost is not known."""
 GROWTH_MAX = 2
@@ -18,14 +20,34 @@ WRONG_BY = 2.0
 """A cost is wrong if it is this many times the expected one, or one part in so many of it."""
 UNLIKE = 1.5
 """Two runs whose rows differ by this factor show which part of the cost is fixed."""
+QUICK = 4
+"""A run that takes less than one part in so many of the bound need not be learned from, unless it was as large as it
+may be."""
 
 
 class RowCost:
-    """What the runs of one instance cost by their number of rows, in nanoseconds: `fixed` and `per_row`."""
+    """What the runs of one instance cost by their number of rows, in nanoseconds: `fixed` and `per_row`.
 
-    __slots__ = ("_cost_last_ns", "_divided", "_rows_last", "_rows_tried", "_single", "fixed", "per_row")
+    `rows` is how many rows the next run may have, and `quick_ns` below which cost a smaller run teaches nothing; both
+    are looked at for each message."""
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_bound_ns",
+        "_cost_last_ns",
+        "_divided",
+        "_rows_last",
+        "_rows_tried",
+        "_single",
+        "fixed",
+        "per_row",
+        "quick_ns",
+        "rows",
+    )
+
+    def __init__(self, bound_ns: int) -> None:
+        self._bound_ns = bound_ns
+        self.quick_ns = bound_ns // QUICK
+        self.rows = ROWS_AT_FIRST
         self.fixed = self.per_row = 0.0
         self._rows_last = self._rows_tried = 0
         self._cost_last_ns = 0
@@ -33,11 +55,17 @@ class RowCost:
         self._single = 0
         """The number of runs of one row."""
 
-    def learn(self, rows: int, cost_ns: int, bound_ns: int) -> None:
+    def bind(self, bound_ns: int) -> None:
+        """Sets another bound."""
+        self._bound_ns = bound_ns
+        self.quick_ns = bound_ns // QUICK
+        self.rows = self._rows_within(bound_ns)
+
+    def learn(self, rows: int, cost_ns: int) -> None:
         """Takes in a run of this many rows. One that breaks the bound unexpectedly shows that larger ones were luck."""
         self._single += rows == 1
         ratio = cost_ns / max(1.0, self.fixed + self.per_row * rows)
-        was_wrong = ratio > WRONG_BY and cost_ns > bound_ns
+        was_wrong = ratio > WRONG_BY and cost_ns > self._bound_ns
         self._rows_tried = rows if was_wrong else max(rows, self._rows_tried)
         if not self._rows_last:
             self.per_row = cost_ns / rows
@@ -46,6 +74,7 @@ class RowCost:
         else:
             self._scale(ratio)
         self._rows_last, self._cost_last_ns = rows, cost_ns
+        self.rows = self._rows_within(self._bound_ns)
 
     def _divide(self, rows: int, cost_ns: int) -> None:
         """Learns both parts from two runs of different sizes."""
@@ -67,8 +96,7 @@ class RowCost:
         self.fixed *= scale
         self.per_row *= scale
 
-    def rows_within(self, bound_ns: int) -> int:
-        """Returns how many rows the next run may have."""
+    def _rows_within(self, bound_ns: int) -> int:
         if not self._rows_last:
             return ROWS_AT_FIRST
         tried_ns = self.fixed + self.per_row * self._rows_tried
@@ -80,3 +108,8 @@ class RowCost:
             # Runs of one row do not show whether their cost depends on rows. It is tried out, more and more rarely.
             return most
         return max(1, rows)
+
+
+UNBOUNDED = RowCost(NEVER_NS)
+"""Of instances without an urgent neighbour."""
+UNBOUNDED.rows = NEVER_NS

@@ -18,7 +18,7 @@ from stretto.actors.work import Open, Poll
 from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.reports import LongRuns
-from stretto.scheduling.run_length import RowCost
+from stretto.scheduling.run_length import UNBOUNDED, RowCost
 from stretto.worker.events import Ran
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import Host, Part
@@ -63,8 +63,8 @@ class RunBounds(Part):
             others = [latency_ns for latency_ns, name in least if name != job.job]
             if others:
                 self._objectives_ns[job.job] = others[0]
-            else:
-                self._release(job)
+            for seat in job.all_seats():
+                self._bind(seat, others[0] if others else None)
         self.bounded = bool(self._objectives_ns)
 
     def _promised(self) -> dict[str, int]:
@@ -75,12 +75,25 @@ class RunBounds(Part):
             if job.seats and job.deployment is not None and job.deployment.latency_ns is not None
         }
 
-    def _release(self, job: LocalJob) -> None:
-        """Lifts the limits of a job that has no urgent neighbour any more."""
-        for seat in job.all_seats():
-            if seat.row_cost is not None:
-                seat.row_cost = None
-                seat.instance.limit_read(None)
+    def _bind(self, seat: Seat, objective_ns: int | None) -> None:
+        """Sets the bound of an instance that has run; None lifts it."""
+        known = seat.row_cost
+        if known is None:
+            return
+        if objective_ns is None:
+            seat.row_cost = UNBOUNDED
+            seat.instance.limit_read(None)
+        elif known is UNBOUNDED:
+            seat.row_cost = None
+        else:
+            known.bind(_bound_ns(objective_ns))
+
+    def _row_cost(self, seat: Seat) -> RowCost:
+        """Returns what is known of an instance, at its first run."""
+        objective_ns = self._objectives_ns.get(seat.address.job)
+        found = UNBOUNDED if objective_ns is None else RowCost(_bound_ns(objective_ns))
+        seat.row_cost = found
+        return found
 
     def dropped(self, job: LocalJob) -> None:
         for seat in job.all_seats():
@@ -94,8 +107,9 @@ class RunBounds(Part):
     def piece(self, seat: Seat, message: Message) -> Message:
         """Returns the message, or its first rows as another one; what is left waits at the seat."""
         payload = message.payload
-        if type(payload) is not RecordBatch or payload.num_rows < 2 or (rows := self._rows(seat)) is None:
+        if type(payload) is not RecordBatch:
             return message
+        rows = (seat.row_cost or self._row_cost(seat)).rows
         if payload.num_rows <= rows:
             return message
         seat.rest = message
@@ -107,31 +121,20 @@ class RunBounds(Part):
 
     def limit_read(self, seat: Seat) -> None:
         """Limits what a source reads next; the steps that are fused into it run with the read."""
-        seat.instance.limit_read(self._rows(seat))
-
-    def _rows(self, seat: Seat) -> int | None:
-        objective_ns = self._objectives_ns.get(seat.address.job)
-        if objective_ns is None:
-            return None
-        if seat.row_cost is None:
-            seat.row_cost = RowCost()
-        row_cost: RowCost = seat.row_cost
-        return row_cost.rows_within(_bound_ns(objective_ns))
+        row_cost = seat.row_cost or self._row_cost(seat)
+        seat.instance.limit_read(None if row_cost is UNBOUNDED else row_cost.rows)
 
     # After a run.
 
     def ran(self, event: Ran) -> None:
         """Learns from a run."""
-        seat, work, cost_ns = event.seat, event.work, event.cost_ns
-        objective_ns = self._objectives_ns.get(seat.address.job)
-        if objective_ns is None:
+        seat, work, cost_ns, rows = event.seat, event.work, event.cost_ns, event.outcome.rows_in
+        row_cost = seat.row_cost or self._row_cost(seat)
+        if cost_ns < row_cost.quick_ns and rows < row_cost.rows:
             return
-        rows = event.outcome.rows_in
         if rows and (type(work) is Message or type(work) is Poll):
-            if seat.row_cost is None:
-                seat.row_cost = RowCost()
-            seat.row_cost.learn(rows, cost_ns, _bound_ns(objective_ns))
-        if cost_ns > objective_ns and type(work) is not Open:
+            row_cost.learn(rows, cost_ns)
+        if cost_ns > self._objectives_ns[seat.address.job] and type(work) is not Open:
             self._count(seat, cost_ns)
 
     def _count(self, seat: Seat, cost_ns: int) -> None:

@@ -18,12 +18,12 @@ Costs = Callable[[int], float]
 
 def pieces(costs: Costs, count: int = 200, known: RowCost | None = None) -> list[tuple[int, float]]:
     """Runs messages of 4,096 rows in pieces; returns the rows and the cost of each piece."""
-    row_cost = known or RowCost()
+    row_cost = known or RowCost(BOUND_NS)
     found, left = [], MESSAGE_ROWS
     for _ in range(count):
-        rows = min(left, row_cost.rows_within(BOUND_NS))
+        rows = min(left, row_cost.rows)
         cost_ns = costs(rows)
-        row_cost.learn(rows, round(cost_ns), BOUND_NS)
+        row_cost.learn(rows, round(cost_ns))
         found.append((rows, cost_ns))
         left = left - rows or MESSAGE_ROWS
     return found
@@ -79,13 +79,13 @@ def test_a_row_that_is_too_long_alone_runs_alone() -> None:
 
 
 def test_a_slow_first_run_is_forgotten() -> None:
-    row_cost = RowCost()
-    row_cost.learn(1, 500 * MS, BOUND_NS)
+    row_cost = RowCost(BOUND_NS)
+    row_cost.learn(1, 500 * MS)
     assert max(rows for rows, _ in pieces(lambda rows: 100_000 + rows * 100, 60, row_cost)) == MESSAGE_ROWS
 
 
 def test_a_function_that_becomes_slower_is_cut_smaller() -> None:
-    row_cost = RowCost()
+    row_cost = RowCost(BOUND_NS)
     pieces(lambda rows: rows * 1_000, 50, row_cost)
     later = pieces(lambda rows: rows * 100_000, 50, row_cost)
     assert max(cost_ns for _, cost_ns in later[5:]) <= 1.3 * BOUND_NS
