@@ -12,8 +12,11 @@ LOCKS  := requirements-build.lock requirements.lock
 
 # Extra arguments for the command behind a target: make test ARGS="tests/unit -x"
 ARGS   ?=
+# How many processes run tests side by side, by file: those on Spark mostly wait for each other's processes.
+PROCESSES ?= 3
 # How many busy loops run beside the tests of `make stress`.
 LOOPS  ?= 8
+BY_FILE := --numprocesses $(PROCESSES) --dist loadfile
 
 # A stamp marks a step that succeeded; an interrupted step leaves none and runs again.
 VENV_STAMP    := $(VENV)/.made
@@ -35,11 +38,11 @@ demo: install ## Run several NEXMark queries on one local cluster and check them
 
 .PHONY: test
 test: install chromium ## Run all tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(BY_FILE) $(ARGS)
 
 .PHONY: stress
 stress: install chromium ## Run all tests beside busy loops (LOOPS=8): none may depend on the machine's speed
-	scripts/stress $(LOOPS) $(BIN)/python -m pytest $(ARGS)
+	scripts/stress $(LOOPS) $(BIN)/python -m pytest $(BY_FILE) $(ARGS)
 
 .PHONY: install
 install: java $(PACKAGE_STAMP) ## Make .venv with the stretto command, and install Java if it is missing
