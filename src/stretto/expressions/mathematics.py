@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.expressions import decimals, types
-from stretto.expressions.arithmetic import overflow
+from stretto.expressions.arithmetic import absolute, arithmetic, overflow, pmod
 from stretto.expressions.casts import cast
 from stretto.expressions.nodes import Node, Site, combine, constant_argument, elementwise
+from stretto.expressions.registry import Function, fixed, with_aliases
 from stretto.expressions.vectors import Value, dtype_of, widened
 
 _EXACT = Context(prec=400)
@@ -153,3 +154,34 @@ def _to_whole(node: Node, apply: Callable[..., Any], up: bool, site: Site) -> No
 
 def sign(site: Site, node: Node) -> Node:
     return elementwise(types.DOUBLE, np.sign, site, (cast(number(node, site), types.DOUBLE, site),))
+
+
+def log(site: Site, base: Node, node: Node | None = None) -> Node:
+    """Returns `log(x)`, or `log(base, x)`."""
+    natural = logarithm(np.log)
+    if node is None:
+        return natural(site, base)
+    return arithmetic("/", natural(site, node), natural(site, base), site)
+
+
+FUNCTIONS = with_aliases(
+    {
+        "abs": fixed(lambda site, node: absolute(node, site), 1),
+        "round": Function(round_half_up, 1, 2),
+        "floor": fixed(floor, 1),
+        "ceil": fixed(ceil, 1),
+        "sqrt": fixed(of_doubles(np.sqrt), 1),
+        "power": fixed(of_doubles(np.power), 2),
+        "exp": fixed(of_doubles(np.exp), 1),
+        "ln": fixed(logarithm(np.log), 1),
+        "log10": fixed(logarithm(np.log10), 1),
+        "log2": fixed(logarithm(np.log2), 1),
+        "log": Function(log, 1, 2),
+        "sign": fixed(sign, 1),
+        "mod": fixed(lambda site, a, b: arithmetic("%", a, b, site), 2),
+        "pmod": fixed(lambda site, a, b: pmod(a, b, site), 2),
+    },
+    pow="power",
+    ceiling="ceil",
+    signum="sign",
+)

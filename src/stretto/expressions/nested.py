@@ -11,6 +11,7 @@ import pyarrow.types as pat
 
 from stretto.expressions import types
 from stretto.expressions.nodes import Node, Site, combine, constant_argument, kernel
+from stretto.expressions.registry import MANY, Function, fixed, with_aliases
 from stretto.expressions.vectors import Value, arrow_operand, to_arrow
 
 
@@ -62,3 +63,13 @@ def size(site: Site, node: Node) -> Node:
 
 def _lengths(values: Any) -> Any:
     return pc.cast(pc.list_value_length(values), types.INT)
+
+
+FUNCTIONS = with_aliases(
+    {
+        "named_struct": Function(named_struct, 2, MANY),
+        "size": fixed(size, 1),
+    },
+    array_size="size",
+    cardinality="size",
+)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from stretto.expressions import types
 from stretto.expressions.casts import cast
 from stretto.expressions.nodes import Node, Site, constant_argument, kernel, null
+from stretto.expressions.registry import MANY, Function, fixed, with_aliases
 
 
 def string(node: Node, site: Site) -> Node:
@@ -116,3 +117,28 @@ def predicate(apply: Callable[..., Any]) -> Callable[[Site, Node, Node], Node]:
         return kernel(types.BOOLEAN, lambda values: apply(values, pattern=wanted), site, (text,))
 
     return build
+
+
+FUNCTIONS = with_aliases(
+    {
+        "length": fixed(length, 1),
+        "lower": fixed(simple(pc.utf8_lower), 1),
+        "upper": fixed(simple(pc.utf8_upper), 1),
+        "trim": fixed(trim(pc.utf8_trim), 1),
+        "ltrim": fixed(trim(pc.utf8_ltrim), 1),
+        "rtrim": fixed(trim(pc.utf8_rtrim), 1),
+        "concat": Function(concat, 1, MANY),
+        "substring": Function(substring, 2, 3),
+        "replace": Function(replace, 2, 3),
+        "split_part": fixed(split_part, 3),
+        "startswith": fixed(predicate(pc.starts_with), 2),
+        "endswith": fixed(predicate(pc.ends_with), 2),
+        "contains": fixed(predicate(pc.match_substring), 2),
+    },
+    substr="substring",
+    len="length",
+    char_length="length",
+    character_length="length",
+    lcase="lower",
+    ucase="upper",
+)

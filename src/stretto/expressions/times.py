@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from stretto.expressions import types
 from stretto.expressions.casts import MICROS_PER_DAY, MICROS_PER_SECOND, cast, times_micros
 from stretto.expressions.nodes import Node, Site, constant, constant_argument, elementwise, kernel, null
+from stretto.expressions.registry import fixed, with_aliases
 
 _UNIT_MICROS = {
     "microsecond": 1,
@@ -175,3 +176,24 @@ def from_epoch(unit_micros: int) -> Callable[[Site, Node], Node]:
 
 def to_date(site: Site, node: Node) -> Node:
     return cast(node, pa.date32(), site)
+
+
+FUNCTIONS = with_aliases(
+    {
+        "year": fixed(calendar_field(pc.year), 1),
+        "month": fixed(calendar_field(pc.month), 1),
+        "day": fixed(calendar_field(pc.day), 1),
+        "hour": fixed(clock_field(3_600_000_000, 24), 1),
+        "minute": fixed(clock_field(60_000_000, 60), 1),
+        "second": fixed(clock_field(1_000_000, 60), 1),
+        "date_trunc": fixed(date_trunc, 2),
+        "to_date": fixed(to_date, 1),
+        "unix_seconds": fixed(since_epoch(1_000_000), 1),
+        "unix_millis": fixed(since_epoch(1_000), 1),
+        "unix_micros": fixed(since_epoch(1), 1),
+        "timestamp_seconds": fixed(from_epoch(1_000_000), 1),
+        "timestamp_millis": fixed(from_epoch(1_000), 1),
+        "timestamp_micros": fixed(from_epoch(1), 1),
+    },
+    dayofmonth="day",
+)
