@@ -18,9 +18,11 @@ from stretto.actors.instance import Instance
 from stretto.actors.metrics import LatencySketch
 from stretto.actors.seat import Seat
 from stretto.coordinator.events import AnnounceLongRuns
+from stretto.scheduling.run_length import UNBOUNDED, RowCost
 from stretto.simulator.checking.faults import try_seed
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing
 from stretto.simulator.engine.durable import Parts
+from stretto.worker.events import Ran
 from stretto.worker.machine import WorkerParts
 from stretto.worker.run_bounds import RunBounds
 
@@ -35,8 +37,12 @@ class Chopped(RunBounds):
     def changed(self) -> None:
         self.bounded = True
 
-    def _rows(self, seat: Seat) -> int | None:
-        return None if seat.instance.is_source else 1
+    def _row_cost(self, seat: Seat) -> RowCost:
+        seat.row_cost = UNBOUNDED if seat.instance.is_source else RowCost(LATENCY_NS)
+        return seat.row_cost
+
+    def ran(self, event: Ran) -> None:
+        """Nothing is learned: pieces stay as small as the first."""
 
     def piece(self, seat: Seat, message: Message) -> Message:
         found = super().piece(seat, message)
