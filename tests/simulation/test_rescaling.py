@@ -17,7 +17,7 @@ from stretto.checkpoints.manifest import ActorRecord
 from stretto.checkpoints.resuming import Resumption
 from stretto.simulator.checking.faults import try_seed
 
-SEEDS = 200
+SEEDS = 100
 CAUGHT_WITHIN = 400
 
 

@@ -26,7 +26,7 @@ from stretto.worker.events import Ran
 from stretto.worker.machine import WorkerParts
 from stretto.worker.run_bounds import RunBounds
 
-SEEDS = 100
+SEEDS = 50
 
 
 class Chopped(RunBounds):
