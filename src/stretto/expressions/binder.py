@@ -19,6 +19,7 @@ from stretto.expressions.casts import cast
 from stretto.expressions.ddl import type_from_ast
 from stretto.expressions.nodes import Node, Site, constant, constant_argument, null
 from stretto.expressions.parse import too_deep
+from stretto.expressions.reads import refuse_unread, unsupported
 from stretto.expressions.vectors import Value
 
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
@@ -29,6 +30,7 @@ _SUFFIXES = {"L": types.BIGINT, "S": types.SMALLINT, "Y": types.TINYINT}
 def bind(tree: exp.Expression, schema: pa.Schema, whole: str) -> Node:
     """Returns the typed node for a tree over a schema; `whole` is the text that errors quote."""
     try:
+        refuse_unread(tree, whole)
         return _Binder(schema, whole).bind(tree)
     except RecursionError:
         raise too_deep(whole) from None
@@ -78,8 +80,9 @@ class _Binder:
         self._forms: dict[type, Callable[[Any, Site], Node]] = {
             exp.Paren: lambda tree, site: self.bind(tree.this),
             exp.Column: self._column,
-            exp.Dot: lambda tree, site: nested.field(self.bind(tree.this), tree.expression.name, site),
+            exp.Dot: self._field,
             exp.Literal: self._literal,
+            exp.Concat: self._adjacent_strings,
             exp.RawString: lambda tree, site: constant(types.STRING, (pa.scalar(tree.name), None), site, literal=True),
             exp.Boolean: lambda tree, site: constant(types.BOOLEAN, (np.bool_(tree.this), None), site, literal=True),
             exp.Null: lambda tree, site: null(types.NULL, site),
@@ -116,23 +119,33 @@ class _Binder:
             return comparisons.compare(_COMPARISON[kind], self.bind(tree.this), self.bind(tree.expression), site)
         form = self._forms.get(kind)
         if form is None:
-            raise site.error("an unsupported form", kind.__name__, "use map() with a Python function")
+            raise unsupported(site)
         return form(tree, site)
 
     def _column(self, tree: exp.Column, site: Site) -> Node:
         parts = [part.name for part in tree.parts]
         if isinstance(tree.this, exp.Star):
-            raise site.error("a star", "it stands for many columns", "name one column")
+            raise unsupported(Site(tree.this, self._whole))
         column = resolve(parts[0], self._schema, self._whole)
         node = read_column(column, self._schema.field(column).type, site)
         for part in parts[1:]:
             node = nested.field(node, part, site)
         return node
 
+    def _field(self, tree: exp.Dot, site: Site) -> Node:
+        if not isinstance(tree.expression, exp.Identifier):
+            raise site.error("not the name of a field", f"{Site(tree.expression, self._whole).part!r}", "name a field")
+        return nested.field(self.bind(tree.this), tree.expression.name, site)
+
     def _literal(self, tree: exp.Literal, site: Site) -> Node:
         if tree.is_string:
             return constant(types.STRING, (pa.scalar(tree.name, types.STRING), None), site, literal=True)
         return number(tree.name, site)
+
+    def _adjacent_strings(self, tree: exp.Concat, site: Site) -> Node:
+        """Returns `'a' 'b'`, which is one string; sqlglot has no other use for this node."""
+        parts = [constant_argument(self.bind(part), types.STRING, "a part of a string") for part in tree.expressions]
+        return constant(types.STRING, (pa.scalar("".join(parts), types.STRING), None), site, literal=True)
 
     def _negative(self, tree: exp.Neg, site: Site) -> Node:
         # A minus before digits belongs to the literal: -2147483648 is an int, though 2147483648 is not.
@@ -160,13 +173,9 @@ class _Binder:
         return comparisons.null_safe_equal(logic.boolean(node, site), self.bind(tree.expression), site)
 
     def _in(self, tree: exp.In, site: Site) -> Node:
-        if tree.args.get("query") or tree.args.get("field") or tree.args.get("unnest"):
-            raise site.error("an unsupported IN", "only a list of values can follow IN", "join the streams instead")
         return comparisons.is_in(self.bind(tree.this), [self.bind(choice) for choice in tree.expressions], site)
 
     def _between(self, tree: exp.Between, site: Site) -> Node:
-        if tree.args.get("symmetric"):
-            raise site.error("BETWEEN SYMMETRIC", "it is not Spark SQL", "use least() and greatest()")
         node = self.bind(tree.this)
         low = comparisons.compare(">=", node, self.bind(tree.args["low"]), site)
         return logic.conjunction(low, comparisons.compare("<=", node, self.bind(tree.args["high"]), site), site)
@@ -177,8 +186,8 @@ class _Binder:
         if isinstance(tree, exp.Escape):
             escape = constant_argument(self.bind(tree.expression), types.STRING, "the escape character")
             inner = tree.this
-        if not isinstance(inner, (exp.Like, exp.ILike)) or isinstance(inner.expression, (exp.Any, exp.All)):
-            raise site.error("an unsupported LIKE", None, "use one pattern per LIKE")
+        if not isinstance(inner, (exp.Like, exp.ILike)):
+            raise site.error("ESCAPE without LIKE", None, "put it after the pattern of LIKE")
         subject, pattern = self.bind(inner.this), self.bind(inner.expression)
         node = comparisons.like(subject, pattern, site, escape, isinstance(inner, exp.ILike))
         return logic.negation(node, site) if inner.args.get("negate") else node

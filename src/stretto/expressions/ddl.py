@@ -28,6 +28,8 @@ _SIMPLE = {
     "TIMESTAMPTZ": types.TIMESTAMP,
     "TIMESTAMPLTZ": types.TIMESTAMP,
 }
+#: Types that have a length. Spark reads them as string, without a check of the length.
+_LENGTHS = {"VARCHAR": 1, "CHAR": 1}
 _KNOWN = (
     "boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, binary, date, timestamp, "
     "array<...>, struct<...>"
@@ -42,9 +44,9 @@ _COLUMN = re.compile(
 def type_from_ast(node: exp.DataType) -> pa.DataType:
     """Returns the Arrow type for a type name that sqlglot has parsed."""
     name = node.this.name if hasattr(node.this, "name") else str(node.this)
-    if name in _SIMPLE:
+    if name in _SIMPLE and len(node.expressions) == _LENGTHS.get(name, 0):
         return _SIMPLE[name]
-    if name == "DECIMAL":
+    if name == "DECIMAL" and len(node.expressions) <= 2:
         sizes = [int(param.this.name) for param in node.expressions]
         precision, scale = (*sizes, 0)[:2] if sizes else (10, 0)
         if not 1 <= precision <= types.DECIMAL_DIGITS_MAX or scale > precision:
@@ -54,7 +56,7 @@ def type_from_ast(node: exp.DataType) -> pa.DataType:
                 "use 1 to 38 digits and no larger a scale",
             )
         return pa.decimal128(precision, scale)
-    if name == "ARRAY" and node.expressions:
+    if name == "ARRAY" and len(node.expressions) == 1:
         return pa.list_(type_from_ast(node.expressions[0]))
     if name == "STRUCT":
         return pa.struct(_fields(node))

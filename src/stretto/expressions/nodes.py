@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from stretto.errors import ExpressionError
 from stretto.expressions import types, vectors
+from stretto.expressions.parse import span_of
 from stretto.expressions.vectors import Value
 
 Run = Callable[[pa.RecordBatch], Value]
@@ -22,13 +23,20 @@ _NO_ROWS = pa.record_batch([], schema=pa.schema([]))
 class Site:
     """A place in the user's text, so that an error can quote it."""
 
-    tree: exp.Expression
+    tree: exp.Expr
     whole: str
 
     @property
     def part(self) -> str:
-        """The text of this place, rendered only when an error needs it."""
-        return self.tree.sql(dialect="spark", normalize_functions=False, comments=False)
+        """The text of this place as the user wrote it, found only when an error needs it."""
+        first, last = span_of(self.tree) or (0, len(self.whole))
+        return self.whole[first : last + 1]
+
+    @property
+    def position(self) -> int:
+        """The number of the first character of this place in the whole text, from 1."""
+        first, _ = span_of(self.tree) or (0, 0)
+        return first + 1
 
     def error(self, fact: str, detail: str | None = None, fix: str | None = None) -> ExpressionError:
         quoted = f"in the expression {self.whole!r}"

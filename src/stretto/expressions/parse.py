@@ -2,6 +2,9 @@
 
 Spark must get exactly the user's text, because sqlglot's rendering differs in ways that change types (`1L` becomes a
 cast, and a cast is not a literal in Spark's decimal rules). So texts are cut, never rendered.
+
+sqlglot reads many dialects, and drops what it takes for noise. A word or a literal of the text that is nowhere in the
+tree is refused here; what is in the tree and has no meaning to the binder is refused in `reads.py`.
 """
 
 from __future__ import annotations
@@ -19,16 +22,68 @@ from stretto.errors import ExpressionError
 
 _DIALECT = Dialect.get_or_raise("spark")
 _SPARK_PARSER: Any = Spark.parser_class
+#: Under this name a node's `meta` has the offsets of its first and last character.
+SPAN = "span"
+
+
+#: The only types whose name before a string makes a literal in Spark, as in `date '2024-02-29'`.
+_TYPES_OF_LITERALS = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
+_LITERALS = (TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING)
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+#: Words of the grammar that sqlglot knows by their text; in the tree they are a node or one of its properties.
+_WORDS = frozenset(
+    ("at", "cast", "exclude", "format", "if", "ignore", "nulls", "respect", "symmetric", "to", "try_cast", "within")
+)
+_TYPES_WITH_LENGTH = (TokenType.VARCHAR, TokenType.CHAR)
+
+
+def _typed_literal(parser: Any, this: Any, kind: exp.DataType) -> Any:
+    """Returns the tree of `date '2024-02-29'`. What follows applies to the date: sqlglot applies it to the string."""
+    if kind.this not in _TYPES_OF_LITERALS:
+        parser.raise_error("a literal of this type")
+    literal = this
+    while not isinstance(literal, exp.Literal):
+        literal = literal.this
+    typed = parser.expression(exp.Cast(this=literal.copy(), to=kind))
+    if literal is this:
+        return typed
+    literal.replace(typed)
+    return this
 
 
 class _Parser(_SPARK_PARSER):  # type: ignore[misc]
-    """Spark's grammar, with every function call kept under the user's name for it."""
+    """Spark's grammar, with every function call kept under the user's name for it, and the place of each part."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parser for name, parser in _SPARK_PARSER.FUNCTION_PARSERS.items() if name in ("CAST", "TRY_CAST")
     }
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    # Without ARRAY and LIST: `array(1)[0]` is an element, not the list [0].
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
+    TYPE_LITERAL_PARSERS: ClassVar[dict[Any, Any]] = dict.fromkeys(exp.DType, _typed_literal)
+    # Without the colon, which sqlglot skips before a name.
+    PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {
+        token: parser for token, parser in _SPARK_PARSER.PLACEHOLDER_PARSERS.items() if token != TokenType.COLON
+    }
+
+    def _parse_unary(self) -> Any:
+        first = self._curr
+        return self._placed(first, super()._parse_unary())
+
+    def _parse_range(self, *arguments: Any, **options: Any) -> Any:
+        first = self._curr
+        return self._placed(first, super()._parse_range(*arguments, **options))
+
+    def _parse_lambda(self, *arguments: Any, **options: Any) -> Any:
+        first = self._curr
+        return self._placed(first, super()._parse_lambda(*arguments, **options))
+
+    def _placed(self, first: Token | None, node: Any) -> Any:
+        """Records where the node's text begins and ends; an operator between two of them lies around both."""
+        if first is not None and isinstance(node, exp.Expr) and SPAN not in node.meta:
+            node.meta[SPAN] = (first.start, self._prev.end)
+        return node
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +110,7 @@ def parse(text: str) -> Parsed:
     if not tokens:
         raise ExpressionError("the expression is empty", f"got {text!r}", "write a Spark SQL expression")
     try:
-        trees = _Parser(dialect=_DIALECT, error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
+        trees = _Parser(dialect=_DIALECT, error_level=ErrorLevel.IMMEDIATE).parse_into(exp.Expr, tokens, text)
     except ParseError as error:
         raise _unparsable(text, error) from None
     except RecursionError:
@@ -63,6 +118,7 @@ def parse(text: str) -> Parsed:
     tree = trees[0] if len(trees) == 1 else None
     if tree is None:
         raise ExpressionError("not one expression", f"in {text!r}", "put each expression in its own string")
+    _refuse_dropped(tokens, tree, text)
     if not isinstance(tree, exp.Alias):
         return Parsed(tree, text.strip(), None)
     body_tokens = tokens[:-1]
@@ -71,8 +127,43 @@ def parse(text: str) -> Parsed:
     return Parsed(tree.this, _cut(text, body_tokens), tree.alias)
 
 
+def _refuse_dropped(tokens: list[Token], tree: exp.Expr, text: str) -> None:
+    """Raises if a name or a literal of the text is not in the tree."""
+    names = {node.name.lower() for node in tree.find_all(exp.Identifier, exp.Var, exp.Anonymous)} | _WORDS
+    for token in tokens:
+        if token.token_type in _NAMES and token.text.lower() not in names:
+            raise _unread(token, text)
+    # The length in varchar(10) has no meaning in a cast.
+    lengths = {place + 2 for place, token in enumerate(tokens) if token.token_type in _TYPES_WITH_LENGTH}
+    literals = [t for place, t in enumerate(tokens) if t.token_type in _LITERALS and place not in lengths]
+    kept = [node.name for node in tree.find_all(exp.Literal, exp.RawString, exp.HexString)]
+    if len(literals) > len(kept):
+        raise _unread(next((token for token in literals if token.text not in kept), literals[0]), text)
+
+
+def _unread(token: Token, text: str) -> ExpressionError:
+    place = f"at position {token.start + 1}, near {text[token.start : token.end + 1]!r}"
+    return ExpressionError(
+        f"cannot read the whole expression {text!r}", place, "write a Spark SQL expression; parentheses may help"
+    )
+
+
 def too_deep(text: str) -> ExpressionError:
     return ExpressionError("the expression nests too deep", f"in {text[:80]!r}...", "split it in two, or use IN")
+
+
+def span_of(tree: exp.Expr) -> tuple[int, int] | None:
+    """Returns the offsets of the first and the last character of a node's text, or of what the node is a part of.
+
+    None if the tree was not made of a text.
+    """
+    place: exp.Expr | None = tree
+    while place is not None:
+        spans = [node.meta[SPAN] for node in place.walk() if SPAN in node.meta]
+        if spans:
+            return min(first for first, _ in spans), max(last for _, last in spans)
+        place = place.parent
+    return None
 
 
 def split_call(body: str) -> Call | None:
@@ -139,4 +230,7 @@ def _unparsable(text: str, error: ParseError) -> ExpressionError:
     # sqlglot counts columns to the end of the token; the error gives its start.
     start = len(first.get("start_context") or "") + 1 if near else len(text)
     place = f"at position {start}, near {near!r}" if near else f"at position {start}"
-    return ExpressionError(f"cannot parse the expression {text!r}", place, "write a Spark SQL expression")
+    fix = "write a Spark SQL expression"
+    if near == ":":
+        fix = "Spark SQL has no paths with a colon: use get_json_object(text, '$.name'), or struct.field"
+    return ExpressionError(f"cannot parse the expression {text!r}", place, fix)

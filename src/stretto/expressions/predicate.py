@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stretto.errors import ExpressionError
 from stretto.expressions import types
-from stretto.expressions.scalar import compile_scalar
+from stretto.expressions.scalar import compile_value
 
 
 class Predicate:
@@ -18,7 +18,7 @@ class Predicate:
     __slots__ = ("_run", "columns", "schema", "sql", "text")
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
-        scalar = compile_scalar(text, schema)
+        scalar = compile_value(text, schema, "a condition")
         if scalar.type != types.BOOLEAN:
             raise ExpressionError(
                 f"the condition {text!r} is not a boolean",

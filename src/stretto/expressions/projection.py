@@ -11,6 +11,7 @@ from sqlglot import exp
 from stretto.errors import ExpressionError
 from stretto.expressions.parse import parse
 from stretto.expressions.scalar import Scalar, compile_scalar, quoted
+from stretto.expressions.stars import star_columns
 
 
 class Projection:
@@ -60,14 +61,15 @@ class Projection:
 
 
 def compile_projection(expressions: Sequence[str], schema: pa.Schema) -> Projection:
-    """Returns a compiled select list; `*` stands for all input columns."""
+    """Returns a compiled select list; `*` stands for all input columns, `* EXCEPT (a, b)` for all but those."""
     return Projection(expressions, schema)
 
 
 def _expanded(text: str, schema: pa.Schema) -> list[Scalar]:
-    if isinstance(parse(text).tree, exp.Star):
-        return [compile_scalar(quoted(name), schema) for name in schema.names]
-    return [compile_scalar(text, schema)]
+    parsed = parse(text)
+    if isinstance(parsed.tree, exp.Star):
+        return [compile_scalar(quoted(name), schema) for name in star_columns(parsed, schema, text)]
+    return [Scalar(text, schema, parsed)]
 
 
 def _field(scalar: Scalar, schema: pa.Schema) -> pa.Field:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from stretto.errors import ExpressionError
 from stretto.expressions import vectors
 from stretto.expressions.binder import bind, resolve
 from stretto.expressions.nodes import Node
@@ -58,6 +59,18 @@ class Scalar:
 def compile_scalar(text: str, schema: pa.Schema) -> Scalar:
     """Returns one expression, which may have an alias, parsed, type-checked and compiled."""
     return Scalar(text, schema, parse(text))
+
+
+def compile_value(text: str, schema: pa.Schema, role: str) -> Scalar:
+    """Returns one expression that must not have an alias, since nothing would have that name."""
+    parsed = parse(text)
+    if parsed.alias is not None:
+        raise ExpressionError(
+            f"{role} has no name of its own",
+            f"{parsed.alias!r} after {parsed.body!r}, in the expression {text!r}",
+            f"leave out {parsed.alias!r}",
+        )
+    return Scalar(text, schema, parsed)
 
 
 def quoted(name: str) -> str:
