@@ -123,6 +123,17 @@ def test_top_k_of_rows_breaks_ties_by_the_other_columns(spark: SparkSession) -> 
     assert answer(app, spark) == sorted(rows)
 
 
+def test_top_k_in_the_direction_that_its_text_names(spark: SparkSession) -> None:
+    app = App("a")
+    app.source("bids", bids(), time="t").window(tumbling("10 s")).top(1, "price ASC", ties=False).sink(CollectSink())
+    least: dict[int, tuple[int, ...]] = {}
+    for t, auction, price in BIDS:
+        start = t // (10 * SECOND) * 10 * SECOND
+        least[start] = min(least.get(start, (price, t, auction)), (price, t, auction))
+    rows = [(t, auction, price, start, start + 10 * SECOND) for start, (price, t, auction) in least.items()]
+    assert answer(app, spark) == sorted(rows)
+
+
 def test_session_windows_and_every_aggregate(spark: SparkSession) -> None:
     spread = UserAggregate(
         init=list,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from stretto.errors import PlanError
-from stretto.expressions import Scalar, compile_scalar
+from stretto.expressions import Scalar, compile_scalar, compile_value
 from stretto.operators.windows import EventTime
 
 JoinOn = str | Sequence[str] | Sequence[tuple[str, str]]
@@ -83,7 +83,7 @@ def joined_schema(left: pa.Schema, right: pa.Schema, suffix: str) -> pa.Schema:
 
 def interval_bounds(left: str, lower: str, upper: str, schema: pa.Schema) -> tuple[Scalar, Scalar]:
     """Returns both bounds, compiled over the left row's columns; they must be timestamps."""
-    bounds = compile_scalar(lower, schema), compile_scalar(upper, schema)
+    bounds = compile_value(lower, schema, "a bound"), compile_value(upper, schema, "a bound")
     for text, bound in zip((lower, upper), bounds, strict=True):
         if not pa.types.is_timestamp(bound.type):
             raise PlanError(

@@ -19,6 +19,8 @@ from stretto.api.spilling import Size, spill_of_function, spill_of_groups
 from stretto.errors import PlanError
 from stretto.expressions import (
     AggregateCall,
+    Scalar,
+    compile_order,
     compile_predicate,
     compile_projection,
     compile_scalar,
@@ -534,7 +536,10 @@ class WindowedStream:
         )
 
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
-        """Returns the rows ranked at most `k` by an expression, per key and window, when the window closes."""
+        """Returns the rows ranked at most `k` by an expression, per key and window, when the window closes.
+
+        The highest come first, unless `by` ends with ASC or `descending` is false.
+        """
         if self._lateness_us:
             raise PlanError("top does not take allowed lateness", None, "Aggregate with lateness first, or drop it.")
         return _top(self._stream, self._keys, self._window, k, by, ties, descending, name)
@@ -609,6 +614,7 @@ def _top(
     for column in ("window_start", "window_end"):
         if column not in schema.names:
             schema = schema.append(pa.field(column, TIMESTAMP))
+    order_by, descending = _order(stream, by, descending)
     return stream._add(
         plan.TopNode,
         "top",
@@ -617,11 +623,23 @@ def _top(
         time=EventTime("window_end", 1),
         keys=keys,
         window=window,
-        order_by=compile_scalar(by, stream.schema),
+        order_by=order_by,
         k=k,
         descending=descending,
         ties=ties,
     )
+
+
+def _order(stream: Stream, by: str, descending: bool) -> tuple[Scalar, bool]:
+    """Returns what to order by, and its direction: the one that the text names, else that of the argument."""
+    order_by, named = compile_order(by, stream.schema)
+    if named and not descending:
+        raise PlanError(
+            f"top on '{stream.name}' has two directions",
+            f"by={by!r} and descending=False",
+            "Leave out descending=False, or DESC.",
+        )
+    return order_by, descending if named is None else named
 
 
 def _calls(

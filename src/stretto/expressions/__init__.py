@@ -14,7 +14,7 @@ from stretto.expressions.aggregates import AggregateCall, parse_aggregate
 from stretto.expressions.ddl import parse_schema
 from stretto.expressions.predicate import Predicate, compile_predicate
 from stretto.expressions.projection import Projection, compile_projection
-from stretto.expressions.scalar import Scalar, compile_scalar, compile_value
+from stretto.expressions.scalar import Scalar, compile_order, compile_scalar, compile_value
 from stretto.expressions.types import spark_type_name
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Predicate",
     "Projection",
     "Scalar",
+    "compile_order",
     "compile_predicate",
     "compile_projection",
     "compile_scalar",

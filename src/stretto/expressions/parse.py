@@ -1,4 +1,4 @@
-"""Parses text to sqlglot's tree, and finds an alias or a function call in the text.
+"""Parses text to sqlglot's tree, and finds an alias, a direction or a function call in the text.
 
 Spark must get exactly the user's text, because sqlglot's rendering differs in ways that change types (`1L` becomes a
 cast, and a cast is not a literal in Spark's decimal rules). So texts are cut, never rendered.
@@ -35,6 +35,7 @@ _WORDS = frozenset(
     ("at", "cast", "exclude", "format", "if", "ignore", "nulls", "respect", "symmetric", "to", "try_cast", "within")
 )
 _TYPES_WITH_LENGTH = (TokenType.VARCHAR, TokenType.CHAR)
+_DIRECTIONS = {TokenType.ASC: False, TokenType.DESC: True}
 
 
 def _typed_literal(parser: Any, this: Any, kind: exp.DataType) -> Any:
@@ -146,6 +147,21 @@ def _unread(token: Token, text: str) -> ExpressionError:
     return ExpressionError(
         f"cannot read the whole expression {text!r}", place, "write a Spark SQL expression; parentheses may help"
     )
+
+
+def split_direction(text: str) -> tuple[str, bool | None]:
+    """Returns the text without a direction at its end, and whether that is DESC; None if it has none."""
+    tokens = _tokens(text)
+    for place, token in enumerate(tokens):
+        if token.text.upper() == "NULLS" and tokens[place - 1].token_type in _DIRECTIONS:
+            raise ExpressionError(
+                f"NULLS {tokens[-1].text.upper()} in {text!r}",
+                f"at position {token.start + 1}",
+                "leave it out: nulls come first with ASC and last with DESC",
+            )
+    if len(tokens) < 2 or tokens[-1].token_type not in _DIRECTIONS or tokens[-2].token_type == TokenType.ALIAS:
+        return text, None
+    return _cut(text, tokens[:-1]), _DIRECTIONS[tokens[-1].token_type]
 
 
 def too_deep(text: str) -> ExpressionError:

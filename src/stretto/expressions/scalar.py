@@ -12,7 +12,7 @@ from stretto.errors import ExpressionError
 from stretto.expressions import vectors
 from stretto.expressions.binder import bind, resolve
 from stretto.expressions.nodes import Node
-from stretto.expressions.parse import Parsed, parse
+from stretto.expressions.parse import Parsed, parse, split_direction
 from stretto.expressions.vectors import Value
 
 
@@ -71,6 +71,12 @@ def compile_value(text: str, schema: pa.Schema, role: str) -> Scalar:
             f"leave out {parsed.alias!r}",
         )
     return Scalar(text, schema, parsed)
+
+
+def compile_order(text: str, schema: pa.Schema) -> tuple[Scalar, bool | None]:
+    """Returns an expression to order by, and whether the text ends with DESC (true), ASC (false) or neither (None)."""
+    body, descending = split_direction(text)
+    return compile_value(body, schema, "an order"), descending
 
 
 def quoted(name: str) -> str:
