@@ -12,7 +12,7 @@ import pyarrow as pa
 from stretto.errors import ExpressionError
 from stretto.expressions import types
 from stretto.expressions.parse import Call, parse, split_call
-from stretto.expressions.scalar import Scalar, compile_scalar
+from stretto.expressions.scalar import Scalar, compile_value
 
 _NAMES = {"mean": "avg", "percentile": "quantile", "collect_list": "collect"}
 _ARGUMENTS = {
@@ -27,6 +27,7 @@ _ARGUMENTS = {
     "max_by": 2,
     "min_by": 2,
 }
+_ONE_ROW = pa.record_batch({"row": [0]})
 _KNOWN = "count, count(distinct), sum, min, max, avg, top_k, quantile, collect, max_by, min_by"
 
 
@@ -55,17 +56,27 @@ def parse_aggregate(text: str, schema: pa.Schema, name: str | None = None) -> Ag
     output = parsed.alias or name or parsed.body
     if function == "count" and call.arguments[0] == "*":
         return AggregateCall(output, "count", None, None, None, types.BIGINT, "count(*)")
-    argument = compile_scalar(call.arguments[0], schema)
-    if function == "count" and not argument.columns and argument.type != types.NULL:
+    argument = compile_value(call.arguments[0], schema, "an argument")
+    if function == "count" and _is_never_null(argument):
         # count(1) counts rows, as count(*) does.
         return AggregateCall(output, "count", None, None, None, types.BIGINT, "count(*)")
-    ordering = compile_scalar(call.arguments[1], schema) if function in ("max_by", "min_by") else None
+    ordering = compile_value(call.arguments[1], schema, "an argument") if function in ("max_by", "min_by") else None
     parameter = _parameter(function, call, schema, text)
     kind = _result_type(function, argument, text)
     for ordered in (ordering, argument if function in ("min", "max", "top_k", "collect") else None):
         _require_orderable(ordered, text)
     sql = _SQL[function](argument.sql, ordering.sql if ordering else "", parameter)
     return AggregateCall(output, function, argument, ordering, parameter, kind, sql)
+
+
+def _is_never_null(argument: Scalar) -> bool:
+    """Whether this is a constant that is not null. One that fails is not, since it must fail for every row."""
+    if argument.columns:
+        return False
+    try:
+        return bool(argument.evaluate(_ONE_ROW)[0].is_valid)
+    except ExpressionError:
+        return False
 
 
 def _function(call: Call, text: str) -> str:
@@ -89,10 +100,10 @@ def _function(call: Call, text: str) -> str:
 def _parameter(function: str, call: Call, schema: pa.Schema, text: str) -> float | int | None:
     if function not in ("top_k", "quantile"):
         return None
-    node = compile_scalar(call.arguments[1], schema)
+    node = compile_value(call.arguments[1], schema, "an argument")
     value: Any = None
     if not node.columns and types.is_numeric(node.type):
-        value = node.evaluate(pa.record_batch({"row": [0]}))[0].as_py()
+        value = node.evaluate(_ONE_ROW)[0].as_py()
     if function == "top_k":
         if not isinstance(value, int) or value < 1:
             raise ExpressionError(

@@ -17,8 +17,11 @@ from stretto.expressions.vectors import INT64_MAX, Value, both_valid, bound, is_
 
 
 def operand_type(node: Node) -> Any:
-    """Returns the decimal type of an operand of a decimal; a literal integer has only the digits it shows."""
-    if node.literal and types.is_integral(node.type):
+    """Returns the decimal type of an operand of a decimal; a literal integer has only the digits it shows.
+
+    Spark has no such rule for a tinyint: 3Y has three digits.
+    """
+    if node.literal and types.is_integral(node.type) and node.type != types.TINYINT:
         return pa.decimal128(len(str(abs(int(node.constant[0])))), 0)
     return types.as_decimal(node.type)
 

@@ -101,8 +101,9 @@ def choose(mask: Any, chosen: Value, other: Value, kind: pa.DataType) -> Value:
     if kind == types.NULL:
         return null_of(kind)
     a, b = chosen[0], other[0]
-    if is_wide(a) != is_wide(b):
-        a, b = widened(a), widened(b)
+    if is_wide(a) or is_wide(b):
+        # As arrays, because numpy makes an int64 of two Python integers that do not fit one.
+        a, b = np.asarray(widened(a), object), np.asarray(widened(b), object)
     values: Any = np.where(mask, a, b)
     if not is_wide(values) and values.dtype != dtype_of(kind):
         values = values.astype(dtype_of(kind))

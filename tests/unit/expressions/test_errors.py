@@ -158,6 +158,8 @@ def test_projections_need_distinct_names() -> None:
         ("top_k(n, n)", "whole number"),
         ("quantile(n, 1.5)", "from 0 to 1"),
         ("max(zz)", "unknown column 'zz'"),
+        ("sum(n AS m)", "an argument has no name of its own"),
+        ("max_by(s, n DESC)", "near 'DESC'"),
         ("count(distinct n, s)", "takes 1 argument(s), not 2"),
     ],
 )

@@ -188,3 +188,14 @@ def test_wide_decimals_are_exact() -> None:
         None,
         False,
     ]
+
+
+def test_wide_decimals_where_no_row_takes_the_other_branch() -> None:
+    rows = pa.record_batch({"n": [1, 2]})
+    scalar = compile_scalar("if(n > 5, n, 12345678901234567890)", rows.schema)
+    assert [int(value) for value in scalar.evaluate(rows).to_pylist()] == [12345678901234567890] * 2
+
+
+def test_a_tinyint_literal_beside_a_decimal_has_three_digits(batch: pa.RecordBatch) -> None:
+    kinds = [str(compile_scalar(text, batch.schema).type) for text in ("d * 3Y", "d * 3S", "d * 3", "d * 3L")]
+    assert kinds == ["decimal128(14, 2)", *["decimal128(12, 2)"] * 3]
