@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from stretto.errors import ExpressionError
-from stretto.expressions import comparisons, decimals, functions, logic, nested, times, types, vectors
+from stretto.expressions import comparisons, decimals, functions, logic, nested, signs, times, types, vectors
 from stretto.expressions.arithmetic import arithmetic, negate
 from stretto.expressions.casts import cast
 from stretto.expressions.ddl import type_from_ast
@@ -151,7 +151,7 @@ class _Binder:
         # A minus before digits belongs to the literal: -2147483648 is an int, though 2147483648 is not.
         if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
             return number("-" + tree.this.name, site)
-        return negate(self.bind(tree.this), site)
+        return negate(signs.number(self.bind(tree.this), site), site)
 
     def _interval(self, tree: exp.Interval, site: Site) -> Node:
         unit = tree.args.get("unit")
@@ -161,6 +161,7 @@ class _Binder:
 
     def _arithmetic(self, operator: str, tree: Any, site: Site) -> Node:
         left, right = self.bind(tree.this), self.bind(tree.expression)
+        left, right = signs.numbers(left, right, site)
         return times.time_arithmetic(operator, left, right, site) or arithmetic(operator, left, right, site)
 
     def _null_safe(self, tree: Any, site: Site) -> Node:

@@ -70,21 +70,21 @@ def _wide_enough(values: Any) -> Any:
     return values.astype(np.int64) if getattr(values, "dtype", None) in (np.int8, np.int16, np.int32) else values
 
 
-def promoted(nodes: Sequence[Node], site: Site, strings_to_time: bool = True) -> list[Node]:
-    """Returns the nodes cast to their common type; a constant string is cast to the date or timestamp of the others."""
-    kind: Any = types.NULL
-    for node in nodes:
-        if node.type == types.STRING and strings_to_time and not node.columns:
-            continue
-        met = types.wider(kind, node.type)
+def compared_exactly(nodes: Sequence[Node]) -> bool:
+    """Whether these are decimals, which are compared as they are and not cast to a common type."""
+    kinds = [node.type for node in nodes]
+    return any(types.is_decimal(kind) for kind in kinds) and types.STRING not in kinds
+
+
+def promoted(nodes: Sequence[Node], site: Site, strings: bool = True) -> list[Node]:
+    """Returns the nodes cast to their common type; `strings` says whether a string becomes what is beside it."""
+    beside = [node for node in nodes if node.type not in (types.STRING, types.NULL)]
+    kind: Any = types.STRING if any(node.type == types.STRING for node in nodes) else types.NULL
+    for node in beside:
+        met = types.beside_string(node.type) if kind == types.STRING and strings else types.wider(kind, node.type)
         if met is None:
-            raise site.mismatch(kind, node.type)
+            raise site.mismatch(*((kind, node.type) if nodes[0].type == kind else (node.type, kind)))
         kind = met
-    strings = [node for node in nodes if node.type == types.STRING]
-    if strings and kind == types.NULL:
-        kind = types.STRING
-    if strings and kind != types.STRING and not types.is_temporal(kind):
-        raise site.mismatch(*((kind, types.STRING) if nodes[0].type != types.STRING else (types.STRING, kind)))
     return [cast(node, kind, site) for node in nodes]
 
 
@@ -139,7 +139,7 @@ def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
     has_null = len(known) < len(choices)
     if node.type == types.NULL or not known:
         return null(types.BOOLEAN, site)
-    if types.is_decimal(node.type) or any(types.is_decimal(choice.type) for choice in known):
+    if compared_exactly((node, *known)):
         promoted((node, *known), site)  # for its type check; decimals then compare exactly
         equals = [compare("=", node, choice, site) for choice in known]
     else:

@@ -6,13 +6,14 @@ import difflib
 from dataclasses import replace
 
 from stretto.errors import ExpressionError
-from stretto.expressions import casts_by_name, conditionals, mathematics, nested, strings, times
+from stretto.expressions import casts_by_name, conditionals, mathematics, nested, signs, strings, times
 from stretto.expressions.nodes import Node, Site
 from stretto.expressions.registry import Function
 
 _TABLES = (
     conditionals.FUNCTIONS,
     mathematics.FUNCTIONS,
+    signs.FUNCTIONS,
     strings.FUNCTIONS,
     times.FUNCTIONS,
     nested.FUNCTIONS,

@@ -31,12 +31,17 @@ def boolean(node: Node, site: Site) -> Node:
     return node
 
 
+def _truth(node: Node, site: Site) -> Node:
+    """Returns an operand of AND, OR or NOT, for which a string is cast."""
+    return cast(node, types.BOOLEAN, site) if node.type == types.STRING else boolean(node, site)
+
+
 def conjunction(left: Node, right: Node, site: Site) -> Node:
-    return _connective(boolean(left, site), boolean(right, site), site, decisive=False)
+    return _connective(_truth(left, site), _truth(right, site), site, decisive=False)
 
 
 def disjunction(left: Node, right: Node, site: Site) -> Node:
-    return _connective(boolean(left, site), boolean(right, site), site, decisive=True)
+    return _connective(_truth(left, site), _truth(right, site), site, decisive=True)
 
 
 def _connective(left: Node, right: Node, site: Site, decisive: bool) -> Node:
@@ -63,14 +68,14 @@ def _connective(left: Node, right: Node, site: Site, decisive: bool) -> Node:
 
 
 def negation(node: Node, site: Site) -> Node:
-    return elementwise(types.BOOLEAN, np.logical_not, site, (boolean(node, site),))
+    return elementwise(types.BOOLEAN, np.logical_not, site, (_truth(node, site),))
 
 
 def case(branches: Sequence[tuple[Node, Node]], default: Node | None, site: Site) -> Node:
     """Returns `CASE WHEN ... THEN ... ELSE ... END`; the branches are cast to their common type."""
     conditions = [boolean(condition, site) for condition, _ in branches]
     otherwise = default if default is not None else null(types.NULL, site)
-    results = promoted([result for _, result in branches] + [otherwise], site, strings_to_time=False)
+    results = promoted([result for _, result in branches] + [otherwise], site)
     kind = results[0].type
     tests = [selected(condition) for condition in conditions]
     outcomes = [selected(result) for result in results]
@@ -114,7 +119,7 @@ def choose(mask: Any, chosen: Value, other: Value, kind: pa.DataType) -> Value:
 
 def coalesce(nodes: Sequence[Node], site: Site) -> Node:
     """Returns the first node that is not null; later ones run only for the rows that are still null."""
-    nodes = promoted(nodes, site, strings_to_time=False)
+    nodes = promoted(nodes, site)
     kind = nodes[0].type
     first, rest = nodes[0].run, [selected(node) for node in nodes[1:]]
 
@@ -137,7 +142,7 @@ def nullif(left: Node, right: Node, site: Site) -> Node:
 
 def extreme(nodes: Sequence[Node], largest: bool, site: Site) -> Node:
     """Returns `greatest` or `least`, which ignore nulls."""
-    nodes = promoted(nodes, site, strings_to_time=False)
+    nodes = promoted(nodes, site, strings=False)
     kind = nodes[0].type
     best = nodes[0]
     for node in nodes[1:]:

@@ -63,6 +63,11 @@ class _Parser(_SPARK_PARSER):  # type: ignore[misc]
     # Without ARRAY and LIST: `array(1)[0]` is an element, not the list [0].
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
     TYPE_LITERAL_PARSERS: ClassVar[dict[Any, Any]] = dict.fromkeys(exp.DType, _typed_literal)
+    # sqlglot ignores a plus; in Spark it makes a number of a string.
+    UNARY_PARSERS: ClassVar[dict[Any, Any]] = _SPARK_PARSER.UNARY_PARSERS | {
+        TokenType.PLUS: lambda self: self.expression(exp.Anonymous(this="positive", expressions=[self._parse_unary()])),
+        TokenType.DASH: lambda self: self._parse_minus(),
+    }
     # Without the colon, which sqlglot skips before a name.
     PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {
         token: parser for token, parser in _SPARK_PARSER.PLACEHOLDER_PARSERS.items() if token != TokenType.COLON
@@ -71,6 +76,17 @@ class _Parser(_SPARK_PARSER):  # type: ignore[misc]
     def _parse_unary(self) -> Any:
         first = self._curr
         return self._placed(first, super()._parse_unary())
+
+    def _parse_minus(self) -> Any:
+        """Returns a negative; before digits the sign is part of the number, and `-5::string` is a string."""
+        before_digits = self._curr is not None and self._curr.token_type == TokenType.NUMBER
+        operand = number = self._parse_unary()
+        while before_digits and isinstance(number, exp.TryCast):
+            number = number.this
+        if number is operand or not isinstance(number, exp.Literal):
+            return self.expression(exp.Neg(this=operand))
+        number.replace(exp.Neg(this=number.copy()))
+        return operand
 
     def _parse_range(self, *arguments: Any, **options: Any) -> Any:
         first = self._curr

@@ -164,6 +164,17 @@ def wider_decimal(left: Any, right: Any) -> pa.DataType:
     return pa.decimal128(digits + scale, scale)
 
 
+def beside_string(kind: pa.DataType) -> pa.DataType | None:
+    """Returns the type that a string gets in an operation with this type, or None if there is no such operation."""
+    if kind in (STRING, NULL):
+        return STRING
+    if is_integral(kind):
+        return BIGINT
+    if is_fractional(kind) or is_decimal(kind):
+        return DOUBLE
+    return kind if kind in (BOOLEAN, BINARY) or is_temporal(kind) else None
+
+
 def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Returns the common type of both without a string cast, or None if there is none."""
     if left == right or right == NULL:

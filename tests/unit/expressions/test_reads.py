@@ -191,8 +191,8 @@ def test_names_of_statements_are_names_of_columns() -> None:
 
 
 def test_errors_quote_the_users_text() -> None:
-    with pytest.raises(ExpressionError, match=r"in '1L \+ upper\( s \)'"):
-        compile_scalar("a > 0 and 1L + upper( s ) > 0", SCHEMA)
+    with pytest.raises(ExpressionError, match=r"in '1L \+ upper\( s \) \+  t'"):
+        compile_scalar("a > 0 and 1L + upper( s ) +  t > 0", SCHEMA)
 
 
 @pytest.mark.parametrize("text", ["a > 1 DESC", "a > 1 ASC", "a > 1 AS x", "a > 1 x"])
