@@ -19,6 +19,67 @@ LAZY_ROWS = pa.record_batch(
     }
 )
 
+#: These fail in no row, because Spark does not evaluate what would.
+LAZY: dict[str, list[Any]] = {
+    "n + 1/z": [None, None, 8.0, None],
+    "n - cast(s as int)": [None, None, 2, None],
+    "n * cast(s as bigint)": [None, None, 35, None],
+    "n + 1/z + cast(s as int)": [None, None, 13.0, None],
+    "(n + 1/z) * 2 > cast(s as int)": [None, None, True, None],
+    "n > 1/z": [None, None, True, None],
+    "n = cast(s as int)": [None, None, False, None],
+    "(1/z) / n": [None, None, 1 / 7, None],
+    "(1 div z) % n": [None, None, 1, None],
+    "(1 div z) div n": [None, None, 0, None],
+    "null + 1/z": [None] * 4,
+    "1/z + null": [None] * 4,
+    "cast(s as int) + cast(null as int)": [None] * 4,
+    "null + 1 div 0": [None] * 4,
+    "null > 1/z": [None] * 4,
+    "1/z < null": [None] * 4,
+    "1 in (1, 1/z)": [True] * 4,
+    "k in (1, cast(s as int))": [True] * 4,
+    "n in (7, 1/z)": [None, None, True, None],
+    "n not in (7, 1 div z)": [None, None, False, None],
+    "n between 1/z and 8": [None, None, True, None],
+    "k between 2 and 1/z": [False] * 4,
+    "false and 1/z > 1": [False] * 4,
+    "1/z > 1 and false": [False] * 4,
+    "1/z > 1 or true": [True] * 4,
+    "z <> 0 and 1/z > 0": [False, False, True, None],
+    "z = 0 or 1/z > 0": [True, True, True, None],
+    "if(z = 0, 0, 1/z)": [0.0, 0.0, 1.0, None],
+    "if(true, k, 1 div 0)": [1] * 4,
+    "if(n is null, 0, cast(s as int))": [0, 0, 5, None],
+    "case when z = 0 then 0 when 1/z > 0 then 1 end": [0, 0, 1, None],
+    "case z when 0 then 0 when 1 div z then 1 end": [0, 0, 1, None],
+    "case when z = 0 then 'none' else cast(cast(s as int) as string) end": ["none", "none", "5", None],
+    "coalesce(k, 1 div z)": [1] * 4,
+    "coalesce(z, 1 div z)": [0, 0, 1, None],
+    "nullif(n, 1 div z)": [None, None, 7, 3],
+    "nvl(k, 1 div 0)": [1] * 4,
+}
+
+#: These fail, because Spark evaluates what does.
+FAILING = [
+    "1/z + n",
+    "1/z > n",
+    "n / (1/z)",
+    "n % (1 div z)",
+    "k + 1/z",
+    "n <=> 1/z",
+    "greatest(n, 1 div z)",
+    "b and 1/z > 1",
+    "b or 1/z > 1",
+    "null and 1/z > 1",
+    "k in (2, 1/z)",
+    "k between 1/z and 2",
+    "coalesce(n, 1 div z)",
+    "if(z = 0, 1/z, 0)",
+    "case when 1/z > 0 then 1 end",
+    "k + cast(s as int)",
+]
+
 #: Forms whose meaning the parser, or a missing cast, could change.
 FORMS: dict[str, list[Any]] = {
     "timestamp '2020-01-01 05:00:00'::date": [date(2020, 1, 1)] * 4,
@@ -52,6 +113,7 @@ FORMS: dict[str, list[Any]] = {
     "'1' in (1, '2')": [True] * 4,
     "1.5 in ('1.5')": [True] * 4,
     "'1' in (1, 1.5)": [True] * 4,
+    "n in (s, '7')": [None, None, True, None],
     "coalesce(z, '5')": [0, 0, 1, 5],
     "coalesce('5', 1, 1.5)": [Decimal("5.0")] * 4,
     "coalesce(1.5, 1, '5')": [1.5] * 4,

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.expression_cases import FORMS, LAZY_ROWS, REFUSED
+from tests.expression_cases import FAILING, FORMS, LAZY, LAZY_ROWS, REFUSED
 
 from stretto.errors import ExpressionError
 from stretto.expressions import compile_projection, parse_aggregate, spark_type_name
@@ -18,7 +18,7 @@ def table(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_batches([LAZY_ROWS])).coalesce(1).cache()
 
 
-@pytest.mark.parametrize("cases", [FORMS], ids=["forms"])
+@pytest.mark.parametrize("cases", [LAZY, FORMS], ids=["lazy", "forms"])
 def test_values_and_types_are_sparks(cases: dict[str, list[Any]], table: DataFrame) -> None:
     sqls = [f"{text} AS c{number}" for number, text in enumerate(cases)]
     frame = table.selectExpr(*sqls)
@@ -30,7 +30,7 @@ def test_values_and_types_are_sparks(cases: dict[str, list[Any]], table: DataFra
         assert spark_type_name(mine.schema.field(number).type) == frame.dtypes[number][1], text
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.parametrize("text", [*FAILING, *REFUSED])
 def test_what_fails_in_spark_fails_here(text: str, table: DataFrame) -> None:
     with pytest.raises(Exception):  # noqa: B017, PT011 - any failure of Spark's will do
         table.selectExpr(text).collect()

@@ -116,7 +116,7 @@ class _Binder:
         if kind in _ARITHMETIC:
             return self._arithmetic(_ARITHMETIC[kind], tree, site)
         if kind in _COMPARISON:
-            return comparisons.compare(_COMPARISON[kind], self.bind(tree.this), self.bind(tree.expression), site)
+            return logic.compared(_COMPARISON[kind], self.bind(tree.this), self.bind(tree.expression), site)
         form = self._forms.get(kind)
         if form is None:
             raise unsupported(site)
@@ -162,7 +162,9 @@ class _Binder:
     def _arithmetic(self, operator: str, tree: Any, site: Site) -> Node:
         left, right = self.bind(tree.this), self.bind(tree.expression)
         left, right = signs.numbers(left, right, site)
-        return times.time_arithmetic(operator, left, right, site) or arithmetic(operator, left, right, site)
+        node = times.time_arithmetic(operator, left, right, site) or arithmetic(operator, left, right, site)
+        # Spark evaluates a divisor first.
+        return logic.strict(node, (left, right) if operator in "+-*" else (right, left), site)
 
     def _null_safe(self, tree: Any, site: Site) -> Node:
         return comparisons.null_safe_equal(self.bind(tree.this), self.bind(tree.expression), site)
@@ -174,12 +176,12 @@ class _Binder:
         return comparisons.null_safe_equal(logic.boolean(node, site), self.bind(tree.expression), site)
 
     def _in(self, tree: exp.In, site: Site) -> Node:
-        return comparisons.is_in(self.bind(tree.this), [self.bind(choice) for choice in tree.expressions], site)
+        return logic.member(self.bind(tree.this), [self.bind(choice) for choice in tree.expressions], site)
 
     def _between(self, tree: exp.Between, site: Site) -> Node:
         node = self.bind(tree.this)
-        low = comparisons.compare(">=", node, self.bind(tree.args["low"]), site)
-        return logic.conjunction(low, comparisons.compare("<=", node, self.bind(tree.args["high"]), site), site)
+        low = logic.compared(">=", node, self.bind(tree.args["low"]), site)
+        return logic.conjunction(low, logic.compared("<=", node, self.bind(tree.args["high"]), site), site)
 
     def _like(self, tree: Any, site: Site) -> Node:
         escape = "\\"
@@ -203,7 +205,7 @@ class _Binder:
         for branch in tree.args["ifs"]:
             condition = self.bind(branch.this)
             if subject is not None:
-                condition = comparisons.compare("=", subject, condition, site)
+                condition = logic.compared("=", subject, condition, site)
             branches.append((condition, self.bind(branch.args["true"])))
         default = tree.args.get("default")
         return logic.case(branches, None if default is None else self.bind(default), site)

@@ -7,15 +7,17 @@ rows, since that is cheaper than selecting rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stretto.errors import ExpressionError
 from stretto.expressions import types
 from stretto.expressions.casts import cast
-from stretto.expressions.comparisons import compare, promoted
+from stretto.expressions.comparisons import compare, compared_exactly, is_in, promoted
 from stretto.expressions.nodes import Node, Site, combine, elementwise, null, selected
 from stretto.expressions.vectors import Value, arrow_mask, dtype_of, is_null, is_wide, null_of, widened
 
@@ -46,6 +48,9 @@ def disjunction(left: Node, right: Node, site: Site) -> Node:
 
 def _connective(left: Node, right: Node, site: Site, decisive: bool) -> Node:
     """Returns AND (`decisive` false) or OR (true): a decisive value decides, even if the other is null."""
+    if not right.columns and not right.fallible and _settles(right.constant, decisive):
+        # It decides alone, so Spark does not evaluate the other, which may fail.
+        return right
     first, second, fallible = left.run, selected(right), right.fallible
     apply = np.logical_or if decisive else np.logical_and
 
@@ -65,6 +70,72 @@ def _connective(left: Node, right: Node, site: Site, decisive: bool) -> Node:
         return (settled if decisive else ~settled), settled | known
 
     return combine(types.BOOLEAN, run, site, (left, right))
+
+
+def _settles(value: Value, decisive: bool) -> bool:
+    values, valid = value
+    return bool(values == decisive) and (valid is None or bool(valid))
+
+
+def strict(node: Node, operands: Sequence[Node], site: Site) -> Node:
+    """Returns an operator's node that is null where an operand is, and fails only where Spark evaluates it.
+
+    Spark evaluates the operands in their order, and for a row not the rest after a null. Rows with nulls are rare among
+    those that fail, so it is only after a failure that the other rows are selected and run.
+    """
+    if any(_is_null_constant(operand) for operand in operands):
+        return null(node.type, site)
+    # A constant that fails does so for every row, since Spark evaluates it before it reads one.
+    if not any(operand.fallible and operand.columns for operand in operands[1:]):
+        return node
+    run, kind, reached = node.run, node.type, selected(node)
+
+    def run_where_reached(batch: pa.RecordBatch) -> Value:
+        try:
+            return run(batch)
+        except ExpressionError:
+            missing = is_null(operands[0].run(batch), operands[0].type)
+            if not np.any(missing):
+                raise
+        return choose(~missing, reached(batch, ~missing), null_of(kind), kind)
+
+    return replace(node, run=run_where_reached)
+
+
+def compared(operator: str, left: Node, right: Node, site: Site) -> Node:
+    """Returns a comparison that fails only where Spark evaluates it."""
+    if types.STRING in (left.type, right.type):
+        left, right = promoted((left, right), site)
+    return strict(compare(operator, left, right, site), (left, right), site)
+
+
+def _is_null_constant(node: Node) -> bool:
+    return not node.columns and not node.fallible and bool(is_null(node.constant, node.type))
+
+
+def member(node: Node, choices: Sequence[Node], site: Site) -> Node:
+    """Returns `x IN (...)`; Spark evaluates the choices in their order until one is equal."""
+    found = is_in(node, choices, site)
+    value, *others = (node, *choices) if compared_exactly((node, *choices)) else promoted((node, *choices), site)
+    if not any(other.fallible for other in others):
+        return found
+    run, run_in_order = found.run, _in_order(value, others, site).run
+
+    def run_until_equal(batch: pa.RecordBatch) -> Value:
+        try:
+            return run(batch)
+        except ExpressionError:
+            return run_in_order(batch)
+
+    return replace(found, run=run_until_equal, fallible=True)
+
+
+def _in_order(node: Node, choices: Sequence[Node], site: Site) -> Node:
+    """Returns `x = a OR x = b`, which has the same values and does not evaluate b where x equals a."""
+    found = compared("=", node, choices[0], site)
+    for choice in choices[1:]:
+        found = disjunction(found, compared("=", node, choice, site), site)
+    return found
 
 
 def negation(node: Node, site: Site) -> Node:
@@ -137,7 +208,8 @@ def coalesce(nodes: Sequence[Node], site: Site) -> Node:
 
 def nullif(left: Node, right: Node, site: Site) -> Node:
     """Returns `left`, but null where both are equal."""
-    return case([(compare("=", left, right, site), null(left.type, site))], left, site)
+    equal = compared("=", left, right, site)
+    return case([(equal, null(left.type, site))], left, site)
 
 
 def extreme(nodes: Sequence[Node], largest: bool, site: Site) -> Node:

@@ -101,7 +101,7 @@ def combine(kind: pa.DataType, run: Run, site: Site, parts: Sequence[Node], fall
             value = node.constant
     except ExpressionError:
         # It fails on every row; it must raise only when a row reaches it, as in Spark.
-        return node
+        return replace(node, fallible=True)
     return replace(constant(kind, value, site), fractional=node.fractional)
 
 
