@@ -10,6 +10,7 @@ from sqlglot.errors import SqlglotError
 
 from stretto.errors import ExpressionError
 from stretto.expressions import types
+from stretto.expressions.reads import refuse_unread
 
 _SIMPLE = {
     "BOOLEAN": types.BOOLEAN,
@@ -81,6 +82,7 @@ def _column(text: str, ddl: str) -> pa.Field:
         kind = exp.DataType.build(found["type"], dialect="spark")
     except (SqlglotError, ValueError):
         raise _unreadable(text, ddl) from None
+    refuse_unread(kind, ddl)
     name = found["name"]
     if name.startswith("`"):
         name = name[1:-1].replace("``", "`")

@@ -169,7 +169,20 @@ def test_aggregates_refused(text: str, needle: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "ddl", ["", "id", "id bigint, name", "id nonsense", "id bigint id2 int", "id decimal(50,2)", "a int, A int"]
+    "ddl",
+    [
+        "",
+        "id",
+        "id bigint, name",
+        "id nonsense",
+        "id bigint id2 int",
+        "id decimal(50,2)",
+        "a int, A int",
+        "id int(5)",
+        "id decimal(5,2,1)",
+        "id array<int,int>",
+        "id struct<a:int default 5>",
+    ],
 )
 def test_schemas_refused(ddl: str) -> None:
     with pytest.raises(ExpressionError):
