@@ -14,7 +14,15 @@ import pyarrow as pa
 
 from stretto.errors import PlanError
 from stretto.operators.accumulators import Call, Scalar, accumulator
-from stretto.operators.grouping import Column, Groups, Int64s, group, plain_type, take_columns
+from stretto.operators.grouping import (
+    Column,
+    Groups,
+    Int64s,
+    group,
+    one_zero,
+    plain_type,
+    take_columns,
+)
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.state.schemas import check_type
 
@@ -32,6 +40,10 @@ def decoded(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
+def _is_float(kind: pa.DataType) -> bool:
+    return plain_type(kind) in (pa.float32(), pa.float64())
+
+
 class Aggregation:
     """Keys and aggregate calls over rows of a schema. `hidden` is the number of unnamed key columns before the keys."""
 
@@ -39,6 +51,7 @@ class Aggregation:
         self, schema: pa.Schema, keys: Sequence[str], calls: Sequence[Call | UserAggregate], hidden: int = 0
     ) -> None:
         self._keys = [column_index(schema, name, "a key") for name in keys]
+        self._floats = [place for place, index in enumerate(self._keys) if _is_float(schema.field(index).type)]
         self._encoded = any(pa.types.is_dictionary(field.type) for field in schema)
         self._calls = tuple(calls)
         self.accumulators = [accumulator(call) for call in calls]
@@ -86,7 +99,11 @@ class Aggregation:
         columns = [batch.column(index) for index in self._keys]
         for expression in self._expressions:
             columns.append(batch.column(expression) if isinstance(expression, int) else expression.evaluate(batch))
-        return [decoded(column) for column in columns] if self._encoded else columns
+        if self._encoded:
+            columns = [decoded(column) for column in columns]
+        for place in self._floats:
+            columns[place] = one_zero(columns[place])
+        return columns
 
     def group(self, rows: int, columns: Sequence[Column], leading: Int64s | None) -> Groups:
         return group(columns[: self.keys], rows, leading)

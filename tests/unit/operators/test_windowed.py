@@ -249,6 +249,29 @@ def test_running_keys_may_leave_the_range_that_a_table_covers() -> None:
         assert dict(driver.taken()) == {key: seen[key] for key in keys}
 
 
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.dictionary(pa.int32(), pa.float64())])
+def test_a_key_has_one_zero_and_one_nan(kind: pa.DataType) -> None:
+    schema = pa.schema([("k", kind), ("x", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
+    other_nan = np.array([0x7FF8000000000001], np.int64).view(np.float64)[0]
+    keys = pa.array(np.array([-0.0, np.nan, 0.0, other_nan, -np.nan]))
+    columns = [pa.array([n], pa.int64()).cast(field.type) for n, field in enumerate(list(schema)[1:])]
+    window = Driver(WindowAggregate(schema, ("k",), TIME, Tumbling(10), (COUNT,)))
+    running = Driver(RunningAggregate(schema, ("k",), (COUNT,)))
+    updates = []
+    for n in range(len(keys)):
+        key = keys.slice(n, 1)
+        encoded = key.dictionary_encode() if pa.types.is_dictionary(kind) else key.cast(kind)
+        for driver in (running, window):
+            driver.function.process(pa.record_batch([encoded, *columns], schema=schema), driver.ctx)
+        updates += running.taken()
+    assert [(str(key), count) for key, count in updates] == [
+        ("0.0", 1), ("nan", 1), ("0.0", 2), ("nan", 2), ("nan", 3),
+    ]  # fmt: skip
+    assert sorted((str(row[0]), row[-1]) for row in window.watermark(10)) == [("0.0", 2), ("nan", 3)]
+    codes = pa.array([key for key, _ in updates]).to_numpy().view(np.int64)
+    assert len(set(codes.tolist())) == 2
+
+
 def test_ties_at_rank_k_are_kept_or_ordered_by_all_columns() -> None:
     score = compile_scalar("x", SCHEMA)
     values = [("a", 5, 1), ("b", 7, 2), ("c", 5, 3), ("d", 4, 4), ("e", None, 5)]
