@@ -20,15 +20,9 @@ _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_chec
 
 def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
     """Returns `left operator right` for numbers; `operator` is one of + - * / % div."""
-    if left.type == right.type == types.NULL:
-        return null(types.DOUBLE, site)
-    for side in (left, right):
-        if side.type != types.NULL and not types.is_numeric(side.type):
-            raise site.mismatch(left.type, right.type)
+    left, right = _numbers(left, right, site)
     if left.type == types.NULL:
-        left = null(right.type, left.site)
-    if right.type == types.NULL:
-        right = null(left.type, right.site)
+        return null(types.DOUBLE, site)
     if operator == "div":
         return _integral_division(left, right, site)
     if types.is_fractional(left.type) or types.is_fractional(right.type):
@@ -38,6 +32,18 @@ def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
     if operator == "/":
         return _fractional("/", left, right, site)
     return _integral(operator, left, right, site)
+
+
+def _numbers(left: Node, right: Node, site: Site) -> tuple[Node, Node]:
+    """Returns both operands; one that is NULL gets the type of the other. Raises if one is not a number."""
+    for side in (left, right):
+        if side.type != types.NULL and not types.is_numeric(side.type):
+            raise site.mismatch(left.type, right.type)
+    if left.type == types.NULL:
+        left = null(right.type, left.site)
+    if right.type == types.NULL:
+        right = null(left.type, right.site)
+    return left, right
 
 
 def _fractional(operator: str, left: Node, right: Node, site: Site) -> Node:
@@ -143,6 +149,7 @@ def _integral_division(left: Node, right: Node, site: Site) -> Node:
 
 
 def _decimal_division(left: Node, right: Node, site: Site) -> Node:
+    """Returns a quotient of decimals as a bigint. Spark takes its low 64 bits, whether it fits or not."""
     s1, s2 = decimals.operand_type(left).scale, decimals.operand_type(right).scale
     first, second = left.run, right.run
 
@@ -151,17 +158,21 @@ def _decimal_division(left: Node, right: Node, site: Site) -> Node:
         b, b_valid = second(batch)
         valid = both_valid(a_valid, b_valid)
         a, b = decimals.align(a, decimals.nonzero(b, valid, site, "div"), s1, s2)
-        return decimals.fit(truncated_quotient(a, b), valid, pa.decimal128(19, 0), site), valid
+        return decimals.low_64_bits(truncated_quotient(a, b)), valid
 
     return combine(types.BIGINT, run, site, (left, right), fallible=True)
 
 
 def negate(node: Node, site: Site) -> Node:
     """Returns unary minus."""
+    if types.is_decimal(node.type):
+        return decimals.negated(node, site)
     return sign_changing(np.negative, node, site)
 
 
 def absolute(node: Node, site: Site) -> Node:
+    if types.is_decimal(node.type):
+        return decimals.negated(node, site, only_negative=True)
     return sign_changing(np.abs, node, site)
 
 
@@ -189,21 +200,22 @@ def sign_changing(apply: Callable[..., Any], node: Node, site: Site) -> Node:
 
 def pmod(left: Node, right: Node, site: Site) -> Node:
     """Returns the positive remainder: `(a % b + b) % b` where `a % b` is negative."""
-    rest = arithmetic("%", left, right, site)
-    kind = rest.type
-    if types.is_decimal(kind):
-        wide = decimals.arithmetic("+", rest, right, site)
-        lifted = cast(decimals.arithmetic("%", wide, right, site), kind, site)
-    else:
-        lifted = arithmetic("%", arithmetic("+", rest, right, site), right, site)
-    first, second = rest.run, lifted.run
+    left, right = _numbers(left, right, site)
+    if left.type == types.NULL:
+        return null(types.DOUBLE, site)
+    if not (types.is_fractional(left.type) or types.is_fractional(right.type)) and (
+        types.is_decimal(left.type) or types.is_decimal(right.type)
+    ):
+        return decimals.arithmetic("pmod", left, right, site)
+    kind = types.wider(left.type, right.type)
+    return _dividing(kind, _positive_remainder, "pmod", cast(left, kind, site), cast(right, kind, site), site)
 
-    def run(batch: pa.RecordBatch) -> Value:
-        plain, valid = first(batch)
-        negative = plain < 0
-        if not np.any(negative):
-            return plain, valid
-        result: Any = np.where(negative, second(batch)[0], plain)
-        return result[()], valid
 
-    return combine(kind, run, site, (rest, lifted), fallible=rest.fallible)
+def _positive_remainder(a: Any, b: Any) -> Any:
+    """Java adds bytes and shorts as ints, and ints and longs wrap around."""
+    dtype = np.result_type(a, b)
+    if dtype.kind == "i" and dtype.itemsize < 4:
+        a, b = np.asarray(a, np.int32)[()], np.asarray(b, np.int32)[()]
+    with np.errstate(over="ignore"):
+        rest = np.fmod(a, b)
+        return np.where(rest < 0, np.fmod(rest + b, b), rest).astype(dtype)[()]

@@ -7,7 +7,6 @@ types use numpy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.expressions import decimals, texts, types
+from stretto.expressions.java_digits import double_digits
 from stretto.expressions.nodes import Node, Site, combine, elementwise, kernel, null
 from stretto.expressions.vectors import INT64_MAX, Value, arrow_operand, bound, dtype_of, is_wide, widened
 
 MICROS_PER_SECOND = 1_000_000
 MICROS_PER_DAY = 86_400 * MICROS_PER_SECOND
-#: Enough digits for any double at any scale.
-_EXACT = Context(prec=400)
+#: Decimals of so many digits are longs in Spark.
+_LONG_DIGITS = 18
 
 
 def cast(node: Node, kind: pa.DataType, site: Site) -> Node:
@@ -83,17 +83,18 @@ def _number_to_integral(node: Node, kind: Any, site: Site) -> Node:
     info = np.iinfo(dtype)
     low, high = int(info.min), int(info.max)
     inner, source = node.run, node.type
+    # Spark makes a double of a wide decimal on its way to an int, though not to a bigint: 0.99999999999999999999 is 1.
+    wide = types.is_decimal(source) and source.precision > _LONG_DIGITS and kind != types.BIGINT
+    by_double = wide or types.is_fractional(source)
 
     def run(batch: pa.RecordBatch) -> Value:
         values, valid = inner(batch)
-        if types.is_fractional(source):
-            values = np.trunc(values)
-            # 2.0**63 is a double and INT64_MAX is not, so the upper limit is exclusive. NaN is in no range.
-            inside = (values >= float(low)) & (values < float(high + 1))
-        else:
-            if types.is_decimal(source):
-                values = _truncate_decimal(values, source.scale)
-            inside = (values >= low) & (values <= high)
+        if by_double:
+            doubles = decimals.to_double(values, source.scale) if types.is_decimal(source) else values
+            return _whole(np.trunc(doubles, dtype=np.float64), valid, kind, site), valid
+        if types.is_decimal(source):
+            values = _truncate_decimal(values, source.scale)
+        inside = (values >= low) & (values <= high)
         if not np.all(inside if valid is None else inside | ~valid):
             raise _out_of_range(kind, site)
         if valid is not None:
@@ -103,14 +104,26 @@ def _number_to_integral(node: Node, kind: Any, site: Site) -> Node:
     return combine(kind, run, site, (node,), fallible=True)
 
 
+def _whole(values: Any, valid: Any, kind: Any, site: Site) -> Any:
+    """Returns whole doubles as integers. Java takes 2.0**63, the double next to the largest bigint, for that bigint."""
+    dtype = dtype_of(kind)
+    low, high = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+    inside = (values >= low) & (values <= high)  # NaN is in no range.
+    if not np.all(inside if valid is None else inside | ~valid):
+        raise _out_of_range(kind, site)
+    over = values >= 2.0**63
+    if valid is None and not np.any(over):
+        return values.astype(dtype)
+    return np.where(over, np.iinfo(dtype).max, np.where(inside & ~over, values, 0).astype(dtype))[()].astype(dtype)
+
+
 def _truncate_decimal(values: Any, scale: int) -> Any:
     if scale == 0:
         return values
     divisor = 10**scale
     if scale > 18:
         values = widened(values)
-    quotient = abs(values) // divisor
-    return np.where(values < 0, -quotient, quotient)[()]
+    return decimals.signed(values < 0, abs(values) // divisor)
 
 
 def _number_to_fractional(node: Node, kind: Any, site: Site) -> Node:
@@ -125,7 +138,6 @@ def _number_to_decimal(node: Node, kind: Any, site: Site) -> Node:
     inner = node.run
     source_scale = 0 if types.is_fractional(node.type) else types.as_decimal(node.type).scale
     fractional = types.is_fractional(node.type)
-    is_float = node.type == types.FLOAT
 
     def run(batch: pa.RecordBatch) -> Value:
         values, valid = inner(batch)
@@ -134,7 +146,7 @@ def _number_to_decimal(node: Node, kind: Any, site: Site) -> Node:
             if not np.all(finite):
                 # Spark makes these NULL, even in ANSI mode.
                 valid = finite if valid is None else valid & finite
-            unscaled = _unscale_doubles(values, valid, kind, is_float)
+            unscaled = _unscale_doubles(values, valid, kind)
         else:
             if not is_wide(values):
                 values = values.astype(np.int64)
@@ -144,17 +156,28 @@ def _number_to_decimal(node: Node, kind: Any, site: Site) -> Node:
     return combine(kind, run, site, (node,), fallible=True)
 
 
-def _unscale_doubles(values: Any, valid: Any, kind: Any, is_float: bool) -> Any:
-    """Returns unscaled decimals. Java uses the shortest decimal text, so 1.255 rounds to 1.26."""
+def _unscale_doubles(values: Any, valid: Any, kind: Any) -> Any:
+    """Returns unscaled decimals. Java rounds the text of a double, so 1.255 becomes 1.26; a float is a double first."""
     if valid is not None:
         values = np.where(valid, values, 0.0)[()]
-    step = Decimal(1).scaleb(-kind.scale)
+    scale = kind.scale
 
     def unscale(value: Any) -> int:
-        text = str(np.float32(value)) if is_float else repr(float(value))
-        return int(Decimal(text).quantize(step, ROUND_HALF_UP, _EXACT).scaleb(kind.scale, _EXACT))
+        if value == 0:
+            return 0
+        digits, point = double_digits(abs(float(value)))
+        unscaled = rescaled(int(digits), len(digits) - point, scale)
+        return -unscaled if value < 0 else unscaled
 
     return np.frompyfunc(unscale, 1, 1)(values)
+
+
+def rescaled(unscaled: int, old: int, new: int) -> int:
+    """Returns a positive number at another scale, ties rounded up."""
+    if new >= old:
+        return unscaled * int(10 ** (new - old))
+    divisor = int(10 ** (old - new))
+    return (2 * unscaled + divisor) // (2 * divisor)
 
 
 def _between_times(node: Node, kind: Any, site: Site) -> Node:
@@ -178,10 +201,23 @@ def _number_to_timestamp(node: Node, kind: Any, site: Site) -> Node:
     """Returns a number of seconds since 1970 as a timestamp."""
     if types.is_fractional(node.type):
         seconds = cast(node, types.DOUBLE, site)
-        return _scaled_to_micros(seconds, site, fractional=True)
+        micros = elementwise(types.DOUBLE, lambda values: values * MICROS_PER_SECOND, site, (seconds,))
+        return times_micros(cast(micros, types.BIGINT, site), 1, site)
     if types.is_decimal(node.type):
-        return _scaled_to_micros(cast(node, pa.decimal128(38, 6), site), site, fractional=False)
+        return _decimal_to_timestamp(node, site)
     return times_micros(cast(node, types.BIGINT, site), MICROS_PER_SECOND, site)
+
+
+def _decimal_to_timestamp(node: Node, site: Site) -> Node:
+    """Returns a decimal number of seconds as a timestamp; what is below a microsecond is cut off, not rounded."""
+    scale = node.type.scale
+
+    def whole_micros(values: Any) -> Any:
+        values = values if is_wide(values) else values.astype(np.int64)
+        return _truncate_decimal(decimals.scale_up(values, max(0, 6 - scale)), max(0, scale - 6))
+
+    micros = elementwise(pa.decimal128(38, 0), whole_micros, site, (node,))
+    return times_micros(cast(micros, types.BIGINT, site), 1, site)
 
 
 def times_micros(node: Node, factor: int, site: Site) -> Node:
@@ -201,14 +237,6 @@ def times_micros(node: Node, factor: int, site: Site) -> Node:
     return combine(types.TIMESTAMP, run, site, (node,), fallible=True)
 
 
-def _scaled_to_micros(node: Node, site: Site, fractional: bool) -> Node:
-    if fractional:
-        micros = elementwise(types.DOUBLE, lambda seconds: seconds * MICROS_PER_SECOND, site, (node,))
-        return times_micros(cast(micros, types.BIGINT, site), 1, site)
-    unscaled = elementwise(pa.decimal128(38, 0), lambda values: values, site, (node,))
-    return times_micros(cast(unscaled, types.BIGINT, site), 1, site)
-
-
 def _to_string(node: Node, kind: Any, site: Site) -> Node:
     source = node.type
     if source in (types.BOOLEAN, types.DATE, types.BINARY) or types.is_integral(source):
@@ -218,13 +246,13 @@ def _to_string(node: Node, kind: Any, site: Site) -> Node:
     if source == types.TIMESTAMP:
         return kernel(kind, texts.timestamp_text, site, (node,))
     if types.is_fractional(source):
-        return _written(node, texts.java_double if source == types.DOUBLE else texts.java_float, site)
+        return written(node, texts.java_double if source == types.DOUBLE else texts.java_float, site)
     if types.is_decimal(source):
-        return _written(node, texts.plain_decimal(source.scale), site)
+        return written(node, texts.plain_decimal(source.scale), site)
     raise site.error(f"cannot cast {types.spark_type_name(source)} to string")
 
 
-def _written(node: Node, write: Callable[[Any], str], site: Site) -> Node:
+def written(node: Node, write: Callable[[Any], str], site: Site) -> Node:
     """Returns text by one Python call per row; only for texts that no kernel writes as Java does."""
     inner, vectorised = node.run, np.frompyfunc(write, 1, 1)
 

@@ -56,11 +56,17 @@ def _both_decimal_like(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def _compare_decimals(operator: str, left: Node, right: Node, site: Site) -> Node:
-    """Returns an exact comparison at a common scale."""
-    s1, s2, ufunc = types.as_decimal(left.type).scale, types.as_decimal(right.type).scale, _UFUNCS[operator]
+    """Returns a comparison at a common scale: the larger one, unless both sides need more than 38 digits then."""
+    one, other = decimals.operand_type(left), decimals.operand_type(right)
+    s1, s2, ufunc = one.scale, other.scale, _UFUNCS[operator]
+    kept = types.wider_decimal(one, other).scale
+    t1, t2 = min(s1, kept), min(s2, kept)
 
     def apply(a: Any, b: Any) -> Any:
-        a, b = decimals.align(_wide_enough(a), _wide_enough(b), s1, s2)
+        a, b = _wide_enough(a), _wide_enough(b)
+        if t1 < s1 or t2 < s2:  # Spark rounds the fraction away, so that the whole part fits.
+            a, b = decimals.rescale(a, s1, t1), decimals.rescale(b, s2, t2)
+        a, b = decimals.align(a, b, t1, t2)
         return np.asarray(ufunc(a, b), np.bool_)[()]
 
     return elementwise(types.BOOLEAN, apply, site, (left, right))
@@ -140,7 +146,9 @@ def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
     if node.type == types.NULL or not known:
         return null(types.BOOLEAN, site)
     if compared_exactly((node, *known)):
-        promoted((node, *known), site)  # for its type check; decimals then compare exactly
+        common = promoted((node, *known), site)
+        if common[0].type.scale < max(types.as_decimal(part.type).scale for part in (node, *known)):
+            node, *known = common
         equals = [compare("=", node, choice, site) for choice in known]
     else:
         node, *known = promoted((node, *known), site)

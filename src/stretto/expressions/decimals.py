@@ -12,8 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.expressions import types
-from stretto.expressions.nodes import Node, Site, combine
+from stretto.expressions.nodes import Node, Site, combine, elementwise
 from stretto.expressions.vectors import INT64_MAX, Value, both_valid, bound, is_wide, widened
+
+#: Scala's BigDecimal, in which Spark negates, has so many digits.
+_NEGATED_DIGITS = 34
+_DIVIDING = ("/", "%", "pmod")
 
 
 def operand_type(node: Node) -> Any:
@@ -45,20 +49,24 @@ def scale_up(values: Any, digits: int) -> Any:
     if digits == 0:
         return values
     factor = 10**digits
-    if not is_wide(values) and bound(values) * factor <= INT64_MAX:
+    if not is_wide(values) and factor <= INT64_MAX and bound(values) * factor <= INT64_MAX:
         return values * np.int64(factor)
     return widened(values) * factor
 
 
 def divide_half_up(values: Any, divisor: Any) -> Any:
     """Returns integer quotients rounded to nearest, ties away from zero. No divisor may be zero."""
-    if not is_wide(values) and not is_wide(divisor) and 2 * bound(values) + bound(divisor) <= INT64_MAX:
-        top, bottom = np.abs(values), np.abs(divisor)
-    else:
+    if is_wide(values) or is_wide(divisor) or max(2 * bound(values), bound(divisor)) + bound(divisor) > INT64_MAX:
         values, divisor = widened(values), widened(divisor)
-        top, bottom = abs(values), abs(divisor)
-    quotient = (2 * top + bottom) // (2 * bottom)
-    return np.where((values < 0) != (divisor < 0), -quotient, quotient)[()]
+    top, bottom = abs(values), abs(divisor)
+    return signed((values < 0) != (divisor < 0), (2 * top + bottom) // (2 * bottom))
+
+
+def signed(negative: Any, magnitudes: Any) -> Any:
+    """Returns the magnitudes, negated where told. A scalar stays a Python integer: numpy would make 2**63 a float."""
+    if np.ndim(magnitudes) == 0 and np.ndim(negative) == 0:
+        return -magnitudes if negative else magnitudes
+    return np.where(negative, -magnitudes, magnitudes)
 
 
 def rescale(values: Any, old: int, new: int) -> Any:
@@ -83,6 +91,14 @@ def fit(values: Any, valid: Any, kind: Any, site: Site) -> Any:
     if is_wide(values) and largest <= INT64_MAX:
         return values.astype(np.int64) if np.ndim(values) else np.int64(int(values))
     return values
+
+
+def low_64_bits(values: Any) -> Any:
+    """Returns integers of any size as int64, wrapped around as Java's `longValue` does."""
+    if not is_wide(values):
+        return values
+    wrapped = (values + 2**63) % 2**64 - 2**63
+    return wrapped.astype(np.int64) if np.ndim(wrapped) else np.int64(wrapped)
 
 
 def _align(left: Any, right: Any, left_scale: int, right_scale: int) -> tuple[Any, Any]:
@@ -119,8 +135,16 @@ def _remainder(left: Any, right: Any, s1: int, s2: int) -> Any:
     left, right = align(left, right, s1, s2)
     if not is_wide(left):
         return np.fmod(left, right)
-    rest = abs(left) % abs(right)
-    return np.where(left < 0, -rest, rest)[()]
+    return signed(left < 0, abs(left) % abs(right))
+
+
+def _positive_remainder(left: Any, right: Any, s1: int, s2: int) -> Any:
+    """Returns `(rest + right) % right` where the rest is negative, exactly: no step is rounded to a type."""
+    rest, scale = _remainder(left, right, s1, s2), max(s1, s2)
+    lifted = _remainder(_add(rest, right, scale, s2, negate=False), right, scale, s2)
+    if np.ndim(rest) == 0:
+        return lifted if rest < 0 else rest
+    return np.where(rest < 0, lifted, rest)
 
 
 def _operate(operator: str, s1: int, s2: int, scale: int) -> Callable[[Any, Any], Any]:
@@ -140,7 +164,8 @@ def _operate(operator: str, s1: int, s2: int, scale: int) -> Callable[[Any, Any]
             return divide_half_up(scale_up(left, max(shift, 0)), right)
 
         return divide
-    return lambda left, right: rescale(_remainder(left, right, s1, s2), max(s1, s2), scale)
+    rest = _positive_remainder if operator == "pmod" else _remainder
+    return lambda left, right: rescale(rest(left, right, s1, s2), max(s1, s2), scale)
 
 
 def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
@@ -148,7 +173,7 @@ def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
     left_type, right_type = operand_type(left), operand_type(right)
     kind = result_type(operator, left_type, right_type)
     operate = _operate(operator, left_type.scale, right_type.scale, kind.scale)
-    first, second, divides = left.run, right.run, operator in "/%"
+    first, second, divides = left.run, right.run, operator in _DIVIDING
 
     def run(batch: pa.RecordBatch) -> Value:
         a, a_valid = first(batch)
@@ -162,6 +187,41 @@ def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
     return combine(kind, run, site, (left, right), fallible=True)
 
 
+def negated(node: Node, site: Site, only_negative: bool = False) -> Node:
+    """Returns minus the decimal, or its absolute value. Spark rounds what it negates to 34 digits, ties to even."""
+    inner, kind = node.run, node.type
+
+    def change(values: Any) -> Any:
+        opposite = _rounded_to_34(-values) if is_wide(values) else -values
+        if not only_negative:
+            return opposite
+        if np.ndim(values):
+            return np.where(values < 0, opposite, values)
+        return opposite if values < 0 else values
+
+    if kind.precision <= _NEGATED_DIGITS:
+        return elementwise(kind, change, site, (node,))
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values, valid = inner(batch)
+        return fit(change(values), valid, kind, site), valid
+
+    return combine(kind, run, site, (node,), fallible=True)
+
+
+def _rounded_to_34(values: Any) -> Any:
+    if bound(values) < 10**_NEGATED_DIGITS:
+        return values
+    return np.frompyfunc(_round_to_34, 1, 1)(values)
+
+
+def _round_to_34(value: int) -> int:
+    unit = int(10 ** max(0, len(str(abs(value))) - _NEGATED_DIGITS))
+    whole, rest = divmod(abs(value), unit)
+    whole += 2 * rest > unit or (2 * rest == unit and whole % 2 == 1)
+    return whole * unit if value > 0 else -whole * unit
+
+
 def _as_int64(values: Any) -> Any:
     """Returns integers of any width as int64, so that a product is not computed in int8."""
     return values if is_wide(values) or values.dtype == np.int64 else values.astype(np.int64)
@@ -173,7 +233,7 @@ def nonzero(divisor: Any, valid: Any, site: Site, operator: str) -> Any:
     if not np.any(zero):
         return divisor
     if np.any(zero if valid is None else zero & valid):
-        fact = "remainder by zero" if operator == "%" else "division by zero"
+        fact = "remainder by zero" if operator in ("%", "pmod") else "division by zero"
         raise site.error(fact, None, "guard it with nullif(divisor, 0), which makes the result NULL")
     return np.where(zero, divisor + 1, divisor)[()]
 

@@ -6,7 +6,16 @@ import difflib
 from dataclasses import replace
 
 from stretto.errors import ExpressionError
-from stretto.expressions import casts_by_name, conditionals, mathematics, nested, signs, strings, times
+from stretto.expressions import (
+    casts_by_name,
+    conditionals,
+    mathematics,
+    nested,
+    rounding,
+    signs,
+    strings,
+    times,
+)
 from stretto.expressions.nodes import Node, Site
 from stretto.expressions.registry import Function
 
@@ -14,12 +23,15 @@ _TABLES = (
     conditionals.FUNCTIONS,
     mathematics.FUNCTIONS,
     signs.FUNCTIONS,
+    rounding.FUNCTIONS,
     strings.FUNCTIONS,
     times.FUNCTIONS,
     nested.FUNCTIONS,
     casts_by_name.FUNCTIONS,
 )
 FUNCTIONS: dict[str, Function] = {name: function for table in _TABLES for name, function in table.items()}
+#: Functions whose value depends on more than their arguments.
+_RANDOM = ("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle")
 
 
 def call(name: str, arguments: list[Node], site: Site) -> Node:
@@ -34,6 +46,11 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
 
 
 def unknown_function(name: str, site: Site) -> ExpressionError:
+    if name.lower() in _RANDOM:
+        return site.error(
+            f"the random function {name}", "a batch that is repeated after a failure would get other values",
+            "make the value where the rows come from, or hash a column",
+        )  # fmt: skip
     close = difflib.get_close_matches(name.lower(), FUNCTIONS, 1)
     hint = f"did you mean {close[0]}? " if close else ""
     return site.error(f"unknown function {name}", None, f"{hint}use map() with a Python function for other functions")

@@ -1,31 +1,23 @@
-"""round, floor, ceil and the functions of a double."""
+"""Functions of doubles, and remainders, signs and other functions of numbers. Rounding is in `rounding.py`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from stretto.expressions import decimals, types
-from stretto.expressions.arithmetic import absolute, arithmetic, overflow, pmod
+from stretto.expressions import logic, types
+from stretto.expressions.arithmetic import absolute, arithmetic, negate, pmod
 from stretto.expressions.casts import cast
-from stretto.expressions.nodes import Node, Site, combine, constant_argument, elementwise
+from stretto.expressions.nodes import Node, Site, combine, constant, elementwise
 from stretto.expressions.registry import Function, fixed, with_aliases
-from stretto.expressions.vectors import Value, dtype_of, widened
+from stretto.expressions.rounding import number
+from stretto.expressions.vectors import Value
 
-_EXACT = Context(prec=400)
-
-
-def number(node: Node, site: Site) -> Node:
-    """Returns the node; raises if it is not a number."""
-    if node.type == types.NULL:
-        return cast(node, types.DOUBLE, site)
-    if not types.is_numeric(node.type):
-        raise site.wrong_type("a number", node.type)
-    return node
+_FACTORIALS = np.array([math.factorial(n) for n in range(21)], np.int64)
 
 
 def of_doubles(apply: Callable[..., Any]) -> Callable[..., Node]:
@@ -38,8 +30,8 @@ def of_doubles(apply: Callable[..., Any]) -> Callable[..., Node]:
     return build
 
 
-def logarithm(apply: Callable[..., Any]) -> Callable[[Site, Node], Node]:
-    """Returns the builder of a logarithm, which is null, not NaN, at zero and below, as in Spark."""
+def logarithm(apply: Callable[..., Any], pole: float = 0.0) -> Callable[[Site, Node], Node]:
+    """Returns the builder of a logarithm, which is null, not NaN, at its pole and below, as in Spark."""
 
     def build(site: Site, node: Node) -> Node:
         inner = cast(number(node, site), types.DOUBLE, site)
@@ -47,7 +39,7 @@ def logarithm(apply: Callable[..., Any]) -> Callable[[Site, Node], Node]:
 
         def run(batch: pa.RecordBatch) -> Value:
             values, valid = run_inner(batch)
-            outside = values <= 0
+            outside = values <= pole
             result = apply(np.where(outside, 1.0, values)[()])
             if not np.any(outside):
                 return result, valid
@@ -58,130 +50,151 @@ def logarithm(apply: Callable[..., Any]) -> Callable[[Site, Node], Node]:
     return build
 
 
-def round_half_up(site: Site, node: Node, digits: Node | None = None) -> Node:
-    """Returns `round(x, digits)`, ties away from zero."""
-    node = number(node, site)
-    scale = 0 if digits is None else constant_argument(digits, types.INT, "the digits of round")
-    if types.is_decimal(node.type):
-        return _round_decimal(node, scale, site)
-    if types.is_fractional(node.type):
-        kind = node.type
-        return elementwise(kind, lambda values: _round_doubles(values, scale, dtype_of(kind)), site, (node,))
-    return _round_integral(node, scale, site)
-
-
-def _round_decimal(node: Node, digits: int, site: Site) -> Node:
-    """Returns a rounded decimal, whose type has the remaining digits and one more for a carry."""
-    source, inner = node.type, node.run
-    integer_digits = source.precision - source.scale + 1
-    if digits < 0:
-        kind = types.bounded(max(integer_digits, -digits + 1), 0)
-    else:
-        scale = min(source.scale, digits)
-        kind = pa.decimal128(min(integer_digits + scale, types.DECIMAL_DIGITS_MAX), scale)
-
-    def run(batch: pa.RecordBatch) -> Value:
-        values, valid = inner(batch)
-        rounded = decimals.rescale(values, source.scale, min(source.scale, digits))
-        return decimals.fit(decimals.scale_up(rounded, max(0, -digits)), valid, kind, site), valid
-
-    return combine(kind, run, site, (node,), fallible=True)
-
-
-def _round_integral(node: Node, digits: int, site: Site) -> Node:
-    if digits >= 0:
-        return node
-    inner, kind, dtype = node.run, node.type, dtype_of(node.type)
-    info = np.iinfo(dtype)
-
-    def run(batch: pa.RecordBatch) -> Value:
-        values, valid = inner(batch)
-        rounded = decimals.divide_half_up(widened(values), 10**-digits) * 10**-digits
-        over = (rounded > int(info.max)) | (rounded < int(info.min))
-        if np.any(over if valid is None else over & valid):
-            raise overflow(kind, site)
-        return np.asarray(np.where(over, 0, rounded)).astype(dtype)[()], valid
-
-    return combine(kind, run, site, (node,), fallible=True)
-
-
-def _round_doubles(values: Any, digits: int, dtype: Any) -> Any:
-    """Returns rounded doubles. Java rounds the shortest decimal text (1.005 becomes 1.01), used only near ties."""
-    values = np.asarray(values)
-    with np.errstate(all="ignore"):
-        scaled = np.abs(values.astype(np.float64)) * 10.0**digits
-        whole = np.floor(scaled)
-        rest = scaled - whole
-        up = whole + (rest >= 0.5)
-        result = np.copysign(up / 10.0**digits if digits >= 0 else up * 10.0**-digits, values)
-        doubtful = np.isfinite(values) & ((np.abs(rest - 0.5) < 1e-4) | (scaled > 2.0**40) | (abs(digits) > 15))
-    result = np.where(np.isfinite(values), result, values).astype(dtype)
-    if doubtful.any():
-        step = Decimal(1).scaleb(-digits)
-        exact = np.frompyfunc(lambda v: float(Decimal(str(v)).quantize(step, ROUND_HALF_UP, _EXACT)), 1, 1)
-        result[doubtful] = exact(values[doubtful])
-    return result[()]
-
-
-def floor(site: Site, node: Node) -> Node:
-    return _to_whole(node, np.floor, up=False, site=site)
-
-
-def ceil(site: Site, node: Node) -> Node:
-    return _to_whole(node, np.ceil, up=True, site=site)
-
-
-def _to_whole(node: Node, apply: Callable[..., Any], up: bool, site: Site) -> Node:
-    node = number(node, site)
-    if types.is_integral(node.type):
-        return cast(node, types.BIGINT, site)
-    if types.is_fractional(node.type):
-        whole = elementwise(types.DOUBLE, apply, site, (cast(node, types.DOUBLE, site),))
-        return cast(whole, types.BIGINT, site)
-    source = node.type
-    # One more digit for the carry; a decimal of scale 0 needs none.
-    digits = source.precision - source.scale + (1 if source.scale else 0)
-    kind = pa.decimal128(min(digits, types.DECIMAL_DIGITS_MAX), 0)
-    divisor = 10**source.scale
-
-    def whole_decimal(values: Any) -> Any:
-        if source.scale > 18:
-            values = widened(values)
-        return -(-values // divisor) if up else values // divisor
-
-    return elementwise(kind, whole_decimal, site, (node,))
-
-
-def sign(site: Site, node: Node) -> Node:
-    return elementwise(types.DOUBLE, np.sign, site, (cast(number(node, site), types.DOUBLE, site),))
-
-
 def log(site: Site, base: Node, node: Node | None = None) -> Node:
-    """Returns `log(x)`, or `log(base, x)`."""
+    """Returns `log(x)`, or `log(base, x)`; base 1 is no error, but gives infinity or NaN."""
     natural = logarithm(np.log)
     if node is None:
         return natural(site, base)
-    return arithmetic("/", natural(site, node), natural(site, base), site)
+    return elementwise(types.DOUBLE, np.divide, site, (natural(site, node), natural(site, base)))
 
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Java gives NaN where C, and so numpy, gives 1: 1 to NaN, and 1 or -1 to infinity."""
+    undefined = np.isnan(exponent) | (np.isinf(exponent) & (np.abs(base) == 1))
+    return np.where(undefined, np.nan, np.power(base, exponent))[()]
+
+
+def _signum(values: Any) -> Any:
+    return np.where(values == 0, values, np.sign(values))[()]
+
+
+def _atanh(values: Any) -> Any:
+    return 0.5 * (np.log1p(values) - np.log1p(-values))
+
+
+def _constant(value: float) -> Function:
+    return fixed(lambda site: constant(types.DOUBLE, (np.float64(value), None), site), 0)
+
+
+def factorial(site: Site, node: Node) -> Node:
+    """Returns n! as a bigint, and null where it does not fit."""
+    inner = cast(number(node, site), types.INT, site)
+    run_inner = inner.run
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values, valid = run_inner(batch)
+        inside = (values >= 0) & (values < len(_FACTORIALS))
+        return _FACTORIALS[np.where(inside, values, 0)], inside if valid is None else inside & valid
+
+    return combine(types.BIGINT, run, site, (inner,))
+
+
+def positive(site: Site, node: Node) -> Node:
+    if node.type in (types.DURATION, types.MONTHS):
+        return node
+    return number(node, site)
+
+
+def is_nan(site: Site, node: Node) -> Node:
+    """Returns `isnan(x)`, which is false for a null."""
+    inner = node if types.is_fractional(node.type) else cast(number(node, site), types.DOUBLE, site)
+    run_inner = inner.run
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values, valid = run_inner(batch)
+        found = np.isnan(values)
+        return (found if valid is None else found & valid), None
+
+    return combine(types.BOOLEAN, run, site, (inner,))
+
+
+def nanvl(site: Site, node: Node, other: Node) -> Node:
+    """Returns `node`, or `other` where it is NaN."""
+    kind = types.FLOAT if node.type == other.type == types.FLOAT else types.DOUBLE
+    first, second = (cast(number(part, site), kind, site) for part in (node, other))
+    return logic.case([(is_nan(site, first), second)], first, site)
+
+
+def width_bucket(site: Site, value: Node, low: Node, high: Node, count: Node) -> Node:
+    """Returns in which of `count` equal buckets from `low` to `high` a value is; 0 and count + 1 are outside."""
+    parts = [cast(number(node, site), types.DOUBLE, site) for node in (value, low, high)]
+    parts.append(cast(number(count, site), types.BIGINT, site))
+    runs = [part.run for part in parts]
+
+    def run(batch: pa.RecordBatch) -> Value:
+        pairs = [inner(batch) for inner in runs]
+        buckets, defined = _buckets(*(values for values, _ in pairs))
+        for _, valid in pairs:
+            if valid is not None:
+                defined = defined & valid
+        return buckets, defined
+
+    return combine(types.BIGINT, run, site, parts)
+
+
+def _buckets(value: Any, low: Any, high: Any, count: Any) -> tuple[Any, Any]:
+    """Returns the buckets, and where there is one. From a high to a low bound, buckets are counted downwards."""
+    most = np.iinfo(np.int64).max
+    defined = np.isfinite(low) & np.isfinite(high) & (low != high) & ~np.isnan(value) & (count > 0) & (count < most)
+    down = low > high
+    offset, width = np.where(down, low - value, value - low), np.abs(high - low)
+    inside = defined & (offset >= 0) & np.where(down, value > high, value < high)
+    with np.errstate(all="ignore"):
+        place = np.where(inside, count * offset / width, 0.0)
+        # A place beyond a bigint is the largest one in Java, and one more wraps around.
+        numbers = np.where(place < 2.0**63, np.minimum(place, 2.0**62).astype(np.int64), most) + 1
+    return np.where(inside, numbers, np.where(offset < 0, 0, np.where(defined, count, 0) + 1))[()], defined
+
+
+_ANGLES: dict[str, Callable[..., Any]] = {
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "cot": lambda values: 1.0 / np.tan(values),
+    "sec": lambda values: 1.0 / np.cos(values),
+    "csc": lambda values: 1.0 / np.sin(values),
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": _atanh,
+    "degrees": lambda values: values * 57.29577951308232,
+    "radians": lambda values: values * 0.017453292519943295,
+}
 
 FUNCTIONS = with_aliases(
     {
+        **{name: fixed(of_doubles(apply), 1) for name, apply in _ANGLES.items()},
         "abs": fixed(lambda site, node: absolute(node, site), 1),
-        "round": Function(round_half_up, 1, 2),
-        "floor": fixed(floor, 1),
-        "ceil": fixed(ceil, 1),
+        "atan2": fixed(of_doubles(lambda y, x: np.arctan2(y + 0.0, x + 0.0)), 2),
+        "hypot": fixed(of_doubles(np.hypot), 2),
         "sqrt": fixed(of_doubles(np.sqrt), 1),
-        "power": fixed(of_doubles(np.power), 2),
+        "cbrt": fixed(of_doubles(np.cbrt), 1),
+        "power": fixed(of_doubles(_power), 2),
         "exp": fixed(of_doubles(np.exp), 1),
+        "expm1": fixed(of_doubles(np.expm1), 1),
+        "rint": fixed(of_doubles(np.rint), 1),
         "ln": fixed(logarithm(np.log), 1),
         "log10": fixed(logarithm(np.log10), 1),
         "log2": fixed(logarithm(np.log2), 1),
+        "log1p": fixed(logarithm(np.log1p, pole=-1.0), 1),
         "log": Function(log, 1, 2),
-        "sign": fixed(sign, 1),
+        "sign": fixed(of_doubles(_signum), 1),
+        "e": _constant(math.e),
+        "pi": _constant(math.pi),
+        "factorial": fixed(factorial, 1),
+        "positive": fixed(positive, 1),
+        "negative": fixed(lambda site, node: negate(node, site), 1),
+        "isnan": fixed(is_nan, 1),
+        "nanvl": fixed(nanvl, 2),
+        "width_bucket": fixed(width_bucket, 4),
         "mod": fixed(lambda site, a, b: arithmetic("%", a, b, site), 2),
         "pmod": fixed(lambda site, a, b: pmod(a, b, site), 2),
     },
     pow="power",
-    ceiling="ceil",
     signum="sign",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -13,14 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.expressions import types
+from stretto.expressions.java_digits import double_digits, float_digits
 from stretto.expressions.vectors import INT64_MAX, Value, bound, dtype_of, null_of, reader, validity
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _EXACT = Context(prec=400)
 _TRUE, _FALSE = pa.array(["t", "true", "y", "yes", "1"]), pa.array(["f", "false", "n", "no", "0"])
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_NOT_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "infinity": float("inf")}
+#: What a cast ignores around a number or a boolean: spaces and control characters of ASCII, and nothing of Unicode.
+_BLANK = "".join(map(chr, range(33)))
+_BLANK_OR_DELETE = _BLANK + "\x7f"
+# Java's decimals read the digits of every script, and its doubles only those of ASCII.
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DOUBLE = re.compile(r"([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[dDfF]?")
+_HEX_DOUBLE = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[dDfF]?")
+_INFINITE = ("inf", "+inf", "infinity", "+infinity")
 _TIME = re.compile(
     r"(?P<y>\d{4,6})(-(?P<m>\d{1,2})(-(?P<d>\d{1,2})([ T]"
     r"((?P<H>\d{1,2}):(?P<M>\d{1,2})(:(?P<S>\d{1,2})(\.(?P<f>\d*))?)?)?\s*(?P<z>Z|UTC|[+-]\d{1,2}(:?\d{2})?)?)?)?)?"
@@ -43,29 +51,27 @@ def timestamp_text(values: Any) -> Any:
 
 
 def java_double(value: Any) -> str:
-    return _java(float(value), repr(float(value)))
+    return _java(float(value), double_digits)
 
 
 def java_float(value: Any) -> str:
-    return _java(float(value), str(np.float32(value)))
+    return _java(float(value), float_digits)
 
 
-def _java(value: float, shortest: str) -> str:
+def _java(value: float, digits_of: Callable[[float], tuple[str, int]]) -> str:
     """Returns a number as Java writes it: plain digits from 0.001 up to 10 million, d.dddE±x outside."""
     if value != value or value in (float("inf"), float("-inf")):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    sign, digits, exponent = Decimal(shortest).as_tuple()
-    text = "".join(map(str, digits)).lstrip("0").rstrip("0") or "0"
-    lead = "-" if sign else ""
-    if text == "0":
+    lead = "-" if math.copysign(1.0, value) < 0 else ""
+    if value == 0:
         return f"{lead}0.0"
-    assert isinstance(exponent, int)
-    point = len(digits) + exponent
-    if -3 < point <= 7:
-        padded = text.ljust(point, "0") if point > 0 else "0" * (1 - point) + text
-        whole = max(point, 1)
-        return f"{lead}{padded[:whole]}.{padded[whole:] or '0'}"
-    return f"{lead}{text[0]}.{text[1:] or '0'}E{point - 1}"
+    digits, point = digits_of(abs(value))
+    if 0 < point <= 7:
+        padded = digits.ljust(point, "0")
+        return f"{lead}{padded[:point]}.{padded[point:] or '0'}"
+    if -3 < point <= 0:
+        return f"{lead}0.{'0' * -point}{digits}"
+    return f"{lead}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
 
 
 def plain_decimal(scale: int) -> Callable[[Any], str]:
@@ -114,7 +120,7 @@ def _require(ok: Any, strings: Any) -> None:
 
 
 def _integers(strings: Any, kind: Any) -> Value:
-    trimmed = pc.utf8_trim_whitespace(strings)
+    trimmed = pc.utf8_trim(strings, characters=_BLANK_OR_DELETE)
     _require(pc.match_substring_regex(trimmed, r"^[+-]?[0-9]+$"), strings)
     plain = pc.utf8_ltrim(trimmed, characters="+")
     try:
@@ -126,7 +132,7 @@ def _integers(strings: Any, kind: Any) -> Value:
 
 
 def _booleans(strings: Any) -> Value:
-    lowered = pc.utf8_lower(pc.utf8_trim_whitespace(strings))
+    lowered = pc.ascii_lower(pc.utf8_trim(strings, characters=_BLANK_OR_DELETE))
     true = pc.is_in(lowered, value_set=_TRUE)
     _require(pc.or_(pc.or_(true, pc.is_in(lowered, value_set=_FALSE)), pc.is_null(strings)), strings)
     valid = None if strings.null_count == 0 else validity(strings)
@@ -150,23 +156,37 @@ def _row_by_row(read: Callable[[str], Any], kind: Any) -> Callable[[Any], Value]
 
 
 def _read_double(text: str) -> float:
-    stripped = text.strip()
-    if _NUMBER.fullmatch(stripped.rstrip("dDfF")):
-        return float(stripped.rstrip("dDfF"))
-    bare = stripped.lower().lstrip("+-")
-    if bare not in _NOT_NUMBERS:
-        raise Unreadable(text)
-    return -_NOT_NUMBERS[bare] if stripped.startswith("-") else _NOT_NUMBERS[bare]
+    stripped = text.strip(_BLANK)
+    if found := _DOUBLE.fullmatch(stripped):
+        return float(found[1])
+    if found := _HEX_DOUBLE.fullmatch(stripped):
+        return _from_hexadecimal(found[1])
+    lowered = stripped.lower()
+    if lowered in _INFINITE:
+        return math.inf
+    if lowered in ("-inf", "-infinity"):
+        return -math.inf
+    if lowered == "nan" or stripped in ("+NaN", "-NaN"):
+        return math.nan
+    raise Unreadable(text)
+
+
+def _from_hexadecimal(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
 
 
 def _decimal_reader(kind: Any) -> Callable[[str], int]:
     step = Decimal(1).scaleb(-kind.scale)
 
     def read(text: str) -> int:
-        if not _NUMBER.fullmatch(text.strip()):
+        stripped = text.strip(_BLANK)
+        if not _DECIMAL.fullmatch(stripped):
             raise Unreadable(text)
         try:
-            unscaled = int(Decimal(text.strip()).quantize(step, ROUND_HALF_UP, _EXACT).scaleb(kind.scale, _EXACT))
+            unscaled = int(Decimal(stripped).quantize(step, ROUND_HALF_UP, _EXACT).scaleb(kind.scale, _EXACT))
         except InvalidOperation:
             raise Unreadable(text) from None
         if abs(unscaled) >= 10**kind.precision:
