@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from stretto.errors import ExpressionError
-from stretto.expressions import comparisons, decimals, functions, logic, nested, signs, times, types, vectors
+from stretto.expressions import bits, comparisons, decimals, functions, logic, nested, signs, times, types, vectors
 from stretto.expressions.arithmetic import arithmetic, negate
 from stretto.expressions.casts import cast
 from stretto.expressions.ddl import type_from_ast
@@ -23,6 +23,7 @@ from stretto.expressions.reads import refuse_unread, unsupported
 from stretto.expressions.vectors import Value
 
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
+_BITWISE = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
 _COMPARISON = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _SUFFIXES = {"L": types.BIGINT, "S": types.SMALLINT, "Y": types.TINYINT}
 
@@ -88,6 +89,7 @@ class _Binder:
             exp.Null: lambda tree, site: null(types.NULL, site),
             exp.Interval: self._interval,
             exp.Neg: self._negative,
+            exp.BitwiseNot: lambda tree, site: bits.inverted(self.bind(tree.this), site),
             exp.And: lambda tree, site: logic.conjunction(self.bind(tree.this), self.bind(tree.expression), site),
             exp.Or: lambda tree, site: logic.disjunction(self.bind(tree.this), self.bind(tree.expression), site),
             exp.Not: lambda tree, site: logic.negation(self.bind(tree.this), site),
@@ -117,6 +119,8 @@ class _Binder:
             return self._arithmetic(_ARITHMETIC[kind], tree, site)
         if kind in _COMPARISON:
             return logic.compared(_COMPARISON[kind], self.bind(tree.this), self.bind(tree.expression), site)
+        if kind in _BITWISE:
+            return bits.bitwise(_BITWISE[kind], self.bind(tree.this), self.bind(tree.expression), site)
         form = self._forms.get(kind)
         if form is None:
             raise unsupported(site)

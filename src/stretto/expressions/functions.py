@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from stretto.errors import ExpressionError
 from stretto.expressions import (
+    bits,
     casts_by_name,
     conditionals,
     mathematics,
     nested,
+    radix,
     rounding,
     signs,
     strings,
@@ -24,6 +26,8 @@ _TABLES = (
     mathematics.FUNCTIONS,
     signs.FUNCTIONS,
     rounding.FUNCTIONS,
+    bits.FUNCTIONS,
+    radix.FUNCTIONS,
     strings.FUNCTIONS,
     times.FUNCTIONS,
     nested.FUNCTIONS,

@@ -19,6 +19,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from stretto.errors import ExpressionError
+from stretto.expressions.precedence import SparkPrecedence
 
 _DIALECT = Dialect.get_or_raise("spark")
 _SPARK_PARSER: Any = Spark.parser_class
@@ -52,7 +53,7 @@ def _typed_literal(parser: Any, this: Any, kind: exp.DataType) -> Any:
     return this
 
 
-class _Parser(_SPARK_PARSER):  # type: ignore[misc]
+class _Parser(SparkPrecedence):
     """Spark's grammar, with every function call kept under the user's name for it, and the place of each part."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
