@@ -15,6 +15,7 @@ from sqlglot import exp
 from stretto.errors import ExpressionError
 from stretto.expressions import bits, comparisons, decimals, functions, logic, nested, signs, times, types, vectors
 from stretto.expressions.arithmetic import arithmetic, negate
+from stretto.expressions.attempts import try_cast
 from stretto.expressions.casts import cast
 from stretto.expressions.ddl import type_from_ast
 from stretto.expressions.nodes import Node, Site, constant, constant_argument, null
@@ -221,9 +222,8 @@ class _Binder:
         return logic.case([branch], self.bind(tree.args["false"]), site)
 
     def _cast(self, tree: Any, site: Site) -> Node:
-        if tree.args.get("safe"):
-            raise site.error("TRY_CAST is not supported", None, "use CAST, or map() with a Python function")
-        return replace(cast(self.bind(tree.this), type_from_ast(tree.args["to"]), site), literal=False)
+        build = try_cast if tree.args.get("safe") else cast
+        return replace(build(self.bind(tree.this), type_from_ast(tree.args["to"]), site), literal=False)
 
     def _call(self, tree: exp.Anonymous, site: Site) -> Node:
         name = tree.name

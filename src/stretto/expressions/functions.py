@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from stretto.errors import ExpressionError
 from stretto.expressions import (
+    attempts,
     bits,
     casts_by_name,
     conditionals,
@@ -28,6 +29,7 @@ _TABLES = (
     rounding.FUNCTIONS,
     bits.FUNCTIONS,
     radix.FUNCTIONS,
+    attempts.FUNCTIONS,
     strings.FUNCTIONS,
     times.FUNCTIONS,
     nested.FUNCTIONS,

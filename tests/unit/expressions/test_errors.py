@@ -45,7 +45,6 @@ def _compile_and_run(text: str, schema: pa.Schema) -> None:
         ("name like price", ["constant string"]),
         ("cast(tags as int)", ["cannot cast array<string> to int"]),
         ("cast(price as nonsense)", ["nonsense"]),
-        ("try_cast(name as int)", ["TRY_CAST"]),
         ("price in (select 1)", ["a query after IN is not supported", "position 1"]),
         ("sum(price) over (partition by name)", ["OVER (...) is not supported", "use a window of the stream"]),
         ("date_trunc('eon', t)", ["eon", "hour"]),

@@ -1,0 +1,111 @@
+"""try_cast, try_add and their like: a row on which the operation itself fails is NULL; its operands may still raise.
+
+The strict operation runs on the whole batch. Only if that raises, halves of it run on their own, down to single rows,
+so that a batch without a bad row costs what it does without `try_`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from stretto.errors import ExpressionError
+from stretto.expressions import times, types
+from stretto.expressions.arithmetic import arithmetic
+from stretto.expressions.casts import cast
+from stretto.expressions.nodes import Node, Run, Site, combine, null
+from stretto.expressions.registry import Function, fixed
+from stretto.expressions.vectors import Value, from_arrow, reader, to_arrow
+
+Build = Callable[..., Node]
+"""Called with the operands and the site; returns the strict operation."""
+
+
+class _QuietSite(Site):
+    """A place whose errors nobody reads, so that no text is rendered for each failing row."""
+
+    @property
+    def part(self) -> str:
+        return ""
+
+
+def attempted(build: Build, nodes: Sequence[Node], site: Site) -> Node:
+    """Returns `build(*nodes, site)` that is null on the rows where it would raise."""
+    plain = build(*nodes, site)
+    if not plain.fallible:
+        return plain
+    places = [place for place, node in enumerate(nodes) if node.columns]
+    if not places:
+        # A constant that did not fail is not fallible any more, so it is this one, or an operand of it.
+        return plain if any(node.fallible for node in nodes) else null(plain.type, site)
+    slots = list(nodes)
+    for place in places:
+        slots[place] = _slot(nodes[place], str(place))
+    strict = build(*slots, _QuietSite(site.tree, site.whole))
+    run_strict, kind = strict.run, strict.type
+    inputs = [(nodes[place].run, nodes[place].type) for place in places]
+    names = [str(place) for place in places]
+
+    def run(batch: pa.RecordBatch) -> Value:
+        columns = [to_arrow(inner(batch), source, batch.num_rows) for inner, source in inputs]
+        rows = pa.RecordBatch.from_arrays(columns, names=names)
+        try:
+            return run_strict(rows)
+        except ExpressionError:
+            return from_arrow(_row_by_row(run_strict, kind, rows), kind)
+
+    return combine(kind, run, site, nodes)
+
+
+def _slot(node: Node, name: str) -> Node:
+    """Returns a node that reads a value that was computed already."""
+    read = reader(node.type)
+    return Node(
+        node.type, lambda batch: read(batch.column(name)), node.site, frozenset((name,)), fractional=node.fractional
+    )
+
+
+def _row_by_row(run: Run, kind: pa.DataType, rows: pa.RecordBatch) -> pa.Array:
+    """Returns the results of rows of which some fail; of equal texts only one is tried."""
+    if rows.num_columns > 1 or rows.schema.types[0] != types.STRING:
+        return pa.concat_arrays(_halved(run, kind, rows))
+    texts = rows.column(0).dictionary_encode()
+    distinct = pa.RecordBatch.from_arrays([texts.dictionary], names=rows.schema.names)
+    if not distinct.num_rows:
+        return pa.nulls(rows.num_rows, kind)
+    return pa.concat_arrays(_halved(run, kind, distinct)).take(texts.indices)
+
+
+def _halved(run: Run, kind: pa.DataType, rows: pa.RecordBatch) -> list[pa.Array]:
+    count = rows.num_rows
+    try:
+        return [to_arrow(run(rows), kind, count)]
+    except ExpressionError:
+        if count <= 1:
+            return [pa.nulls(count, kind)]
+    return _halved(run, kind, rows.slice(0, count // 2)) + _halved(run, kind, rows.slice(count // 2))
+
+
+def try_cast(node: Node, kind: pa.DataType, site: Site) -> Node:
+    """Returns the node as another type, null where it has no such value."""
+    return attempted(lambda inner, place: cast(inner, kind, place), (node,), site)
+
+
+def _trying(operator: str) -> Function:
+    def strict(left: Node, right: Node, site: Site) -> Node:
+        return times.time_arithmetic(operator, left, right, site) or arithmetic(operator, left, right, site)
+
+    def build(site: Site, left: Node, right: Node) -> Node:
+        return attempted(strict, (left, right), site)
+
+    return fixed(build, 2)
+
+
+FUNCTIONS = {
+    "try_add": _trying("+"),
+    "try_subtract": _trying("-"),
+    "try_multiply": _trying("*"),
+    "try_divide": _trying("/"),
+    "try_mod": _trying("%"),
+}
