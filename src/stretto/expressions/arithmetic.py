@@ -216,6 +216,9 @@ def _positive_remainder(a: Any, b: Any) -> Any:
     dtype = np.result_type(a, b)
     if dtype.kind == "i" and dtype.itemsize < 4:
         a, b = np.asarray(a, np.int32)[()], np.asarray(b, np.int32)[()]
+    rest = np.fmod(a, b)
+    negative = rest < 0
+    if not np.any(negative):
+        return rest.astype(dtype, copy=False)
     with np.errstate(over="ignore"):
-        rest = np.fmod(a, b)
-        return np.where(rest < 0, np.fmod(rest + b, b), rest).astype(dtype)[()]
+        return np.where(negative, np.fmod(rest + b, b), rest).astype(dtype)[()]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.expressions import decimals, texts, types
-from stretto.expressions.java_digits import double_digits
+from stretto.expressions.java_digits import rounded_at
 from stretto.expressions.nodes import Node, Site, combine, elementwise, kernel, null
 from stretto.expressions.vectors import INT64_MAX, Value, arrow_operand, bound, dtype_of, is_wide, widened
 
@@ -111,10 +111,12 @@ def _whole(values: Any, valid: Any, kind: Any, site: Site) -> Any:
     inside = (values >= low) & (values <= high)  # NaN is in no range.
     if not np.all(inside if valid is None else inside | ~valid):
         raise _out_of_range(kind, site)
-    over = values >= 2.0**63
-    if valid is None and not np.any(over):
+    if valid is not None:
+        values = np.where(inside, values, 0.0)[()]
+    if kind != types.BIGINT or not np.any(values == high):
         return values.astype(dtype)
-    return np.where(over, np.iinfo(dtype).max, np.where(inside & ~over, values, 0).astype(dtype))[()].astype(dtype)
+    below = np.where(values == high, 0.0, values).astype(dtype)
+    return np.where(values == high, np.iinfo(dtype).max, below)[()]
 
 
 def _truncate_decimal(values: Any, scale: int) -> Any:
@@ -163,21 +165,10 @@ def _unscale_doubles(values: Any, valid: Any, kind: Any) -> Any:
     scale = kind.scale
 
     def unscale(value: Any) -> int:
-        if value == 0:
-            return 0
-        digits, point = double_digits(abs(float(value)))
-        unscaled = rescaled(int(digits), len(digits) - point, scale)
+        unscaled = rounded_at(abs(float(value)), scale)
         return -unscaled if value < 0 else unscaled
 
     return np.frompyfunc(unscale, 1, 1)(values)
-
-
-def rescaled(unscaled: int, old: int, new: int) -> int:
-    """Returns a positive number at another scale, ties rounded up."""
-    if new >= old:
-        return unscaled * int(10 ** (new - old))
-    divisor = int(10 ** (old - new))
-    return (2 * unscaled + divisor) // (2 * divisor)
 
 
 def _between_times(node: Node, kind: Any, site: Site) -> Node:

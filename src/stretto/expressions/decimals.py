@@ -192,7 +192,9 @@ def negated(node: Node, site: Site, only_negative: bool = False) -> Node:
     inner, kind = node.run, node.type
 
     def change(values: Any) -> Any:
-        opposite = _rounded_to_34(-values) if is_wide(values) else -values
+        if not is_wide(values):
+            return np.abs(values) if only_negative else -values
+        opposite = _rounded_to_34(-values)
         if not only_negative:
             return opposite
         if np.ndim(values):

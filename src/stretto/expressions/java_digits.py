@@ -20,18 +20,24 @@ _FIVES_BITS = [0, 3, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28, 31, 33, 35, 38, 4
 _WHOLE_EXPONENT_MAX = 62
 #: Between these, a shortest text of so few digits is what Java prints too: no other text as near is shorter.
 _PLAIN_MIN, _PLAIN_MAX, _SURE_DIGITS = 1e-3, 1e7, 15
+#: Java's text is within 25 units of the last of the 17 digits that Python prints at most, so that both round alike
+#: where a tie is farther away.
+_NEAR_TIE, _DROPPED_MIN = 100, 4
 
 
 def double_digits(value: float) -> tuple[str, int]:
     """Returns the digits of a finite number above zero, and the place of the point: ("125", 1) is 1.25."""
+    text = repr(value)
     if _PLAIN_MIN <= value < _PLAIN_MAX:
-        whole, _, fraction = repr(value).partition(".")
+        whole, _, fraction = text.partition(".")
         if len(whole) + len(fraction) <= _SURE_DIGITS:
             return _shortest(whole, fraction)
     bits = struct.unpack("<q", struct.pack("<d", value))[0]
     exponent, fraction = bits >> _FRACTION, bits & (_HIDDEN - 1)
     if exponent:
-        return _digits(exponent - 1023, fraction | _HIDDEN, _FRACTION + 1)
+        # No text is shorter than Python's, so Java does not stop before these digits either.
+        sure = len(text.partition("e")[0].replace(".", "").strip("0")) - 2
+        return _digits(exponent - 1023, fraction | _HIDDEN, _FRACTION + 1, sure)
     length = fraction.bit_length()
     return _digits(length - 1 - _FRACTION - 1022, fraction << (_FRACTION + 1 - length), length)
 
@@ -55,14 +61,17 @@ def _shortest(whole: str, fraction: str) -> tuple[str, int]:
     return digits, len(digits) - len(fraction)
 
 
-def _digits(exponent: int, fraction: int, significant: int) -> tuple[str, int]:
-    """Returns the digits of `fraction * 2**(exponent - 52)`, of which so many bits are significant."""
+def _digits(exponent: int, fraction: int, significant: int, sure: int = 0) -> tuple[str, int]:
+    """Returns the digits of `fraction * 2**(exponent - 52)`, of which so many bits are significant.
+
+    There are more than `sure` digits; these are computed at once.
+    """
     zeros = (fraction & -fraction).bit_length() - 1
     length = _FRACTION + 1 - zeros
     below_point = max(0, length - exponent - 1)
     if below_point == 0 and exponent <= _WHOLE_EXPONENT_MAX and length < 64:
         return _whole(fraction, exponent, significant)
-    return _generated(exponent, fraction >> zeros, length, below_point, significant)
+    return _generated(exponent, fraction >> zeros, length, below_point, significant, sure)
 
 
 def _whole(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
@@ -82,7 +91,9 @@ def _insignificant(power: int) -> int:
     return int(power * math.log10(2)) if power > 1 else 0
 
 
-def _generated(exponent: int, fraction: int, length: int, below_point: int, significant: int) -> tuple[str, int]:
+def _generated(
+    exponent: int, fraction: int, length: int, below_point: int, significant: int, sure: int
+) -> tuple[str, int]:
     """Returns digits one by one, until what is left is less than half of the distance to the next number.
 
     The number is numerator / denominator * 10**place, and `half` is half of that distance, scaled like the numerator.
@@ -101,49 +112,68 @@ def _generated(exponent: int, fraction: int, length: int, below_point: int, sign
     if half_twos < 0:
         twos, denominator_twos, half_twos = twos - half_twos, denominator_twos - half_twos, 0
     bits = max(length + twos + _bits_of_fives(fives), denominator_twos + 1 + _bits_of_fives(ten_fives + 1))
-    return _develop(fraction * 5**fives << twos, 5**ten_fives << denominator_twos, 5**fives << half_twos, place, bits)
+    numerator, denominator = fraction * 5**fives << twos, 5**ten_fives << denominator_twos
+    return _develop(numerator, denominator, 5**fives << half_twos, place, bits, sure)
 
 
 def _bits_of_fives(power: int) -> int:
     return _FIVES_BITS[power] if power < len(_FIVES_BITS) else 3 * power
 
 
-def _develop(numerator: int, denominator: int, half: int, place: int, bits: int) -> tuple[str, int]:
+def _develop(numerator: int, denominator: int, half: int, place: int, bits: int, sure: int) -> tuple[str, int]:
     # Java has a copy of this for 32, for 64 and for any number of bits; the first two differ from the last in a tie.
-    word = 32 if bits < 32 else 64 if bits < 64 else 0
-    tens = 10 * denominator
-    digit, rest = divmod(numerator, denominator)
-    rest *= 10
-    half = _wrapped(10 * half, word)
-    low, high = _ends(rest, half, tens, word)
-    digits = []
-    if digit == 0 and not high:
+    largest = 2**31 - 1 if bits < 32 else 2**63 - 1 if bits < 64 else 0
+    develop = _in_words if largest else _in_any_size
+    digits: list[int] = []
+    rest, half, low, high = develop(digits, numerator, half, denominator, largest, once=True)
+    if digits[0] == 0 and not high:
+        digits.clear()
         place -= 1
-    else:
-        digits.append(digit)
     if place < -3 or place >= 8:  # At least two digits before an exponent.
         low = high = False
-    while not low and not high:
-        digit, rest = divmod(rest, denominator)
-        rest *= 10
-        half = _wrapped(10 * half, word)
-        low, high = _ends(rest, half, tens, word)
-        digits.append(digit)
+    if not low and not high:
+        if (more := sure - len(digits)) > 1:
+            unit = 10 ** (more - 1)
+            found, rest = divmod(rest * unit, denominator)
+            digits.extend(map(int, str(found).zfill(more)))
+            rest, half = 10 * rest, half * unit * 10
+        rest, half, low, high = develop(digits, rest, half, denominator, largest)
+    tens = 10 * denominator
     if high and (not low or 2 * rest > tens or (2 * rest == tens and digits[-1] % 2)):
         return _rounded_up(digits, place + 1)
     return "".join(map(str, digits)), place + 1
 
 
-def _wrapped(value: int, word: int) -> int:
-    """Returns the value as Java's arithmetic leaves it in a word of so many bits."""
-    return (value + (1 << word - 1)) % (1 << word) - (1 << word - 1) if word else value
+def _in_any_size(
+    digits: list[int], rest: int, half: int, denominator: int, largest: int, once: bool = False
+) -> tuple[int, int, bool, bool]:
+    """Adds digits until those so far, or with the last one raised, are near enough: the last two values returned."""
+    tens = 10 * denominator
+    while True:
+        digit, rest = divmod(rest, denominator)
+        digits.append(digit)
+        rest *= 10
+        half *= 10
+        low, high = rest < half, rest + half >= tens
+        if low or high or once:
+            return rest, half, low, high
 
 
-def _ends(rest: int, half: int, tens: int, word: int) -> tuple[bool, bool]:
-    """Returns whether the digits so far are near enough, and whether those with the last one raised are."""
-    if word == 0:
-        return rest < half, rest + half >= tens
-    return (rest < half, _wrapped(rest + half, word) > tens) if half > 0 else (True, True)
+def _in_words(
+    digits: list[int], rest: int, half: int, denominator: int, largest: int, once: bool = False
+) -> tuple[int, int, bool, bool]:
+    """Does the same in words whose largest number is this, and wraps around where Java does."""
+    tens = 10 * denominator
+    while True:
+        digit, rest = divmod(rest, denominator)
+        digits.append(digit)
+        rest *= 10
+        half *= 10
+        if half > largest:
+            half = (half + largest + 1) % (2 * largest + 2) - largest - 1
+        low, high = (rest < half, tens < rest + half <= largest) if half > 0 else (True, True)
+        if low or high or once:
+            return rest, half, low, high
 
 
 def _rounded_up(digits: list[int], point: int) -> tuple[str, int]:
@@ -159,5 +189,31 @@ def java_decimal(value: float) -> Decimal:
     """Returns the decimal that Java makes of a finite double: by its text, not by its exact value."""
     if value == 0:
         return Decimal(0)
+    text = repr(value)
+    if _PLAIN_MIN <= abs(value) < _PLAIN_MAX and len(text) <= _SURE_DIGITS:
+        return Decimal(text)
     digits, point = double_digits(abs(value))
-    return Decimal((int(value < 0), tuple(map(int, digits)), point - len(digits)))
+    return Decimal(f"{'-' if value < 0 else ''}{digits}E{point - len(digits)}")
+
+
+def rounded_at(value: float, scale: int) -> int:
+    """Returns how often 10**-scale is in a finite double of 0 or more, by Java's text of it and rounded half up."""
+    mantissa, _, exponent = repr(value).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    dropped = len(fraction) - int(exponent or 0) - scale
+    if dropped >= _DROPPED_MIN:
+        quotient, rest = divmod(int(whole + fraction), int(10**dropped))
+        half = 5 * int(10 ** (dropped - 1))
+        if abs(rest - half) > _NEAR_TIE:
+            return quotient + (rest > half)
+    if value == 0 or (_PLAIN_MIN <= value < _PLAIN_MAX and len(mantissa) <= _SURE_DIGITS):
+        return _rescaled(int(whole + fraction), len(fraction), scale)
+    digits, point = double_digits(value)
+    return _rescaled(int(digits), len(digits) - point, scale)
+
+
+def _rescaled(unscaled: int, old: int, new: int) -> int:
+    if new >= old:
+        return unscaled * int(10 ** (new - old))
+    divisor = int(10 ** (old - new))
+    return (2 * unscaled + divisor) // (2 * divisor)

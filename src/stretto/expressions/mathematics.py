@@ -60,8 +60,11 @@ def log(site: Site, base: Node, node: Node | None = None) -> Node:
 
 def _power(base: Any, exponent: Any) -> Any:
     """Java gives NaN where C, and so numpy, gives 1: 1 to NaN, and 1 or -1 to infinity."""
+    result = np.power(base, exponent)
+    if np.isfinite(exponent).all():
+        return result
     undefined = np.isnan(exponent) | (np.isinf(exponent) & (np.abs(base) == 1))
-    return np.where(undefined, np.nan, np.power(base, exponent))[()]
+    return np.where(undefined, np.nan, result)[()]
 
 
 def _signum(values: Any) -> Any:
@@ -142,7 +145,7 @@ def _buckets(value: Any, low: Any, high: Any, count: Any) -> tuple[Any, Any]:
     with np.errstate(all="ignore"):
         place = np.where(inside, count * offset / width, 0.0)
         # A place beyond a bigint is the largest one in Java, and one more wraps around.
-        numbers = np.where(place < 2.0**63, np.minimum(place, 2.0**62).astype(np.int64), most) + 1
+        numbers = np.where(place < 2.0**63, np.where(place < 2.0**63, place, 0).astype(np.int64), most) + 1
     return np.where(inside, numbers, np.where(offset < 0, 0, np.where(defined, count, 0) + 1))[()], defined
 
 

@@ -153,18 +153,28 @@ def _whole(apply: Callable[..., Any], divide: Divide) -> Callable[..., Node]:
         if types.is_integral(node.type):
             return cast(node, types.BIGINT, site)
         if types.is_fractional(node.type):
-            # Java takes NaN for 0 here, but not where it is cast.
-            doubles = cast(node, types.DOUBLE, site)
-            whole = elementwise(types.DOUBLE, lambda values: _below_2_63(apply(values)), site, (doubles,))
-            return cast(whole, types.BIGINT, site)
+            return _whole_double(cast(node, types.DOUBLE, site), apply, site)
         return _whole_decimal(node, divide, site)
 
     return build
 
 
-def _below_2_63(values: Any) -> Any:
-    """Returns whole doubles with 0 for NaN, and with infinity for 2.0**63, which a cast would take."""
-    return np.where(np.isnan(values), 0.0, np.where(values == 2.0**63, np.inf, values))[()]
+def _whole_double(node: Node, apply: Callable[..., Any], site: Site) -> Node:
+    """Returns a double as a bigint. Java takes NaN for 0 here, though not in a cast."""
+    inner = node.run
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values, valid = inner(batch)
+        values = apply(values)
+        inside = (values >= -(2.0**63)) & (values < 2.0**63)
+        if valid is None and np.all(inside):
+            return values.astype(np.int64), None
+        fits = inside | np.isnan(values)
+        if not np.all(fits if valid is None else fits | ~valid):
+            raise overflow(types.BIGINT, site)
+        return np.where(inside, values, 0.0).astype(np.int64)[()], valid
+
+    return combine(types.BIGINT, run, site, (node,), fallible=True)
 
 
 def _whole_decimal(node: Node, divide: Divide, site: Site) -> Node:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from stretto.expressions.java_digits import double_digits, java_decimal
+from stretto.expressions.java_digits import double_digits, java_decimal, rounded_at
 from stretto.expressions.texts import java_double, java_float
 
 DOUBLES = [
@@ -84,3 +84,16 @@ def test_a_text_reads_back_as_the_same_number() -> None:
         digits, point = double_digits(value)
         assert float(f"0.{digits}e{point}") == value
         assert float(java_decimal(-value)) == -value
+
+
+def test_rounding_is_that_of_the_text() -> None:
+    rng = random.Random(6)
+    for _ in range(2_000):
+        scale = rng.randrange(0, 30)
+        value = rng.choice((rng.uniform(0, 10), round(rng.uniform(0, 10), 4), 2.5 / 10**scale)) * 10.0 ** rng.randrange(
+            9
+        )
+        exact = java_decimal(value).scaleb(scale).to_integral_value("ROUND_HALF_UP")
+        assert rounded_at(value, scale) == int(exact), (value, scale)
+    assert rounded_at(1.005, 2) == 101
+    assert rounded_at(0.0, 5) == 0
