@@ -137,6 +137,11 @@ def null_test(node: Node, site: Site) -> Node:
     return combine(types.BOOLEAN, lambda batch: (is_null(inner(batch), kind), None), site, (node,))
 
 
+def _loses_digits(common: pa.DataType, nodes: Sequence[Node]) -> bool:
+    """Whether the common type of decimals has fewer digits after the point than one of them."""
+    return bool(common.scale < max(types.as_decimal(node.type).scale for node in nodes))
+
+
 def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
     """Returns `x IN (...)`: true on a match, else null if x or a choice is null, else false."""
     if not choices:
@@ -147,7 +152,7 @@ def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
         return null(types.BOOLEAN, site)
     if compared_exactly((node, *known)):
         common = promoted((node, *known), site)
-        if common[0].type.scale < max(types.as_decimal(part.type).scale for part in (node, *known)):
+        if not types.is_decimal(common[0].type) or _loses_digits(common[0].type, (node, *known)):
             node, *known = common
         equals = [compare("=", node, choice, site) for choice in known]
     else:

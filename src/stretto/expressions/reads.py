@@ -34,6 +34,9 @@ _OPERATORS = (
     exp.Is,
     exp.Escape,
     exp.Dot,
+    exp.BitwiseAnd,
+    exp.BitwiseOr,
+    exp.BitwiseXor,
 )
 READS: dict[type[exp.Expr], tuple[str, ...]] = {
     **dict.fromkeys(_OPERATORS, _BOTH),
@@ -42,6 +45,7 @@ READS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.DPipe: (*_BOTH, "safe"),
     exp.Paren: ("this",),
     exp.Neg: ("this",),
+    exp.BitwiseNot: ("this",),
     exp.Not: ("this",),
     exp.Column: ("this", "table", "db", "catalog"),
     exp.Identifier: ("this", "quoted"),
@@ -74,7 +78,6 @@ READS: dict[type[exp.Expr], tuple[str, ...]] = {
 }
 
 _PYTHON = "use a function of Spark SQL that does the same, or map() with a Python function"
-_BITS = "use map() with a Python function for operations on bits"
 _QUERY = ("a query inside an expression", "join the streams instead")
 _STAR = ("a star", "name one column; select takes '*' and '* EXCEPT (column, ...)'")
 #: What users call a kind of node that has no form, and what they can write instead.
@@ -100,12 +103,6 @@ _KINDS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.All: ("ALL", "combine the conditions with AND"),
     exp.Alias: ("a name with AS", "only a whole expression and the fields of struct(...) have names"),
     exp.Aliases: ("several names with AS", "give one name"),
-    exp.BitwiseAnd: ("&", _BITS),
-    exp.BitwiseOr: ("|", _BITS),
-    exp.BitwiseXor: ("^", _BITS),
-    exp.BitwiseNot: ("~", _BITS),
-    exp.BitwiseLeftShift: ("<<", _BITS),
-    exp.BitwiseRightShift: (">>", _BITS),
     exp.HexString: ("a binary literal", "use CAST('text' AS binary)"),
     exp.IntervalSpan: ("an interval with TO", "write INTERVAL '1 day 2 hours'"),
     exp.Placeholder: ("a parameter", "put the value into the text"),
