@@ -30,7 +30,7 @@ from stretto.bench.nexmark.generator import generate
 from stretto.bench.nexmark.source import NexmarkSource
 from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError, FunctionError, SourceError, StrettoError
-from stretto.runtime import cluster as cluster_module
+from stretto.runtime import slots
 from stretto.runtime.codec import FRAME_BYTES_MAX
 from stretto.scheduling import OutChannel, Pending, Strategy
 
@@ -269,7 +269,7 @@ def test_more_workers_than_slots_says_how_many_there_are(spark: SparkSession) ->
 def test_what_needs_a_free_slot_says_so_when_there_is_none(
     spark: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_module, "slots_of", lambda spark: 2)  # As if Spark had only those of the workers.
+    monkeypatch.setattr(slots, "slots_of", lambda spark: 2)  # As if Spark had only those of the workers.
     app = App("frame", engine="actors")
     app.source("numbers", sources.dataframe(spark.range(10))).sink(sinks.collect(), name="out")
     with pytest.raises(ClusterError, match="source 'numbers' of app 'frame' needs a free Spark slot") as caught:
@@ -283,6 +283,10 @@ def test_what_needs_a_free_slot_says_so_when_there_is_none(
     job = cluster.submit(app)
     assert "hold all of Spark's slots" in job.why
     assert auctions(job.wait(WAIT_S)) == expected_auctions()
+    with pytest.raises(ClusterError, match=r"job.dataframe\(\) of job 'micro.*' needs a free Spark slot"):
+        job.dataframe("out")
+    with pytest.raises(ClusterError, match="the batch twin of app 'micro' needs a free Spark slot"):
+        app.to_spark(spark)
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")

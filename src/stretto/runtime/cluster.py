@@ -51,11 +51,12 @@ from stretto.runtime.coordinator_loop import CoordinatorLoop
 from stretto.runtime.descriptors import raise_descriptor_limit
 from stretto.runtime.driver_link import DRIVER_SILENCE_S
 from stretto.runtime.failures import error_of
-from stretto.runtime.hosting import WorkerHost, check_slots, slots_of, use_own_python
+from stretto.runtime.hosting import WorkerHost, check_slots, use_own_python
 from stretto.runtime.job import ActorExecution, Job, warning_of
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.process_guard import Ending
+from stretto.runtime.slots import free_slots, hold_slots, release_slots, require_free_slot
 from stretto.runtime.transport import Transport
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.runtime.worker_process import WorkerSettings, machine_for, membership
@@ -104,6 +105,7 @@ class Cluster:
         self.spark = spark
         self.id = secrets.token_hex(4)
         self._workers_wanted = workers
+        hold_slots(spark, self.id, workers + parked)
         self._members: tuple[Member, ...] = ()
         self._members_changed = threading.Condition()
         self._ended: dict[str, str] = {}
@@ -274,6 +276,7 @@ class Cluster:
                 self._driver_loop.stop()
         self._coordinator.close()
         self._code.close()
+        release_slots(self.id)
 
     # Announcements of the coordinator.
 
@@ -448,7 +451,7 @@ class Cluster:
             if reason is not None:
                 raise EngineError(f"micro-batches cannot express app '{app.name}'", reason, 'Use engine="actors".')
             return EngineChoice(wanted, "as asked for")
-        if self._free_slots() == 0:
+        if free_slots(self.spark) == 0:
             return EngineChoice(Engine.ACTORS, "the workers hold all of Spark's slots, and micro-batches need one")
         trigger_s = None
         if reason is None and app.slo.latency_ms is not None:
@@ -462,22 +465,12 @@ class Cluster:
             self._trigger_s = measure_trigger_s(self.spark)
         return self._trigger_s
 
-    def _free_slots(self) -> int | None:
-        slots = slots_of(self.spark)
-        return None if slots is None else slots - self._workers_wanted
-
     def _check_free_slot(self, plan: Plan, choice: EngineChoice) -> None:
-        if self._free_slots() != 0:
-            return
         needing = [f"source '{node.name}'" for node in plan.sources if getattr(node.source, "needs_spark_slot", False)]
         if choice.engine is Engine.MICROBATCH:
             needing = ["the micro-batch engine"]
         if needing:
-            raise ClusterError(
-                f"{needing[0]} of app '{plan.app}' needs a free Spark slot, and there is none",
-                f"the {self._workers_wanted} workers hold all {self._workers_wanted} slots",
-                f"Start Spark with more slots, such as local[{self._workers_wanted + 1}], or use fewer workers.",
-            )
+            require_free_slot(self.spark, f"{needing[0]} of app '{plan.app}'")
 
     def _free_name(self, wish: str) -> str:
         count = self._names_used[wish] = self._names_used.get(wish, 0) + 1

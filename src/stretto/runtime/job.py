@@ -17,6 +17,7 @@ from stretto.coordinator.events import AnnounceCheckpoint, AnnounceLongRuns, Ann
 from stretto.coordinator.records import JobStatus
 from stretto.errors import ClusterError, StrettoError, UserError
 from stretto.runtime.metrics import JobMetrics
+from stretto.runtime.slots import require_free_slot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -189,7 +190,8 @@ class Job:
         return table if node.changes_by is None else last_by_key(table, node.changes_by)
 
     def dataframe(self, sink: str | None = None) -> DataFrame:
-        """Returns the result as a Spark DataFrame."""
+        """Returns the result as a Spark DataFrame. Spark needs a slot that no worker holds to read it."""
+        require_free_slot(self._spark, f"job.dataframe() of job '{self.name}'")
         return self._spark.createDataFrame(self.results(sink))
 
 

@@ -25,6 +25,7 @@ from stretto.errors import DamagedError, StorageError, StrettoError, UserError
 from stretto.operators.described import rows_of
 from stretto.operators.shown import fitted, settled, together
 from stretto.runtime.hosting import use_own_python
+from stretto.runtime.slots import require_free_slot
 from stretto.runtime.storage import absolute, store_at
 
 log = logging.getLogger("stretto.checkpoints")
@@ -59,6 +60,7 @@ def read_state(
     """See `stretto.state.read`."""
     uri = absolute(os.fspath(directory))
     store = store_at(uri)
+    require_free_slot(spark, f"reading the state of '{function}'")
     use_own_python(spark)
     manifest = _manifest(store, uri, checkpoint, savepoint)
     while True:

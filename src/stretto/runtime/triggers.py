@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from stretto.errors import ClusterError
 from stretto.runtime.microbatch import STREAM_SETTINGS, state_partitions
+from stretto.runtime.slots import require_free_slot
 
 BATCHES_SKIPPED = 2
 """The number of first micro-batches to ignore: they compile code and start Python and RocksDB."""
@@ -31,6 +32,7 @@ def measure_trigger_s(spark: SparkSession) -> float:
     application = str(spark.sparkContext.applicationId)
     with _lock:
         if application not in _measured:
+            require_free_slot(spark, "measuring the time of a micro-batch")
             _measured[application] = _measure(spark)
         return _measured[application]
 
