@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Literal
 
+from stretto.api.arguments import COUNT, PATH, TEXT, Kind, takes
 from stretto.api.memory import CollectSink, NullSink
 from stretto.runtime.connectors.sinks import ROWS_PER_FILE, CallbackSink, ConsoleSink, ParquetSink
 
@@ -20,6 +21,7 @@ def collect() -> CollectSink:
     return CollectSink()
 
 
+@takes(directory=PATH, mode=TEXT, rows_per_file=COUNT)
 def parquet(
     directory: str | os.PathLike[str],
     mode: Literal["error", "append", "overwrite"] = "error",
@@ -33,6 +35,7 @@ def parquet(
     return ParquetSink(directory, mode, rows_per_file)
 
 
+@takes(limit=COUNT)
 def console(limit: int = 20) -> ConsoleSink:
     """Print each batch as a table in the driver's terminal, at most `limit` rows of each."""
     return ConsoleSink(limit)
@@ -43,6 +46,7 @@ def null() -> NullSink:
     return NullSink()
 
 
+@takes(function=Kind("a Python function", callable), per=TEXT)
 def callback(function: Callable[[Any], object], per: Literal["batch", "row"] = "batch") -> CallbackSink:
     """Call `function` in the driver with each pyarrow RecordBatch, or with each row as a dict. An exception that it
     raises fails the job."""

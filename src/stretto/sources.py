@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from stretto.api.arguments import COLUMN, COUNT, DURATION, PATH, SCHEMA, TEXT, Kind, is_count, takes
 from stretto.api.memory import Item, MemorySource
 from stretto.operators.windows import Duration
 from stretto.runtime.connectors.dataframe import DataFrameSource
@@ -22,7 +23,14 @@ from stretto.runtime.connectors.watched import WatchedFiles
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+SPEED = Kind("a number, such as 10 for ten times as fast", lambda value: is_count(value) or isinstance(value, float))
+ROWS = Kind(
+    "a pyarrow Table or RecordBatch, or a list of dicts or record batches",
+    lambda value: isinstance(value, pa.Table | pa.RecordBatch | list | tuple),
+)
 
+
+@takes(rows=ROWS, schema=SCHEMA.optional(), batch_rows=COUNT.optional())
 def memory(
     rows: pa.Table | pa.RecordBatch | Sequence[Mapping[str, Any] | Item],
     schema: pa.Schema | str | None = None,
@@ -33,6 +41,7 @@ def memory(
     return MemorySource(rows, schema, batch_rows)
 
 
+@takes(format=TEXT.optional(), path=PATH, schema=SCHEMA.optional(), time=COLUMN.optional(), speed=SPEED.optional())
 def files(
     path: str | os.PathLike[str],
     format: Literal["parquet", "jsonl", "arrow"] | None = None,
@@ -48,6 +57,7 @@ def files(
     return FileSource(path, format, schema, time, speed)
 
 
+@takes(path=PATH, schema=SCHEMA.optional(), time=COLUMN.optional(), speed=SPEED.optional())
 def parquet(
     path: str | os.PathLike[str],
     schema: pa.Schema | str | None = None,
@@ -58,6 +68,7 @@ def parquet(
     return FileSource(path, "parquet", schema, time, speed)
 
 
+@takes(path=PATH, schema=SCHEMA.optional(), time=COLUMN.optional(), speed=SPEED.optional())
 def jsonl(
     path: str | os.PathLike[str],
     schema: pa.Schema | str | None = None,
@@ -69,6 +80,7 @@ def jsonl(
     return FileSource(path, "jsonl", schema, time, speed)
 
 
+@takes(path=PATH, schema=SCHEMA.optional(), time=COLUMN.optional(), speed=SPEED.optional())
 def arrow(
     path: str | os.PathLike[str],
     schema: pa.Schema | str | None = None,
@@ -79,6 +91,7 @@ def arrow(
     return FileSource(path, "arrow", schema, time, speed)
 
 
+@takes(directory=PATH, format=TEXT, schema=SCHEMA.optional(), poll=DURATION)
 def watch(
     directory: str | os.PathLike[str],
     format: Literal["parquet", "jsonl", "arrow"] = "parquet",
@@ -92,6 +105,7 @@ def watch(
     return WatchedFiles(directory, format, schema, poll)
 
 
+@takes(df=Kind("a Spark DataFrame", lambda value: hasattr(value, "mapInArrow")))
 def dataframe(df: DataFrame) -> DataFrameSource:
     """The rows of a Spark DataFrame, batch or streaming, read through the driver. It needs one Spark slot in addition
     to those of the workers."""

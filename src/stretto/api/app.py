@@ -9,6 +9,16 @@ import pyarrow as pa
 
 from stretto.actors.source import Source
 from stretto.api import plan as plans
+from stretto.api.arguments import (
+    COLUMN,
+    COUNT,
+    DURATION,
+    NUMBER_OR_ZERO,
+    SESSION,
+    TEXT,
+    Kind,
+    takes,
+)
 from stretto.api.engines import Engine
 from stretto.api.slo import SLO
 from stretto.api.stream import TIMESTAMP, Stream
@@ -23,9 +33,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+SOURCE = Kind(
+    "a source, such as sources.memory(rows)",
+    lambda value: isinstance(value, Source),
+    lambda value: "Use stretto.sources, or subclass stretto.Source.",
+)
+STRATEGY = Kind('the name of a strategy, "module:Class", or an object', lambda value: isinstance(value, str | Strategy))
+
+
 class App:
     """`App("bids", slo=objective(latency="200 ms"))`; then `source`, verbs, `sink`; then `cluster.submit(app)`."""
 
+    @takes(
+        name=TEXT,
+        slo=Kind("an objective: objective(...)", lambda value: isinstance(value, SLO)).optional(),
+        engine=Kind('"auto", "actors" or "microbatch"', lambda value: isinstance(value, str | Engine)),
+        batch_rows=COUNT,
+        batch_delay=DURATION,
+    )
     def __init__(
         self,
         name: str,
@@ -53,6 +78,14 @@ class App:
         self._nodes: dict[str, plans.Node] = {}
         self._spreads: plans.Spreads = {}
 
+    @takes(
+        name=TEXT,
+        source=SOURCE,
+        time=COLUMN.optional(),
+        delay=DURATION,
+        stamp=COLUMN.optional(),
+        max_jump=DURATION.optional(),
+    )
     def source(
         self,
         name: str,
@@ -70,12 +103,6 @@ class App:
         has its own watermark. A row that is more than `max_jump` ahead of the others does not move the watermark,
         unless the rows that follow it are ahead too; None lets every row move it. `stamp` adds a timestamp column with
         each row's ingestion time; `time=stamp` makes that the event time."""
-        if not isinstance(source, Source):
-            raise PlanError(
-                f"source '{name}' is not a source",
-                f"it is {type(source).__name__}",
-                "Use stretto.sources, or subclass stretto.Source.",
-            )
         source.check()
         schema = source.schema
         for field in schema:
@@ -117,6 +144,7 @@ class App:
         )
         return Stream(self, self.add_node(node))
 
+    @takes(name=TEXT)
     def stream(self, name: str) -> Stream:
         """Returns a stream of this app by its name."""
         node = self._nodes.get(name)
@@ -128,6 +156,7 @@ class App:
         """Returns the checked plan; raises a PlanError that says what is wrong."""
         return plans.checked(self.name, self._nodes, self.slo, self._spreads)
 
+    @takes(names=TEXT, lessees=NUMBER_OR_ZERO, strategy=STRATEGY.optional())
     def spread(self, *names: str, lessees: int = 4, strategy: Strategy | str | None = None) -> App:
         """Let functions run on several workers at once between barriers: the named ones, or all that can.
 
@@ -141,6 +170,7 @@ class App:
         self._spreads.update(dict.fromkeys(names or (None,), chosen))
         return self
 
+    @takes(spark=SESSION.optional(), workers=COUNT.optional())
     def explain(self, spark: SparkSession | None = None, workers: int | None = None) -> str:
         """Returns the plan and the chosen engine as text. `auto` needs `spark`, to measure the trigger time."""
         from stretto.api.explain import explained
@@ -152,6 +182,7 @@ class App:
             trigger_s = measure_trigger_s(spark)
         return explained(self, workers or self.parallelism or 1, trigger_s)
 
+    @takes(spark=SESSION, sink=TEXT.optional())
     def to_spark(self, spark: SparkSession, sink: str | None = None) -> DataFrame:
         """Returns the batch twin: the rows that a sink gets, as a DataFrame over the app's bounded sources.
 

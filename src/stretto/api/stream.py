@@ -14,6 +14,24 @@ from stretto.actors.discipline import STATELESS
 from stretto.actors.function import Function
 from stretto.actors.sink import Sink
 from stretto.api import plan
+from stretto.api.arguments import (
+    AGGREGATES,
+    COLUMNS,
+    COUNT,
+    DURATION,
+    EXPRESSION,
+    FLAG,
+    FUNCTION,
+    JOIN_KEY,
+    SCHEMA,
+    SCHEMAS,
+    SIZE,
+    TEXT,
+    WINDOW,
+    Kind,
+    mapping_of,
+    takes,
+)
 from stretto.api.joining import JoinOn, interval_bounds, join_pairs, joined_schema, lower_offset_us
 from stretto.api.spilling import Size, spill_of_function, spill_of_groups
 from stretto.errors import PlanError
@@ -37,6 +55,19 @@ if TYPE_CHECKING:
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 Aggregate = str | UserAggregate
 
+STREAM = Kind("a stream of the same app", lambda value: isinstance(value, Stream))
+STREAMS = Kind("a dict of streams by the names of inputs", mapping_of(STREAM))
+SINK = Kind(
+    "a sink, such as sinks.collect()",
+    lambda value: isinstance(value, Sink),
+    lambda value: f"For files use sinks.parquet({value!r})." if isinstance(value, str) else None,
+)
+APPLIED = Kind(
+    "a stretto.Function",
+    lambda value: isinstance(value, Function),
+    lambda value: "Subclass stretto.Function; for a plain Python function use map or flat_map.",
+)
+
 
 class Stream:
     """A named stream of rows: the rows of a source, or the result of a verb on other streams."""
@@ -58,6 +89,7 @@ class Stream:
         """The event-time column, or None if the rows have none (any more)."""
         return self._node.time
 
+    @takes(expressions=EXPRESSION, named=EXPRESSION)
     def select(
         self, *expressions: str, name: str | None = None, parallelism: int | None = None, **named: str
     ) -> Stream:
@@ -92,12 +124,14 @@ class Stream:
             projection=projection,
         )
 
+    @takes(expression=EXPRESSION)
     def filter(self, expression: str, *, name: str | None = None, parallelism: int | None = None) -> Stream:
         """Returns the rows for which a Spark SQL expression is true."""
         self._only_added("filter")
         predicate = compile_predicate(expression, self.schema)
         return self._add(plan.FilterNode, "filter", name, parallelism=parallelism, predicate=predicate)
 
+    @takes(function=FUNCTION, schema=SCHEMA.optional())
     def map(
         self,
         function: Callable[[pa.RecordBatch], pa.RecordBatch],
@@ -111,6 +145,7 @@ class Stream:
         Without `schema`, the function is called once, now, with an empty batch to infer its schema."""
         return self._python("map", function, schema, name, parallelism)
 
+    @takes(function=FUNCTION, schema=SCHEMA.optional())
     def flat_map(
         self,
         function: Callable[[pa.RecordBatch], Any],
@@ -131,8 +166,6 @@ class Stream:
         parallelism: int | None,
     ) -> Stream:
         self._only_added(verb)
-        if not callable(function):
-            raise PlanError(f"{verb} on '{self.name}' needs a function", f"got {type(function).__name__}")
         if name is None:
             named = getattr(function, "__name__", verb)
             name = self._app.free_name(named if named.isidentifier() else f"{self.name}.{verb}")
@@ -174,23 +207,28 @@ class Stream:
             return None
         return time if pa.types.is_timestamp(schema.field(time.column).type) else None
 
-    def key_by(self, *columns: str) -> KeyedStream:
+    @takes(columns=COLUMNS)
+    def key_by(self, *columns: str | Sequence[str]) -> KeyedStream:
         """Returns the same rows with a key: rows of one key are processed in one partition, in order."""
-        if not columns:
+        names = [name for given in columns for name in ([given] if isinstance(given, str) else given)]
+        if not names:
             raise PlanError(f"key_by on '{self.name}' names no column", None, "Name at least one column.")
-        for column in columns:
+        for name in names:
             # Compiled only for its error, which names the unknown column, the known ones and the closest match.
-            compile_scalar(f"`{column}`", self.schema)
-        return KeyedStream(self, columns)
+            compile_scalar(f"`{name}`", self.schema)
+        return KeyedStream(self, names)
 
+    @takes(window=WINDOW)
     def window(self, window: Window) -> WindowedStream:
         """Returns windows over all rows, without a key; they are computed in one partition."""
         return WindowedStream(self, (), window)
 
+    @takes(k=COUNT, by=EXPRESSION, ties=FLAG, descending=FLAG)
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
         """Returns the rows ranked at most `k` by an expression, per window. `ties` follow SQL's rank()."""
         return _top(self, (), None, k, by, ties, descending, name)
 
+    @takes(others=STREAM)
     def union(self, *others: Stream, name: str | None = None) -> Stream:
         """Returns the rows of all these streams, which must have equal columns."""
         self._only_added("union")
@@ -214,6 +252,7 @@ class Stream:
             time=time,
         )
 
+    @takes(right=STREAM, on=JOIN_KEY, suffix=TEXT)
     def join(
         self,
         right: Stream,
@@ -228,6 +267,7 @@ class Stream:
         `on` is a column that both have, a list of such columns, or "left_column = right_column [AND ...]"."""
         return self._join(right, on, suffix, name, parallelism, time=None)
 
+    @takes(right=STREAM, on=JOIN_KEY, lower=EXPRESSION, upper=EXPRESSION, upper_inclusive=FLAG, suffix=TEXT)
     def interval_join(
         self,
         right: Stream,
@@ -269,6 +309,7 @@ class Stream:
             right_time=right_time,
         )
 
+    @takes(right=STREAM, on=JOIN_KEY, window=WINDOW.optional(), suffix=TEXT)
     def window_join(
         self,
         right: Stream,
@@ -338,6 +379,13 @@ class Stream:
             **details,
         )
 
+    @takes(
+        function=APPLIED,
+        schema=SCHEMA,
+        outputs=SCHEMAS.optional(),
+        inputs=STREAMS.optional(),
+        spill=SIZE.optional(),
+    )
     def apply(
         self,
         function: Function,
@@ -357,6 +405,7 @@ class Stream:
         disk."""
         return _apply(self, None, function, schema, outputs, inputs, name, parallelism, spill)
 
+    @takes(sink=SINK)
     def sink(self, sink: Sink, *, name: str | None = None, parallelism: int | None = None) -> Stream:
         """End the stream in a sink; returns the stream, so that more sinks and verbs can follow."""
         sink.check(self.schema)
@@ -400,6 +449,7 @@ class Stream:
 class AppliedStream(Stream):
     """The first output of an applied function; `output` returns the others."""
 
+    @takes(name=TEXT)
     def output(self, name: str) -> Stream:
         node = self._node
         assert isinstance(node, plan.ApplyNode)
@@ -420,10 +470,12 @@ class KeyedStream:
         names = {name.lower(): name for name in stream.schema.names}
         self._keys = tuple(key if key in stream.schema.names else names[key.lower()] for key in keys)
 
+    @takes(window=WINDOW)
     def window(self, window: Window) -> WindowedStream:
         """Returns event-time windows per key."""
         return WindowedStream(self._stream, self._keys, window)
 
+    @takes(calls=AGGREGATES, named=AGGREGATES, spill=SIZE.optional())
     def aggregate(
         self,
         *calls: Aggregate,
@@ -454,10 +506,18 @@ class KeyedStream:
             spill_bytes=spill_of_groups(parsed, spill),
         )
 
+    @takes(k=COUNT, by=EXPRESSION, ties=FLAG, descending=FLAG)
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
         """Returns the rows ranked at most `k`, per key and window of a windowed stream."""
         return _top(self._stream, self._keys, None, k, by, ties, descending, name)
 
+    @takes(
+        function=APPLIED,
+        schema=SCHEMA,
+        outputs=SCHEMAS.optional(),
+        inputs=STREAMS.optional(),
+        spill=SIZE.optional(),
+    )
     def apply(
         self,
         function: Function,
@@ -491,6 +551,7 @@ class WindowedStream:
         self._window = window
         self._lateness_us = lateness_us
 
+    @takes(lateness=DURATION)
     def allowed_lateness(self, lateness: Duration) -> WindowedStream:
         """Keep windows for this long after they close; a late row emits the updated result of its window again."""
         lateness_us = duration_us(lateness, "the allowed lateness")
@@ -498,6 +559,7 @@ class WindowedStream:
             raise PlanError("the allowed lateness is negative", repr(lateness), "Give zero or a positive duration.")
         return WindowedStream(self._stream, self._keys, self._window, lateness_us)
 
+    @takes(calls=AGGREGATES, named=AGGREGATES, spill=SIZE.optional())
     def aggregate(
         self,
         *calls: Aggregate,
@@ -535,6 +597,7 @@ class WindowedStream:
             lateness_us=self._lateness_us,
         )
 
+    @takes(k=COUNT, by=EXPRESSION, ties=FLAG, descending=FLAG)
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
         """Returns the rows ranked at most `k` by an expression, per key and window, when the window closes.
 
@@ -561,12 +624,6 @@ def _apply(
     spill: Size | None,
 ) -> AppliedStream:
     stream._only_added("apply")
-    if not isinstance(function, Function):
-        raise PlanError(
-            f"apply on '{stream.name}' needs a stretto.Function",
-            f"got {type(function).__name__}",
-            "Subclass stretto.Function; for a plain Python function use map or flat_map.",
-        )
     further = dict(inputs or {})
     for other in further.values():
         stream._same_app(other)

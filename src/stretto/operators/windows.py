@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from math import isfinite
 
 from stretto.errors import PlanError
 
@@ -23,29 +24,28 @@ _UNITS_US = {
     "d": 86_400_000_000, "day": 86_400_000_000,
 }  # fmt: skip
 _TERM = re.compile(r"\s*([-+]?\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
+_WRITTEN_AS = "Write it as '10 seconds', '500 ms', '1 minute 30 s', a timedelta, or a number of seconds."
 
 
 def duration_us(value: Duration, what: str = "a duration") -> int:
     """Returns the microseconds of '10 seconds', '1 minute 30 s', a timedelta, or a number of seconds."""
     if isinstance(value, timedelta):
         return round(value / timedelta(microseconds=1))
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and isfinite(value):
         return round(value * 1_000_000)
+    if not isinstance(value, str):
+        raise PlanError(f"{what} cannot be read", repr(value), _WRITTEN_AS)
     total, position, text = 0.0, 0, value
     while position < len(text):
         term = _TERM.match(text, position)
         unit = term.group(2).lower() if term else ""
         factor = _UNITS_US.get(unit) or _UNITS_US.get(unit.removesuffix("s"))
         if term is None or factor is None:
-            raise PlanError(
-                f"{what} cannot be read",
-                repr(value),
-                "Write it as '10 seconds', '500 ms', '1 minute 30 s', or a timedelta.",
-            )
+            raise PlanError(f"{what} cannot be read", repr(value), _WRITTEN_AS)
         total += float(term.group(1)) * factor
         position = term.end()
     if not text.strip():
-        raise PlanError(f"{what} is empty", None, "Write it as '10 seconds', '500 ms' or a timedelta.")
+        raise PlanError(f"{what} is empty", None, _WRITTEN_AS)
     return round(total)
 
 
@@ -128,4 +128,6 @@ def session(gap: Duration) -> Session:
 
 def span(start: str, end: str) -> Span:
     """Returns windows that each row gives in the timestamp columns `start` and `end`."""
+    if not (isinstance(start, str) and isinstance(end, str)):
+        raise PlanError("span takes the names of two timestamp columns", f"got {start!r} and {end!r}")
     return Span(start, end)

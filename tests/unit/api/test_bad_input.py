@@ -96,7 +96,7 @@ def other_app() -> None:
         (lambda: bids().filter("price > 1", parallelism=0), ("parallelism", "at least 1")),
         (lambda: App("a/b"), ("'a/b'", "without '/'")),
         (lambda: App("a", engine="turbo"), ("turbo", "microbatch")),
-        (lambda: App("a").source("s", [1, 2]), ("not a source", "list")),  # type: ignore[arg-type]
+        (lambda: App("a").source("s", [1, 2]), ("takes a source", "list")),  # type: ignore[arg-type]
         (lambda: bids(time="price"), ("must be a timestamp", "price", "int64")),
         (lambda: App("a").stream("nope"), ("no stream 'nope'",)),
         (lambda: objective(throughput=1.5), ("juice", "1.5")),

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stretto import sinks, sources
-from stretto.errors import SourceError
+from stretto.errors import PlanError
 
 
 def test_sources_describe_themselves(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_sources_describe_themselves(tmp_path: Path) -> None:
     assert sources.jsonl(tmp_path / "a.jsonl").describe() == f"JSON-lines {tmp_path}/a.jsonl"
     assert sources.arrow(tmp_path / "a.arrow").describe() == f"Arrow {tmp_path}/a.arrow"
     assert sources.files(tmp_path / "a.jsonl").schema == pa.schema([("a", pa.int64())])
-    with pytest.raises(SourceError, match="needs a Spark DataFrame: it got a list"):
+    with pytest.raises(PlanError, match="takes a Spark DataFrame for 'df': got a list"):
         sources.dataframe([])  # type: ignore[arg-type]
 
 

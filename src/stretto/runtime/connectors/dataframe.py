@@ -49,8 +49,6 @@ class DataFrameSource(Source):
         from pyspark.errors import PySparkException
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        if not hasattr(df, "mapInArrow"):
-            raise SourceError("sources.dataframe needs a Spark DataFrame", f"it got a {type(df).__name__}")
         self.dataframe: DataFrame | None = df
         self.streaming = df.isStreaming
         try:

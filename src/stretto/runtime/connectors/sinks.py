@@ -211,8 +211,6 @@ class CallbackSink(Sink):
     on_driver = True
 
     def __init__(self, function: Callable[[Any], object], per: Literal["batch", "row"] = "batch") -> None:
-        if not callable(function):
-            raise UserError("a callback sink needs a function", f"it got a {type(function).__name__}")
         if per not in ("batch", "row"):
             raise UserError("unknown 'per' of a callback sink", repr(per), "Use 'batch' or 'row'.")
         self.function = function
