@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Literal
 
-from stretto.api.arguments import COUNT, PATH, TEXT, Kind, takes
+from stretto.api.arguments import COLUMN, COUNT, PATH, TEXT, Kind, takes
 from stretto.api.memory import CollectSink, NullSink
 from stretto.runtime.connectors.sinks import ROWS_PER_FILE, CallbackSink, ConsoleSink, ParquetSink
 
@@ -21,18 +21,23 @@ def collect() -> CollectSink:
     return CollectSink()
 
 
-@takes(directory=PATH, mode=TEXT, rows_per_file=COUNT)
+@takes(directory=PATH, mode=TEXT, rows_per_file=COUNT, changelog=COLUMN.optional())
 def parquet(
     directory: str | os.PathLike[str],
     mode: Literal["error", "append", "overwrite"] = "error",
     rows_per_file: int = ROWS_PER_FILE,
+    changelog: str | None = None,
 ) -> ParquetSink:
     """Write the rows to Parquet files in a directory; a file becomes visible only when it is complete.
 
     A file is closed after `rows_per_file` rows and at the end of the input. A directory with files in it is refused
     unless `mode` says to append to them or to overwrite them.
+
+    Rows that replace earlier ones, such as those of a running aggregate, are refused, because files only add rows. With
+    a `changelog` all of them are written, with a bigint column of that name that increases: of the rows of a key, the
+    one with the greatest number is the last.
     """
-    return ParquetSink(directory, mode, rows_per_file)
+    return ParquetSink(directory, mode, rows_per_file, changelog)
 
 
 @takes(limit=COUNT)

@@ -66,6 +66,10 @@ class Sink:
     collects: bool = False
     """Whether its writer keeps the rows for the job's handle to read (`writer.table()`)."""
 
+    takes_updates: bool = False
+    """Whether it can write rows that replace earlier rows with the same key, such as those of a running aggregate. The
+    rows of one key are written in order, by one writer."""
+
     def check(self, schema: pa.Schema) -> None:
         """Raises a UserError for what is known to be wrong before anything runs."""
 

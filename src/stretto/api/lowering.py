@@ -125,6 +125,7 @@ class _Lowering:
                     self._partitioned_by[node.name] = partitioned_by
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode():
                 partitions = node.parallelism or self._parallelism
+                self._check_order(node, partitions)
                 self._add_function(node, StatelessFunction(_transform(node)), partitions, [None])
             case nodes.SinkNode():
                 self._add_sink(node)
@@ -158,9 +159,21 @@ class _Lowering:
     def _add_sink(self, node: nodes.SinkNode) -> None:
         feeding = max(spec.parallelism for spec, _ in self._stages[node.inputs[0]])
         partitions = 1 if node.sink.on_driver else node.parallelism or feeding
+        self._check_order(node, partitions)
         function = SinkFunction(node.sink, node.schema, changes=node.changes_by is not None)
         spec = self._add_spec(node, function, partitions, on_driver=node.sink.on_driver)
         self._feed(node.inputs[0], spec, "in", None)
+
+    def _check_order(self, node: nodes.Node, partitions: int) -> None:
+        """Refuses to deal rows that replace earlier ones to several partitions, where the rows of a key would overtake
+        each other."""
+        feeding = {spec.parallelism for spec, _ in self._stages[node.inputs[0]]}
+        if node.changes_by is not None and partitions > 1 and feeding != {partitions}:
+            raise PlanError(
+                f"'{node.name}' cannot have a parallelism of {partitions}",
+                f"its rows replace earlier rows with the same {', '.join(node.changes_by)}, and would get out of order",
+                f"Use a parallelism of 1, or that of '{node.inputs[0]}', or leave it out.",
+            )
 
     def _add_applied(self, node: nodes.ApplyNode) -> None:
         spec = self._add_spec(node, node.function, node.parallelism or self._parallelism)

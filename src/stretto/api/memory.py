@@ -177,6 +177,7 @@ class CollectSink(Sink):
 
     on_driver = True
     collects = True
+    takes_updates = True
 
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> CollectWriter:
         return CollectWriter(schema)
@@ -262,6 +263,8 @@ class Collected(State):
 
 class NullSink(Sink):
     """Counts rows and discards them. It runs on the workers, so it measures the dataflow and nothing else."""
+
+    takes_updates = True
 
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> NullWriter:
         return NullWriter()

@@ -385,6 +385,7 @@ class Stream:
         outputs=SCHEMAS.optional(),
         inputs=STREAMS.optional(),
         spill=SIZE.optional(),
+        upsert_key=COLUMNS.optional(),
     )
     def apply(
         self,
@@ -396,18 +397,28 @@ class Stream:
         name: str | None = None,
         parallelism: int | None = None,
         spill: Size | None = None,
+        upsert_key: str | Sequence[str] | None = None,
     ) -> AppliedStream:
         """Applies your own function to batches, with state, timers and critical messages (see `stretto.Function`).
 
         `schema` is that of the output "out". `outputs` names further outputs, read with `.output(name)`. `inputs` names
         further input streams; `ctx.input` is the name of the current one (this stream is "in"). With `spill`, such as
         "256 MB", each map state takes about that much memory in each partition, and spills the rest to its worker's
-        disk."""
-        return _apply(self, None, function, schema, outputs, inputs, name, parallelism, spill)
+        disk. With `upsert_key`, a row of "out" replaces earlier rows with the same values in these columns, as in a
+        running aggregate: `results()` has the last ones. The rows of one key must come from one partition."""
+        return _apply(self, None, function, schema, outputs, inputs, name, parallelism, spill, upsert_key)
 
     @takes(sink=SINK)
     def sink(self, sink: Sink, *, name: str | None = None, parallelism: int | None = None) -> Stream:
         """End the stream in a sink; returns the stream, so that more sinks and verbs can follow."""
+        if self._node.changes_by is not None and not sink.takes_updates:
+            raise PlanError(
+                f"sink on '{self.name}' cannot replace rows",
+                f"later rows replace earlier ones with the same {', '.join(self._node.changes_by)}; "
+                f"{sink.describe()} can only add rows",
+                'Use sinks.parquet(..., changelog="_change"), sinks.callback(...) or a sink of your own with '
+                "takes_updates = True, or aggregate in windows.",
+            )
         sink.check(self.schema)
         self._add(plan.SinkNode, "sink", name, parallelism=parallelism, sink=sink)
         return self
@@ -449,8 +460,9 @@ class Stream:
 class AppliedStream(Stream):
     """The first output of an applied function; `output` returns the others."""
 
-    @takes(name=TEXT)
-    def output(self, name: str) -> Stream:
+    @takes(name=TEXT, upsert_key=COLUMNS.optional())
+    def output(self, name: str, *, upsert_key: str | Sequence[str] | None = None) -> Stream:
+        """Returns a further output. `upsert_key` is as in `apply`."""
         node = self._node
         assert isinstance(node, plan.ApplyNode)
         if name not in node.outputs:
@@ -458,7 +470,13 @@ class AppliedStream(Stream):
             raise PlanError(f"function '{self.name}' has no output '{name}'", f"declared outputs: {known}")
         schema = node.outputs[name]
         return self._add(
-            plan.OutputNode, name, None, schema=schema, time=self._time_in(schema), output=name, changes_by=None
+            plan.OutputNode,
+            name,
+            None,
+            schema=schema,
+            time=self._time_in(schema),
+            output=name,
+            changes_by=_upsert_key(schema, upsert_key),
         )
 
 
@@ -517,6 +535,7 @@ class KeyedStream:
         outputs=SCHEMAS.optional(),
         inputs=STREAMS.optional(),
         spill=SIZE.optional(),
+        upsert_key=COLUMNS.optional(),
     )
     def apply(
         self,
@@ -528,9 +547,10 @@ class KeyedStream:
         name: str | None = None,
         parallelism: int | None = None,
         spill: Size | None = None,
+        upsert_key: str | Sequence[str] | None = None,
     ) -> AppliedStream:
         """Like `Stream.apply`, with all rows of one key at the same instance."""
-        return _apply(self._stream, self._keys, function, schema, outputs, inputs, name, parallelism, spill)
+        return _apply(self._stream, self._keys, function, schema, outputs, inputs, name, parallelism, spill, upsert_key)
 
 
 class WindowedStream:
@@ -622,6 +642,7 @@ def _apply(
     name: str | None,
     parallelism: int | None,
     spill: Size | None,
+    upsert_key: str | Sequence[str] | None,
 ) -> AppliedStream:
     stream._only_added("apply")
     further = dict(inputs or {})
@@ -647,8 +668,19 @@ def _apply(
         input_names=("in", *further),
         outputs={output: declared_schema(text) for output, text in (outputs or {}).items()},
         spill_bytes=spill_of_function(function, spill),
+        changes_by=_upsert_key(declared, upsert_key),
     )
     return AppliedStream(stream._app, node)
+
+
+def _upsert_key(schema: pa.Schema, columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Returns the columns by which rows replace earlier ones, with the names that the schema has."""
+    if columns is None:
+        return None
+    names = [columns] if isinstance(columns, str) else columns
+    if not names:
+        raise PlanError("an upsert key has no column", None, "Name at least one, or leave upsert_key out.")
+    return tuple(compile_scalar(f"`{name}`", schema).column or name for name in names)
 
 
 def _top(

@@ -28,6 +28,8 @@ SAMPLE_EVERY_S = 1.0
 class SlowSink(Sink):
     """Takes at most `rows_per_s` rows per second and partition, on the workers."""
 
+    takes_updates = True
+
     def __init__(self, rows_per_s: float) -> None:
         self.rows_per_s = rows_per_s
 

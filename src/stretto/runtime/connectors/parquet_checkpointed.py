@@ -24,6 +24,7 @@ import pyarrow as pa
 from stretto.actors.address import Attempt
 from stretto.actors.sink import CheckpointedWriter
 from stretto.runtime.confined import confined
+from stretto.runtime.connectors.changelog import Changelog
 from stretto.runtime.connectors.parquet_files import HiddenFile, PartFiles, writing_in
 
 _WRITTEN_BY = r"(?P<partition>\d{5,})-(?P<lineage>[0-9a-f]{8})-(?P<owner>\d{6,})-(?P<attempt>\d{6,})-"
@@ -74,8 +75,16 @@ class ParquetCheckpointed(CheckpointedWriter):
     """Writes one partition's files. Those of later checkpoints than the one that the job resumes from are removed, so
     that a process that was replaced unknowingly cannot publish them."""
 
-    def __init__(self, place: CheckpointedPlace, schema: pa.Schema, rows_per_file: int, stale: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        place: CheckpointedPlace,
+        schema: pa.Schema,
+        rows_per_file: int,
+        stale: tuple[str, ...],
+        changelog: Changelog | None = None,
+    ) -> None:
         self._place = place
+        self._changelog = changelog
         self._directory = place.directory
         self._stale = stale
         self._parts = PartFiles(place.directory, schema, place.part, rows_per_file)
@@ -84,7 +93,7 @@ class ParquetCheckpointed(CheckpointedWriter):
         """Whether to write a file even if it is empty: the first partition does, so that the schema can be read."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._whole.extend(self._parts.write(batch))
+        self._whole.extend(self._parts.write(batch if self._changelog is None else self._changelog.numbered(batch)))
 
     def seal(self, checkpoint: int) -> list[tuple[str, str]] | None:
         """Returns the hidden and the visible name of each file since the last call."""
@@ -98,7 +107,12 @@ class ParquetCheckpointed(CheckpointedWriter):
                 file.rename(hidden)
                 sealed.append((hidden.name, f"{name}.parquet"))
         self._whole = []
+        self._pass(checkpoint)
         return sealed or None
+
+    def _pass(self, checkpoint: int) -> None:
+        if self._changelog is not None:
+            self._changelog.passed(checkpoint)
 
     def check_part(self, part: Any) -> None:
         for hidden, name in msgspec.convert(part, type=list[tuple[str, str]]):
@@ -121,6 +135,7 @@ class ParquetCheckpointed(CheckpointedWriter):
 
     def withdraw(self, checkpoint: int) -> None:
         self._stale, self._leaves_empty = (), False
+        self._pass(checkpoint)
         with writing_in(self._directory):
             # A writer that was replaced may be about to publish: its rename can hide a file from one listing, or from
             # the removal under the name that was listed. Each file is renamed once, so the second pass finds it.

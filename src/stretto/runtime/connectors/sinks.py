@@ -21,6 +21,7 @@ from stretto.actors.address import Attempt
 from stretto.actors.sink import Sink, SinkWriter
 from stretto.errors import InvariantError, UserError
 from stretto.rendering import values_of
+from stretto.runtime.connectors.changelog import Changelog, with_changelog
 from stretto.runtime.connectors.parquet_checkpointed import CheckpointedPlace, ParquetCheckpointed, is_of_checkpoint
 from stretto.runtime.connectors.parquet_files import HiddenFile, PartFiles, writing_in
 
@@ -40,6 +41,7 @@ class ParquetSink(Sink):
         directory: str | os.PathLike[str],
         mode: Literal["error", "append", "overwrite"] = "error",
         rows_per_file: int = ROWS_PER_FILE,
+        changelog: str | None = None,
     ) -> None:
         if mode not in ("error", "append", "overwrite"):
             raise UserError("unknown mode of a Parquet sink", repr(mode), "Use 'error', 'append' or 'overwrite'.")
@@ -48,6 +50,8 @@ class ParquetSink(Sink):
         self.directory = Path(directory).absolute()
         self.mode = mode
         self.rows_per_file = rows_per_file
+        self.changelog = changelog
+        self.takes_updates = changelog is not None
         self._stale: tuple[str, ...] | None = None
 
     def check(self, schema: pa.Schema) -> None:
@@ -66,7 +70,7 @@ class ParquetSink(Sink):
             )
         self._stale = tuple(found) if self.mode == "overwrite" else ()
         try:
-            pq.ParquetWriter(pa.BufferOutputStream(), schema).close()
+            pq.ParquetWriter(pa.BufferOutputStream(), with_changelog(schema, self.changelog)).close()
         except pa.ArrowException as error:
             raise UserError("Parquet cannot hold these columns", str(error), "Cast them, or leave them out.") from error
 
@@ -96,16 +100,30 @@ class ParquetSink(Sink):
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> ParquetWriter:
         if self._stale is None and self.mode == "overwrite":
             raise InvariantError("a Parquet sink that overwrites was opened before it was checked", str(self.directory))
-        return ParquetWriter(self.directory, schema, partition, partitions, self.rows_per_file, self._stale or ())
+        written = with_changelog(schema, self.changelog)
+        return ParquetWriter(
+            self.directory,
+            written,
+            partition,
+            partitions,
+            self.rows_per_file,
+            self._stale or (),
+            self._numbers(),
+        )
 
     def checkpointed_writer(
         self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt
     ) -> ParquetCheckpointed:
         place = CheckpointedPlace(self.directory, partition, partitions, attempt)
-        return ParquetCheckpointed(place, schema, self.rows_per_file, self._stale or ())
+        written = with_changelog(schema, self.changelog)
+        return ParquetCheckpointed(place, written, self.rows_per_file, self._stale or (), self._numbers())
+
+    def _numbers(self) -> Changelog | None:
+        return None if self.changelog is None else Changelog(self.changelog)
 
     def describe(self) -> str:
-        return f"Parquet files in {self.directory} ({self.mode})"
+        log = f", changelog in '{self.changelog}'" if self.changelog is not None else ""
+        return f"Parquet files in {self.directory} ({self.mode}{log})"
 
 
 class ParquetWriter(SinkWriter):
@@ -119,9 +137,11 @@ class ParquetWriter(SinkWriter):
         partitions: int,
         rows_per_file: int,
         stale: tuple[str, ...],
+        changelog: Changelog | None = None,
     ) -> None:
         self._directory = directory
         self._partition = partition
+        self._changelog = changelog
         self._parts = PartFiles(directory, schema, f"{partition:05d}", rows_per_file)
         self.files: list[Path] = []
         with writing_in(directory):
@@ -133,7 +153,7 @@ class ParquetWriter(SinkWriter):
         self._next = max(numbers, default=-1) + 1
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for file in self._parts.write(batch):
+        for file in self._parts.write(batch if self._changelog is None else self._changelog.numbered(batch)):
             self._publish(file)
 
     def finish(self) -> None:
@@ -163,6 +183,7 @@ class ConsoleSink(Sink):
     """Prints each batch as a table in the driver's terminal, at most `limit` rows of it."""
 
     on_driver = True
+    takes_updates = True
 
     def __init__(self, limit: int = 20, console: Console | None = None) -> None:
         if limit < 1:
@@ -209,6 +230,7 @@ class CallbackSink(Sink):
     """
 
     on_driver = True
+    takes_updates = True
 
     def __init__(self, function: Callable[[Any], object], per: Literal["batch", "row"] = "batch") -> None:
         if per not in ("batch", "row"):
