@@ -157,6 +157,9 @@ def _as_map(value: Any) -> str | None:
 
 
 EXPRESSION = Kind('a Spark SQL expression as text, such as "price > 10"', is_text, _as_text)
+EXPRESSIONS = Kind(
+    'a dict of expressions by the names of columns, such as {"twice": "2 * price"}', mapping_of(EXPRESSION)
+)
 AGGREGATES = Kind(
     'aggregates as text, such as "max(price)", or a stretto.UserAggregate',
     lambda value: isinstance(value, str | UserAggregate),
@@ -165,6 +168,7 @@ AGGREGATES = Kind(
 COLUMNS = Kind('names of columns, such as "auction", or a list of them', _is_texts)
 COLUMN = Kind('the name of a column, such as "price"', is_text)
 TEXT = Kind("text", is_text)
+NAMES = Kind('a dict from old to new names of columns, such as {"price": "amount"}', mapping_of(COLUMN))
 COUNT = Kind("a whole number of at least 1", is_count)
 NUMBER_OR_ZERO = Kind("a whole number of at least 0", is_count)
 FLAG = Kind("True or False", lambda value: isinstance(value, bool))

@@ -16,13 +16,16 @@ from stretto.actors.sink import Sink
 from stretto.api import plan
 from stretto.api.arguments import (
     AGGREGATES,
+    COLUMN,
     COLUMNS,
     COUNT,
     DURATION,
     EXPRESSION,
+    EXPRESSIONS,
     FLAG,
     FUNCTION,
     JOIN_KEY,
+    NAMES,
     SCHEMA,
     SCHEMAS,
     SIZE,
@@ -32,7 +35,9 @@ from stretto.api.arguments import (
     mapping_of,
     takes,
 )
+from stretto.api.columns import renamed, star_replaced, with_columns, without
 from stretto.api.joining import JoinOn, interval_bounds, join_pairs, joined_schema, lower_offset_us
+from stretto.api.pyspark_words import group_attribute, stream_attribute
 from stretto.api.spilling import Size, spill_of_function, spill_of_groups
 from stretto.errors import PlanError
 from stretto.expressions import (
@@ -45,6 +50,7 @@ from stretto.expressions import (
     parse_aggregate,
     parse_schema,
 )
+from stretto.expressions.scalar import quoted
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, EventTime, Session, Span, Window, duration_us
 from stretto.rendering import error_text
@@ -76,6 +82,11 @@ class Stream:
         self._app = app
         self._node = node
 
+    if not TYPE_CHECKING:  # Otherwise every attribute would be known to a type checker.
+
+        def __getattr__(self, name: str) -> Any:
+            raise stream_attribute(self, name)
+
     @property
     def name(self) -> str:
         return self._node.name
@@ -93,14 +104,57 @@ class Stream:
     def select(
         self, *expressions: str, name: str | None = None, parallelism: int | None = None, **named: str
     ) -> Stream:
-        """Returns columns of SQL expressions: `select("auction", "2 * price AS twice")`, `select(twice="2 * price")`"""
-        texts = [*expressions, *(f"{text} AS `{alias}`" for alias, text in named.items())]
+        """Returns columns of SQL expressions: `select("auction", "2 * price AS twice")`, `select(twice="2 * price")`.
+
+        An expression with the name of a column replaces it in `*`: `select("*", price="2 * price")`."""
+        texts = [*expressions, *(f"{text} AS {quoted(alias)}" for alias, text in named.items())]
         if not texts:
             raise PlanError(
                 f"select on '{self.name}' has no expressions", None, 'Name columns, or "*" for all of them.'
             )
+        texts = star_replaced(f"select on '{self.name}'", self.schema, texts)
+        return self._projected("select", texts, name, parallelism)
+
+    @takes(column=COLUMN, expression=EXPRESSION)
+    def with_column(
+        self, column: str, expression: str, *, name: str | None = None, parallelism: int | None = None
+    ) -> Stream:
+        """Returns all columns and one more, or with one replaced: `with_column("euros", "0.9 * price")`"""
+        texts = with_columns(f"with_column on '{self.name}'", self.schema, {column: expression})
+        return self._projected("with_column", texts, name, parallelism)
+
+    @takes(columns=EXPRESSIONS.optional(), named=EXPRESSION)
+    def with_columns(
+        self,
+        columns: Mapping[str, str] | None = None,
+        *,
+        name: str | None = None,
+        parallelism: int | None = None,
+        **named: str,
+    ) -> Stream:
+        """Returns all columns, some of them replaced, and new ones: `with_columns({"euros": "0.9 * price"})`. The
+        expressions are over the columns as they were."""
+        texts = with_columns(f"with_columns on '{self.name}'", self.schema, {**(columns or {}), **named})
+        return self._projected("with_columns", texts, name, parallelism)
+
+    @takes(columns=COLUMNS)
+    def drop(self, *columns: str | Sequence[str], name: str | None = None, parallelism: int | None = None) -> Stream:
+        """Returns all columns but these."""
+        texts = without(f"drop on '{self.name}'", self.schema, _flat(columns))
+        return self._projected("drop", texts, name, parallelism)
+
+    @takes(columns=NAMES)
+    def rename(self, columns: Mapping[str, str], *, name: str | None = None, parallelism: int | None = None) -> Stream:
+        """Returns all columns, some under new names: `rename({"old": "new"})`"""
+        texts = renamed(f"rename on '{self.name}'", self.schema, columns)
+        return self._projected("rename", texts, name, parallelism)
+
+    def _projected(self, verb: str, texts: Sequence[str], name: str | None, parallelism: int | None) -> Stream:
         projection = compile_projection(texts, self.schema)
-        kept = {source: output for output, source in projection.passthrough.items()}
+        kept: dict[str, str] = {}
+        for output, source in projection.passthrough.items():
+            if source not in kept or output == source:
+                kept[source] = output
         time = self.time
         if time is not None:
             time = EventTime(kept[time.column], time.offset_us) if time.column in kept else None
@@ -108,14 +162,14 @@ class Stream:
         if changes_by is not None:
             if missing := [key for key in changes_by if key not in kept]:
                 raise PlanError(
-                    f"select on '{self.name}' drops a key of its changes",
+                    f"{verb} on '{self.name}' drops a key of its changes",
                     ", ".join(missing),
                     "Later rows replace earlier ones by these columns: keep them.",
                 )
             changes_by = tuple(kept[key] for key in changes_by)
         return self._add(
             plan.SelectNode,
-            "select",
+            verb,
             name,
             schema=projection.schema,
             time=time,
@@ -210,7 +264,7 @@ class Stream:
     @takes(columns=COLUMNS)
     def key_by(self, *columns: str | Sequence[str]) -> KeyedStream:
         """Returns the same rows with a key: rows of one key are processed in one partition, in order."""
-        names = [name for given in columns for name in ([given] if isinstance(given, str) else given)]
+        names = _flat(columns)
         if not names:
             raise PlanError(f"key_by on '{self.name}' names no column", None, "Name at least one column.")
         for name in names:
@@ -488,6 +542,11 @@ class KeyedStream:
         names = {name.lower(): name for name in stream.schema.names}
         self._keys = tuple(key if key in stream.schema.names else names[key.lower()] for key in keys)
 
+    if not TYPE_CHECKING:  # Otherwise every attribute would be known to a type checker.
+
+        def __getattr__(self, name: str) -> Any:
+            raise group_attribute(self, name)
+
     @takes(window=WINDOW)
     def window(self, window: Window) -> WindowedStream:
         """Returns event-time windows per key."""
@@ -571,6 +630,11 @@ class WindowedStream:
         self._window = window
         self._lateness_us = lateness_us
 
+    if not TYPE_CHECKING:  # Otherwise every attribute would be known to a type checker.
+
+        def __getattr__(self, name: str) -> Any:
+            raise group_attribute(self, name)
+
     @takes(lateness=DURATION)
     def allowed_lateness(self, lateness: Duration) -> WindowedStream:
         """Keep windows for this long after they close; a late row emits the updated result of its window again."""
@@ -626,6 +690,11 @@ class WindowedStream:
         if self._lateness_us:
             raise PlanError("top does not take allowed lateness", None, "Aggregate with lateness first, or drop it.")
         return _top(self._stream, self._keys, self._window, k, by, ties, descending, name)
+
+
+def _flat(columns: Sequence[str | Sequence[str]]) -> list[str]:
+    """Returns the names of columns that are given one by one or in lists."""
+    return [name for given in columns for name in ([given] if isinstance(given, str) else given)]
 
 
 def declared_schema(schema: pa.Schema | str) -> pa.Schema:
