@@ -18,6 +18,7 @@ from stretto.actors.source import Reading, Source, SourceReader
 from stretto.api.app import App
 from stretto.api.slo import SLO, objective
 from stretto.api.stream import KeyedStream, Stream, WindowedStream
+from stretto.api.udfs import pandas_udf, udf
 from stretto.errors import StrettoError, UserError
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import hopping, session, span, tumbling
@@ -49,9 +50,11 @@ __all__ = [
     "WindowedStream",
     "hopping",
     "objective",
+    "pandas_udf",
     "session",
     "sinks",
     "sources",
     "span",
     "tumbling",
+    "udf",
 ]

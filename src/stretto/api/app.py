@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,10 @@ from stretto.api.arguments import (
 from stretto.api.engines import Engine
 from stretto.api.slo import SLO
 from stretto.api.stream import TIMESTAMP, Stream
+from stretto.api.udfs import registered
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar
+from stretto.expressions.udf import Udf
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.windows import Duration, EventTime, duration_us, positive_duration_us
 from stretto.scheduling.strategies import strategy_named
@@ -37,6 +40,11 @@ SOURCE = Kind(
     "a source, such as sources.memory(rows)",
     lambda value: isinstance(value, Source),
     lambda value: "Use stretto.sources, or subclass stretto.Source.",
+)
+UDF = Kind(
+    "functions that are declared with @stretto.udf or @stretto.pandas_udf",
+    lambda value: isinstance(value, Udf),
+    lambda value: 'Write udf("double")(function), with its type.' if callable(value) else None,
 )
 STRATEGY = Kind('the name of a strategy, "module:Class", or an object', lambda value: isinstance(value, str | Strategy))
 
@@ -75,6 +83,7 @@ class App:
         self.parallelism = parallelism
         self.batch_rows = batch_rows
         self.batch_delay_us = duration_us(batch_delay, f"the batch delay of app '{name}'")
+        self.udfs: Mapping[str, Udf] = {}
         self._nodes: dict[str, plans.Node] = {}
         self._spreads: plans.Spreads = {}
 
@@ -144,6 +153,14 @@ class App:
         )
         return Stream(self, self.add_node(node))
 
+    @takes(udfs=UDF)
+    def register(self, *udfs: Udf) -> App:
+        """Makes Python functions known by their names in the expressions of this app, from here on (see
+        `stretto.udf`)."""
+        for added in udfs:
+            self.udfs = registered(self.name, self.udfs, added)
+        return self
+
     @takes(name=TEXT)
     def stream(self, name: str) -> Stream:
         """Returns a stream of this app by its name."""
@@ -154,7 +171,7 @@ class App:
 
     def plan(self) -> plans.Plan:
         """Returns the checked plan; raises a PlanError that says what is wrong."""
-        return plans.checked(self.name, self._nodes, self.slo, self._spreads)
+        return plans.checked(self.name, self._nodes, self.slo, self._spreads, self.udfs)
 
     @takes(names=TEXT, lessees=NUMBER_OR_ZERO, strategy=STRATEGY.optional())
     def spread(self, *names: str, lessees: int = 4, strategy: Strategy | str | None = None) -> App:

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 import pyarrow as pa
 
 from stretto.errors import PlanError
+from stretto.expressions.udf import Udf, knowing
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling
 from stretto.rendering import shown
@@ -41,7 +42,9 @@ class Kind:
 
 
 def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Checks the arguments of a verb when it is called. The kinds of `name` and `parallelism` need not be declared."""
+    """Checks the arguments of a verb when it is called. The kinds of `name` and `parallelism` need not be declared.
+
+    The functions that the app has registered are known in the expressions that the verb compiles."""
     known = _EVERYWHERE | kinds
 
     def decorate(verb: Callable[P, R]) -> Callable[P, R]:
@@ -57,11 +60,19 @@ def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for parameter, value in bound.arguments.items():
                 if parameter in known:
                     _check(subject, parameter, signature.parameters[parameter].kind, value, known[parameter])
-            return verb(*arguments, **named)
+            with knowing(_udfs_of(arguments[0] if arguments else None)):
+                return verb(*arguments, **named)
 
         return checked
 
     return decorate
+
+
+def _udfs_of(owner: Any) -> Mapping[str, Udf]:
+    """Returns the functions of the app that a verb is called on."""
+    stream = getattr(owner, "_stream", owner)
+    udfs: Mapping[str, Udf] = getattr(getattr(stream, "_app", stream), "udfs", {})
+    return udfs
 
 
 def _check(subject: str, parameter: str, place: Any, value: Any, kind: Kind) -> None:

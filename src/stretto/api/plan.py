@@ -6,7 +6,7 @@ Nodes are checked as they are made (unknown columns, types), the whole graph in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from stretto.actors.source import Source
 from stretto.api.slo import SLO
 from stretto.errors import PlanError
 from stretto.expressions import AggregateCall, Predicate, Projection, Scalar
+from stretto.expressions.udf import Udf
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime, Window
@@ -167,6 +168,7 @@ class Plan:
     nodes: dict[str, Node]
     slo: SLO
     spreads: Spreads = field(default_factory=dict)
+    udfs: Mapping[str, Udf] = field(default_factory=dict)
 
     @property
     def sources(self) -> list[SourceNode]:
@@ -189,7 +191,13 @@ class Plan:
         return candidates[0]
 
 
-def checked(app: str, nodes: dict[str, Node], slo: SLO, spreads: Spreads | None = None) -> Plan:
+def checked(
+    app: str,
+    nodes: dict[str, Node],
+    slo: SLO,
+    spreads: Spreads | None = None,
+    udfs: Mapping[str, Udf] | None = None,
+) -> Plan:
     """Returns the plan in topological order; raises a PlanError that names what is wrong."""
     if not nodes:
         raise PlanError(
@@ -207,7 +215,7 @@ def checked(app: str, nodes: dict[str, Node], slo: SLO, spreads: Spreads | None 
     for name in spreads or {}:
         if name is not None and name not in ordered:
             raise PlanError(f"app '{app}' has no function '{name}' to spread", f"it has {', '.join(ordered)}")
-    return Plan(app, ordered, slo, dict(spreads or {}))
+    return Plan(app, ordered, slo, dict(spreads or {}), dict(udfs or {}))
 
 
 def _has_consumed_output(node: Node, nodes: dict[str, Node]) -> bool:

@@ -44,6 +44,11 @@ class AggregateCall:
     sql: str
 
 
+def is_aggregate(name: str) -> bool:
+    """Whether an aggregate has this name."""
+    return name in _ARGUMENTS or name in _NAMES
+
+
 def parse_aggregate(text: str, schema: pa.Schema, name: str | None = None) -> AggregateCall:
     """Returns the call of an aggregate such as "max(price) AS highest"."""
     parsed = parse(text)

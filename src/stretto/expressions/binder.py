@@ -21,6 +21,7 @@ from stretto.expressions.ddl import type_from_ast
 from stretto.expressions.nodes import Node, Site, constant, constant_argument, null
 from stretto.expressions.parse import too_deep
 from stretto.expressions.reads import refuse_unread, unsupported
+from stretto.expressions.udf import known_udfs
 from stretto.expressions.vectors import Value
 
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
@@ -229,6 +230,9 @@ class _Binder:
         name = tree.name
         if name.lower() == "struct":
             return self._struct(tree, site)
+        own = known_udfs().get(name.lower())
+        if own is not None:
+            return own.call([self.bind(argument) for argument in tree.expressions], site)
         if name.lower() not in functions.FUNCTIONS:
             raise functions.unknown_function(name, site)
         return functions.call(name, [self.bind(argument) for argument in tree.expressions], site)

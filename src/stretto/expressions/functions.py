@@ -59,4 +59,4 @@ def unknown_function(name: str, site: Site) -> ExpressionError:
         )  # fmt: skip
     close = difflib.get_close_matches(name.lower(), FUNCTIONS, 1)
     hint = f"did you mean {close[0]}? " if close else ""
-    return site.error(f"unknown function {name}", None, f"{hint}use map() with a Python function for other functions")
+    return site.error(f"unknown function {name}", None, f"{hint}register a stretto.udf for other functions")

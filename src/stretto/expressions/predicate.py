@@ -10,12 +10,13 @@ import pyarrow as pa
 from stretto.errors import ExpressionError
 from stretto.expressions import types
 from stretto.expressions.scalar import compile_value
+from stretto.expressions.udf import compiled_again, known_udfs
 
 
 class Predicate:
     """A boolean expression over the rows of a batch. Make one with `compile_predicate`."""
 
-    __slots__ = ("_run", "columns", "schema", "sql", "text")
+    __slots__ = ("_run", "_udfs", "columns", "schema", "sql", "text")
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         scalar = compile_value(text, schema, "a condition")
@@ -27,6 +28,7 @@ class Predicate:
             )
         self.text = text
         self.schema = schema
+        self._udfs = known_udfs()
         self.sql = scalar.sql
         self.columns = scalar.columns
         self._run = scalar.run
@@ -57,7 +59,7 @@ class Predicate:
         return f"Predicate({self.text!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return compile_predicate, (self.text, self.schema)
+        return compiled_again, (self._udfs, compile_predicate, (self.text, self.schema))
 
 
 def compile_predicate(text: str, schema: pa.Schema) -> Predicate:

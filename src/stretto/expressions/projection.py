@@ -12,18 +12,20 @@ from stretto.errors import ExpressionError
 from stretto.expressions.parse import parse
 from stretto.expressions.scalar import Scalar, compile_scalar, quoted
 from stretto.expressions.stars import star_columns
+from stretto.expressions.udf import compiled_again, known_udfs
 
 
 class Projection:
     """Columns computed from a batch. Make one with `compile_projection`."""
 
-    __slots__ = ("_evaluates", "expressions", "input_schema", "passthrough", "scalars", "schema", "sql")
+    __slots__ = ("_evaluates", "_udfs", "expressions", "input_schema", "passthrough", "scalars", "schema", "sql")
 
     def __init__(self, expressions: Sequence[str], schema: pa.Schema) -> None:
         if isinstance(expressions, str):
             raise ExpressionError("a projection is a list", f"got the string {expressions!r}", "put it in a list")
         self.expressions = tuple(expressions)
         self.input_schema = schema
+        self._udfs = known_udfs()
         self.scalars: tuple[Scalar, ...] = tuple(
             scalar for text in self.expressions for scalar in _expanded(text, schema)
         )
@@ -57,7 +59,7 @@ class Projection:
         return f"Projection({list(self.expressions)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return compile_projection, (self.expressions, self.input_schema)
+        return compiled_again, (self._udfs, compile_projection, (self.expressions, self.input_schema))
 
 
 def compile_projection(expressions: Sequence[str], schema: pa.Schema) -> Projection:

@@ -19,7 +19,7 @@ from stretto.actors.instance import Instance
 from stretto.actors.shape import shapes_of
 from stretto.api.engines import Engine, EngineChoice, choose
 from stretto.api.lowering import lowered
-from stretto.api.plan import ApplyNode, MapNode, Plan, WindowAggregateNode
+from stretto.api.plan import AggregateNode, ApplyNode, MapNode, Plan, WindowAggregateNode
 from stretto.api.relational import unsupported
 from stretto.checkpoints.store import KEPT
 from stretto.coordinator.events import (
@@ -508,14 +508,14 @@ def _driver_address(spark: SparkSession) -> str:
 
 def _modules_of(plan: Plan) -> set[str]:
     """Returns the modules that define the plan's Python functions."""
-    found: set[object] = set()
+    found: set[object] = {getattr(udf.function, "__module__", None) for udf in plan.udfs.values()}
     for node in plan.nodes.values():
         match node:
             case MapNode(function=function):
                 found.add(getattr(function, "__module__", None))
             case ApplyNode(function=function):
                 found.update(cls.__module__ for cls in type(function).__mro__ if cls not in (Function, object))
-            case WindowAggregateNode(calls=calls):
+            case WindowAggregateNode(calls=calls) | AggregateNode(calls=calls):
                 for call in calls:
                     if isinstance(call, UserAggregate):
                         parts = (call.init, call.add, call.combine, call.finish)

@@ -49,6 +49,8 @@ from stretto.api.relational import unsupported
 from stretto.errors import EngineError, FunctionError, InvariantError, StrettoError
 from stretto.expressions import AggregateCall
 from stretto.expressions.scalar import quoted
+from stretto.expressions.types import canonical
+from stretto.expressions.udf import Udf
 from stretto.operators.stateless import PythonStep
 from stretto.operators.user_aggregate import UserAggregate, value_column
 from stretto.operators.windows import EventTime, Hopping, Session, Span, Tumbling, Window
@@ -82,7 +84,7 @@ def to_dataframes(
         engine = "micro-batches" if streaming else "a batch DataFrame"
         raise EngineError(f"app '{plan.app}' cannot run as {engine}", reason, _ACTORS_INSTEAD)
     lowering = _Lowering(plan, frames, streaming)
-    with session_settings(spark, _SETTINGS), shipped_by_value(*_functions(plan)):
+    with session_settings(spark, _SETTINGS), shipped_by_value(*_functions(plan)), _registered(plan, spark):
         for node in plan.nodes.values():
             lowering.add(node)
     return {node.name: lowering.frames[node.name] for node in plan.sinks}
@@ -120,7 +122,41 @@ def shipped_by_value(*things: Any) -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
+@contextmanager
+def _registered(plan: Plan, spark: SparkSession) -> Iterator[None]:
+    """Makes the app's functions known to Spark's analyser while the DataFrames are built; they refer to the functions
+    themselves afterwards."""
+    udfs = plan.udfs.values()
+    for udf in udfs:
+        if spark.catalog.functionExists(udf.name):
+            raise EngineError(
+                f"app '{plan.app}' cannot give its function '{udf.name}' to Spark",
+                "the session has a function of this name",
+                "Rename one of them.",
+            )
+    try:
+        for udf in udfs:
+            spark.udf.register(udf.name, _as_arrow_udf(udf))
+        yield
+    finally:
+        for udf in udfs:
+            spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {quoted(udf.name)}")
+
+
+def _as_arrow_udf(udf: Udf) -> Any:
+    """Returns a user's scalar function as Spark's. Its columns have the types that it gets from actors."""
+
+    def run(*columns: pa.Array) -> pa.Array:
+        plain = [column.cast(canonical(column.type)) for column in columns]
+        return udf.evaluate(plain, len(plain[0]))
+
+    # Spark derives its kind from the type hints; the stubs require an argument, which is deprecated.
+    made: Any = arrow_udf
+    return made(run, from_arrow_type(udf.type, False))
+
+
 def _functions(plan: Plan) -> Iterator[Any]:
+    yield from (udf.function for udf in plan.udfs.values())
     for node in plan.nodes.values():
         match node:
             case MapNode():

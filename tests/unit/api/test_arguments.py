@@ -64,6 +64,7 @@ def applied() -> AppliedStream:
 RIGHT: dict[str, dict[str, Any]] = {
     "App": {"name": "app"},
     "App.source": {"name": "more", "source": sources.memory([{"n": 1}])},
+    "App.register": {},
     "App.stream": {"name": "bids"},
     "App.spread": {},
     "App.explain": {},

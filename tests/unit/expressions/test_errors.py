@@ -34,7 +34,7 @@ def _compile_and_run(text: str, schema: pa.Schema) -> None:
         ("concat(name, price)", ["bigint", "string"]),
         ("price and true", ["not a boolean", "'price' is bigint"]),
         ("not price", ["not a boolean"]),
-        ("soundex(name)", ["unknown function soundex", "use map() with a Python function for other functions"]),
+        ("soundex(name)", ["unknown function soundex", "register a stretto.udf for other functions"]),
         ("uper(name)", ["unknown function uper", "did you mean upper?"]),
         ("sum(price)", ["unknown function sum"]),
         ("length(name, 2)", ["length takes 1 argument(s), not 2"]),
