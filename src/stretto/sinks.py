@@ -8,12 +8,21 @@ stream.sink(sinks.parquet("/data/out"))
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from stretto.api.arguments import COLUMN, COUNT, PATH, TEXT, Kind, takes
+from stretto.api.arguments import COLUMN, COLUMNS, COUNT, PATH, TEXT, Kind, takes
 from stretto.api.memory import CollectSink, NullSink
-from stretto.runtime.connectors.sinks import ROWS_PER_FILE, CallbackSink, ConsoleSink, ParquetSink
+from stretto.runtime.connectors.sinks import (
+    ROWS_PER_FILE,
+    CallbackSink,
+    ConsoleSink,
+    CsvSink,
+    JsonLinesSink,
+    ParquetSink,
+)
+
+Mode = Literal["error", "append", "overwrite"]
 
 
 def collect() -> CollectSink:
@@ -21,23 +30,53 @@ def collect() -> CollectSink:
     return CollectSink()
 
 
-@takes(directory=PATH, mode=TEXT, rows_per_file=COUNT, changelog=COLUMN.optional())
+@takes(directory=PATH, mode=TEXT, rows_per_file=COUNT, changelog=COLUMN.optional(), partition_by=COLUMNS.optional())
 def parquet(
     directory: str | os.PathLike[str],
-    mode: Literal["error", "append", "overwrite"] = "error",
+    mode: Mode = "error",
     rows_per_file: int = ROWS_PER_FILE,
     changelog: str | None = None,
+    partition_by: str | Sequence[str] | None = None,
 ) -> ParquetSink:
     """Write the rows to Parquet files in a directory; a file becomes visible only when it is complete.
 
     A file is closed after `rows_per_file` rows and at the end of the input. A directory with files in it is refused
-    unless `mode` says to append to them or to overwrite them.
+    unless `mode` says to append to them or to overwrite them. With `partition_by`, rows are in directories by the
+    values of these columns, such as `day=2026-01-01/`, as Spark writes and reads them.
 
     Rows that replace earlier ones, such as those of a running aggregate, are refused, because files only add rows. With
     a `changelog` all of them are written, with a bigint column of that name that increases: of the rows of a key, the
     one with the greatest number is the last.
     """
-    return ParquetSink(directory, mode, rows_per_file, changelog)
+    return ParquetSink(directory, mode, rows_per_file, changelog, _names(partition_by))
+
+
+@takes(directory=PATH, mode=TEXT, rows_per_file=COUNT, changelog=COLUMN.optional(), partition_by=COLUMNS.optional())
+def csv(
+    directory: str | os.PathLike[str],
+    mode: Mode = "error",
+    rows_per_file: int = ROWS_PER_FILE,
+    changelog: str | None = None,
+    partition_by: str | Sequence[str] | None = None,
+) -> CsvSink:
+    """Write the rows to CSV files, with the names of the columns in the first line (see `parquet`).
+
+    Texts are in quotes, which are doubled inside; a null is an empty field without quotes. Spark reads them with
+    `spark.read.csv(directory, schema, header=True, escape='"')`, an empty text as null; `sources.csv` tells them
+    apart."""
+    return CsvSink(directory, mode, rows_per_file, changelog, _names(partition_by))
+
+
+@takes(directory=PATH, mode=TEXT, rows_per_file=COUNT, changelog=COLUMN.optional(), partition_by=COLUMNS.optional())
+def jsonl(
+    directory: str | os.PathLike[str],
+    mode: Mode = "error",
+    rows_per_file: int = ROWS_PER_FILE,
+    changelog: str | None = None,
+    partition_by: str | Sequence[str] | None = None,
+) -> JsonLinesSink:
+    """Write the rows to files of JSON objects, one on each line, without their nulls (see `parquet`)."""
+    return JsonLinesSink(directory, mode, rows_per_file, changelog, _names(partition_by))
 
 
 @takes(limit=COUNT)
@@ -56,3 +95,7 @@ def callback(function: Callable[[Any], object], per: Literal["batch", "row"] = "
     """Call `function` in the driver with each pyarrow RecordBatch, or with each row as a dict. An exception that it
     raises fails the job."""
     return CallbackSink(function, per)
+
+
+def _names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns or ())

@@ -44,7 +44,7 @@ def memory(
 @takes(format=TEXT.optional(), path=PATH, schema=SCHEMA.optional(), time=COLUMN.optional(), speed=SPEED.optional())
 def files(
     path: str | os.PathLike[str],
-    format: Literal["parquet", "jsonl", "arrow"] | None = None,
+    format: Literal["parquet", "jsonl", "csv", "arrow"] | None = None,
     schema: pa.Schema | str | None = None,
     time: str | None = None,
     speed: float | None = None,
@@ -81,6 +81,19 @@ def jsonl(
 
 
 @takes(path=PATH, schema=SCHEMA.optional(), time=COLUMN.optional(), speed=SPEED.optional())
+def csv(
+    path: str | os.PathLike[str],
+    schema: pa.Schema | str | None = None,
+    time: str | None = None,
+    speed: float | None = None,
+) -> FileSource:
+    """Replay CSV files whose first line has the names of the columns (see `files`). Without a schema, it is inferred
+    from the first lines. A field that is empty and not quoted is null. Columns that are not in the schema are
+    ignored."""
+    return FileSource(path, "csv", schema, time, speed)
+
+
+@takes(path=PATH, schema=SCHEMA.optional(), time=COLUMN.optional(), speed=SPEED.optional())
 def arrow(
     path: str | os.PathLike[str],
     schema: pa.Schema | str | None = None,
@@ -94,7 +107,7 @@ def arrow(
 @takes(directory=PATH, format=TEXT, schema=SCHEMA.optional(), poll=DURATION)
 def watch(
     directory: str | os.PathLike[str],
-    format: Literal["parquet", "jsonl", "arrow"] = "parquet",
+    format: Literal["parquet", "jsonl", "csv", "arrow"] = "parquet",
     schema: pa.Schema | str | None = None,
     poll: Duration = "2 ms",
 ) -> WatchedFiles:

@@ -312,10 +312,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").write_text("")
     (tmp_path / ".crc").write_text("")
     says(FileSource(tmp_path), "has no files", tmp_path)
-    (tmp_path / "a.csv").write_text("a,b")
-    says(FileSource(tmp_path), "unknown suffix", tmp_path / "a.csv", ".parquet", ".jsonl")
-    with pytest.raises(SourceError, match="'csv'"):
-        FileSource(tmp_path, format="csv")
+    (tmp_path / "a.xml").write_text("a,b")
+    says(FileSource(tmp_path), "unknown suffix", tmp_path / "a.xml", ".parquet", ".jsonl")
+    with pytest.raises(SourceError, match="'xml'"):
+        FileSource(tmp_path, format="xml")
 
 
 def test_two_formats_in_a_directory_are_named(tmp_path: Path) -> None:

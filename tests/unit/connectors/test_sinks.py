@@ -59,7 +59,7 @@ def test_small_batches_share_a_row_group(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stretto.runtime.connectors.parquet_files.ROWS_PER_GROUP", 2)
+    monkeypatch.setattr("stretto.runtime.connectors.part_files.ROWS_PER_GROUP", 2)
     writer = ParquetSink(tmp_path, rows_per_file=10).writer(SCHEMA, 0, 1)
     writer.write(batch(0, 10))
     writer.write(batch(10, 5))

@@ -149,7 +149,7 @@ def test_errors_are_raised_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot list"):
         sources.watch(tmp_path / "missing", schema=SCHEMA).check()
     with pytest.raises(SourceError, match="unknown file format"):
-        sources.watch(tmp_path, format="csv")  # type: ignore[arg-type]
+        sources.watch(tmp_path, format="xml")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="poll interval"):
         sources.watch(tmp_path, schema=SCHEMA, poll=0)
 

@@ -1,4 +1,4 @@
-"""Replay of files: Parquet, JSON-lines and Arrow, as fast as they can be read or at the pace of their timestamps.
+"""Replay of files: Parquet, JSON-lines, CSV and Arrow, as fast as they can be read or at the pace of their timestamps.
 
 Files are assigned to partitions round-robin in sorted order, so that partitions advance through time together. With
 fewer files than partitions, row groups are assigned instead, where the format has them. A partition's position is its
@@ -23,10 +23,16 @@ import pyarrow.types as pat
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.api.memory import as_schema
 from stretto.errors import SourceError
+from stretto.runtime.connectors.csv_files import CsvFormat
 from stretto.runtime.connectors.formats import ArrowFormat, Format, ParquetFormat, Skip
 from stretto.runtime.connectors.json_lines import JsonLinesFormat
 
-FORMATS: dict[str, Format] = {"parquet": ParquetFormat(), "jsonl": JsonLinesFormat(), "arrow": ArrowFormat()}
+FORMATS: dict[str, Format] = {
+    "parquet": ParquetFormat(),
+    "jsonl": JsonLinesFormat(),
+    "csv": CsvFormat(),
+    "arrow": ArrowFormat(),
+}
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 DUE_NS_MAX = 1 << 62
 

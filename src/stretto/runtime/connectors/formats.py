@@ -82,21 +82,21 @@ class ParquetFormat(Format):
     suffixes = (".parquet", ".pq", ".parq")
 
     def learn(self, path: str) -> pa.Schema:
-        with _reading(path, "its footer"), pq.ParquetFile(path) as file:
+        with reading(path, "its footer"), pq.ParquetFile(path) as file:
             return _canonical(path, file.schema_arrow)
 
     def groups(self, path: str) -> tuple[int, ...]:
-        with _reading(path, "its footer"), pq.ParquetFile(path) as file:
+        with reading(path, "its footer"), pq.ParquetFile(path) as file:
             return tuple(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
 
     def batches(
         self, path: str, schema: pa.Schema, skip: Skip, groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        with _reading(path, "its footer"):
+        with reading(path, "its footer"):
             file = pq.ParquetFile(path, buffer_size=BUFFER_BYTES)
         with file:
             for group in range(file.num_row_groups) if groups is None else groups:
-                with _reading(path, f"row group {group}"):
+                with reading(path, f"row group {group}"):
                     if skip.whole(file.metadata.row_group(group).num_rows):
                         continue
                     decoded = file.iter_batches(BATCH_ROWS, row_groups=[group], columns=schema.names, use_threads=False)
@@ -111,21 +111,21 @@ class ArrowFormat(Format):
     suffixes = (".arrow", ".arrows", ".ipc", ".feather")
 
     def learn(self, path: str) -> pa.Schema:
-        with _reading(path, "its schema"), pa.OSFile(path) as file:
+        with reading(path, "its schema"), pa.OSFile(path) as file:
             return _canonical(path, _opened(file).schema)
 
     def groups(self, path: str) -> tuple[None, ...] | None:
-        with _reading(path, "its footer"), pa.OSFile(path) as file:
+        with reading(path, "its footer"), pa.OSFile(path) as file:
             reader = _opened(file)
             return (None,) * reader.num_record_batches if isinstance(reader, pa.RecordBatchFileReader) else None
 
     def batches(
         self, path: str, schema: pa.Schema, skip: Skip, groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        with _reading(path, "its schema"):
+        with reading(path, "its schema"):
             file = pa.OSFile(path)
         with file:
-            with _reading(path, "its schema"):
+            with reading(path, "its schema"):
                 reader = _opened(file)
             numbers = groups
             if numbers is None and isinstance(reader, pa.RecordBatchFileReader):
@@ -152,7 +152,7 @@ def _opened(file: pa.NativeFile) -> pa.RecordBatchFileReader | pa.RecordBatchStr
 
 
 def _next(batches: Iterator[pa.RecordBatch], path: str, place: str, schema: pa.Schema) -> pa.RecordBatch | None:
-    with _reading(path, place):
+    with reading(path, place):
         batch = next(batches, None)
         return None if batch is None else conform(batch, schema)
 
@@ -185,11 +185,11 @@ def _differs(path: str, reference: str, detail: str) -> SourceError:
 
 
 @contextmanager
-def _reading(path: str, place: str) -> Iterator[None]:
+def reading(path: str, place: str) -> Iterator[None]:
     """Turns any error in the block into a SourceError that names the file and the place in it."""
     try:
         yield
-    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+    except (OSError, pa.ArrowException, KeyError, ValueError, ExpressionError) as error:
         raise unreadable(path, f"{place}: {_first_line(error)}") from error
 
 

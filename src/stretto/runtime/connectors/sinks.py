@@ -1,6 +1,6 @@
-"""Sinks that reach outside: a directory of Parquet files, the terminal, a user's function.
+"""Sinks that reach outside: a directory of files, the terminal, a user's function.
 
-A Parquet file appears under its own name only when it is complete: it is written under a name that begins with `_`,
+A file appears under its own name only when it is complete: it is written under a name that begins with `_`,
 which Spark and this package's own file source skip, and renamed when it is closed.
 """
 
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
@@ -22,19 +21,23 @@ from stretto.actors.sink import Sink, SinkWriter
 from stretto.errors import InvariantError, UserError
 from stretto.rendering import values_of
 from stretto.runtime.connectors.changelog import Changelog, with_changelog
-from stretto.runtime.connectors.parquet_checkpointed import CheckpointedPlace, ParquetCheckpointed, is_of_checkpoint
-from stretto.runtime.connectors.parquet_files import HiddenFile, PartFiles, writing_in
+from stretto.runtime.connectors.file_kinds import CSV, JSON_LINES, PARQUET, FileKind
+from stretto.runtime.connectors.files_checkpointed import CheckpointedPlace, FilesCheckpointed, is_of_checkpoint
+from stretto.runtime.connectors.part_files import HiddenFile, PartFiles, files_in, is_visible, writing_in
+from stretto.runtime.connectors.partitioned import PartitionedFiles, written_columns
 
 ROWS_PER_FILE = 1_000_000
-_PART = re.compile(r"part-(\d{5,})-(\d{5,})\.parquet")
+_PART = re.compile(r"part-(\d{5,})-(\d{5,})\.\w+")
 
 
-class ParquetSink(Sink):
-    """A directory of Parquet files that `spark.read.parquet` can read at any time.
+class FilesSink(Sink):
+    """A directory of files of one kind that Spark can read at any time.
 
     `mode` is about existing files: 'error' refuses them, 'append' adds to them, 'overwrite' removes them when writing
     starts. On a cluster of machines the directory must be shared by all of them.
     """
+
+    kind: FileKind
 
     def __init__(
         self,
@@ -42,15 +45,19 @@ class ParquetSink(Sink):
         mode: Literal["error", "append", "overwrite"] = "error",
         rows_per_file: int = ROWS_PER_FILE,
         changelog: str | None = None,
+        partition_by: Sequence[str] = (),
     ) -> None:
         if mode not in ("error", "append", "overwrite"):
-            raise UserError("unknown mode of a Parquet sink", repr(mode), "Use 'error', 'append' or 'overwrite'.")
+            raise UserError(
+                f"unknown mode of a {self.kind.name} sink", repr(mode), "Use 'error', 'append' or 'overwrite'."
+            )
         if rows_per_file < 1:
-            raise UserError("rows_per_file of a Parquet sink must be at least 1", f"it is {rows_per_file}")
+            raise UserError(f"rows_per_file of a {self.kind.name} sink must be at least 1", f"it is {rows_per_file}")
         self.directory = Path(directory).absolute()
         self.mode = mode
         self.rows_per_file = rows_per_file
         self.changelog = changelog
+        self.partition_by = tuple(partition_by)
         self.takes_updates = changelog is not None
         self._stale: tuple[str, ...] | None = None
 
@@ -60,19 +67,16 @@ class ParquetSink(Sink):
         found = _visible(self.directory)
         if self.mode == "error":
             # Files of checkpoints may belong to the checkpoint to resume from; `check_fresh` checks them later.
-            self._refuse([name for name in found if not is_of_checkpoint(name)])
-        foreign = [name for name in found if not name.endswith(".parquet")]
+            self._refuse([path for path in found if not is_of_checkpoint(path)])
+        foreign = [path for path in found if not path.endswith(self.kind.suffix)]
         if foreign and self.mode == "overwrite":
             raise UserError(
-                f"the output directory holds more than Parquet files: {self.directory}",
+                f"the output directory holds more than {self.kind.name} files: {self.directory}",
                 f"'{foreign[0]}' would remain among the new files",
                 "Remove it, or choose another directory.",
             )
         self._stale = tuple(found) if self.mode == "overwrite" else ()
-        try:
-            pq.ParquetWriter(pa.BufferOutputStream(), with_changelog(schema, self.changelog)).close()
-        except pa.ArrowException as error:
-            raise UserError("Parquet cannot hold these columns", str(error), "Cast them, or leave them out.") from error
+        self.kind.check(written_columns(with_changelog(schema, self.changelog), self.partition_by))
 
     def check_fresh(self) -> None:
         if self.mode == "error":
@@ -97,60 +101,79 @@ class ParquetSink(Sink):
                 "Choose another directory, or change its permissions.",
             )
 
-    def writer(self, schema: pa.Schema, partition: int, partitions: int) -> ParquetWriter:
+    def writer(self, schema: pa.Schema, partition: int, partitions: int) -> FilesWriter:
         if self._stale is None and self.mode == "overwrite":
-            raise InvariantError("a Parquet sink that overwrites was opened before it was checked", str(self.directory))
-        written = with_changelog(schema, self.changelog)
-        return ParquetWriter(
-            self.directory,
-            written,
-            partition,
-            partitions,
-            self.rows_per_file,
-            self._stale or (),
-            self._numbers(),
-        )
+            raise InvariantError("a sink that overwrites was opened before it was checked", str(self.directory))
+        parts = self._parts(schema, f"{partition:05d}")
+        stale = self._stale or ()
+        return FilesWriter(self.directory, parts, self.kind.suffix, partition, partitions, stale, self._numbers())
 
     def checkpointed_writer(
         self, schema: pa.Schema, partition: int, partitions: int, attempt: Attempt
-    ) -> ParquetCheckpointed:
+    ) -> FilesCheckpointed:
         place = CheckpointedPlace(self.directory, partition, partitions, attempt)
+        parts = self._parts(schema, place.part)
+        return FilesCheckpointed(place, parts, self.kind.suffix, self._stale or (), self._numbers())
+
+    def _parts(self, schema: pa.Schema, part: str) -> PartFiles | PartitionedFiles:
         written = with_changelog(schema, self.changelog)
-        return ParquetCheckpointed(place, written, self.rows_per_file, self._stale or (), self._numbers())
+        if self.partition_by:
+            return PartitionedFiles(self.directory, written, part, self.rows_per_file, self.kind, self.partition_by)
+        return PartFiles(self.directory, written, part, self.rows_per_file, self.kind)
 
     def _numbers(self) -> Changelog | None:
         return None if self.changelog is None else Changelog(self.changelog)
 
     def describe(self) -> str:
         log = f", changelog in '{self.changelog}'" if self.changelog is not None else ""
-        return f"Parquet files in {self.directory} ({self.mode}{log})"
+        by = f", by {', '.join(self.partition_by)}" if self.partition_by else ""
+        return f"{self.kind.name} files in {self.directory} ({self.mode}{log}{by})"
 
 
-class ParquetWriter(SinkWriter):
+class ParquetSink(FilesSink):
+    """A directory of Parquet files."""
+
+    kind = PARQUET
+
+
+class CsvSink(FilesSink):
+    """A directory of CSV files, each with the names of its columns in the first line."""
+
+    kind = CSV
+
+
+class JsonLinesSink(FilesSink):
+    """A directory of files of JSON objects, one on each line."""
+
+    kind = JSON_LINES
+
+
+class FilesWriter(SinkWriter):
     """Writes one partition's files, one after the other; a failure keeps the complete ones and removes the rest."""
 
     def __init__(
         self,
         directory: Path,
-        schema: pa.Schema,
+        parts: PartFiles | PartitionedFiles,
+        suffix: str,
         partition: int,
         partitions: int,
-        rows_per_file: int,
         stale: tuple[str, ...],
         changelog: Changelog | None = None,
     ) -> None:
         self._directory = directory
+        self._parts = parts
+        self._suffix = suffix
         self._partition = partition
         self._changelog = changelog
-        self._parts = PartFiles(directory, schema, f"{partition:05d}", rows_per_file)
         self.files: list[Path] = []
         with writing_in(directory):
-            taken = {*stale, *os.listdir(directory)}
-            for name in stale[partition::partitions]:
-                (directory / name).unlink(missing_ok=True)
+            taken = {*stale, *files_in(directory)}
+            for path in stale[partition::partitions]:
+                (directory / path).unlink(missing_ok=True)
         # New files never have the name of an existing one, so removing the stale ones cannot remove them.
-        numbers = [int(part[2]) for name in taken if (part := _PART.fullmatch(name)) and int(part[1]) == partition]
-        self._next = max(numbers, default=-1) + 1
+        found = filter(None, (_PART.fullmatch(path.rpartition("/")[2]) for path in taken))
+        self._next = max((int(part[2]) for part in found if int(part[1]) == partition), default=-1) + 1
 
     def write(self, batch: pa.RecordBatch) -> None:
         for file in self._parts.write(batch if self._changelog is None else self._changelog.numbered(batch)):
@@ -158,25 +181,23 @@ class ParquetWriter(SinkWriter):
 
     def finish(self) -> None:
         """Publishes the last file. The first partition writes at least an empty one, so that the schema can be read."""
-        file = self._parts.rest(even_empty=self._partition == 0 and not self.files)
-        if file is not None:
+        for file in self._parts.rest(even_empty=self._partition == 0 and not self.files):
             self._publish(file)
 
     def close(self) -> None:
         self._parts.discard()
 
     def _publish(self, file: HiddenFile) -> None:
-        target = self._directory / f"part-{self._partition:05d}-{self._next:05d}.parquet"
+        target = self._directory / file.folder / f"part-{self._partition:05d}-{self._next:05d}{self._suffix}"
         self._next += 1
         with writing_in(self._directory):
+            target.parent.mkdir(parents=True, exist_ok=True)
             file.rename(target)
         self.files.append(target)
 
 
 def _visible(directory: Path) -> list[str]:
-    if not directory.exists():
-        return []
-    return sorted(name for name in os.listdir(directory) if not name.startswith(("_", ".")))
+    return list(filter(is_visible, files_in(directory)))
 
 
 class ConsoleSink(Sink):

@@ -1,4 +1,4 @@
-"""One partition's rows as Parquet files that are hidden until they are complete and renamed."""
+"""One partition's rows as files that are hidden until they are complete and renamed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from stretto.errors import UserError
+from stretto.runtime.connectors.file_kinds import FileKind
 
 ROWS_PER_GROUP = 65_536
 BYTES_PER_GROUP = 64 << 20
 """Rows are buffered until a row group has this many rows or bytes, so that small batches make no small groups."""
+
+
+def files_in(directory: Path) -> list[str]:
+    """Returns the paths of all files below a directory, sorted."""
+    found = [Path(parent, name) for parent, _, names in os.walk(directory) for name in names]
+    return sorted(str(path.relative_to(directory)) for path in found)
+
+
+def is_visible(path: str) -> bool:
+    """Whether Spark reads a file of this path."""
+    return not any(part.startswith(("_", ".")) for part in path.split("/"))
 
 
 @contextmanager
@@ -33,16 +44,18 @@ def writing_in(directory: Path) -> Iterator[None]:
 
 
 class HiddenFile:
-    """A Parquet file under a name that Spark and this package's own file source skip."""
+    """A file under a name that Spark and this package's own file source skip. `folder` is the directory within that of
+    the sink that it is to be published in, with a slash at its end."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, kind: FileKind) -> None:
         self.rows = 0
+        self.folder = ""
         self._path = path
         self._file: IO[bytes] = open(path, "xb")  # noqa: SIM115 it outlives this call
-        self._writer = pq.ParquetWriter(self._file, schema)
+        self._writer = kind.opened(self._file, schema)
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._writer.write(table)
         self.rows += table.num_rows
 
     def end(self) -> None:
@@ -66,12 +79,13 @@ class HiddenFile:
 class PartFiles:
     """Divides rows into files of `rows_per_file`."""
 
-    def __init__(self, directory: Path, schema: pa.Schema, part: str, rows_per_file: int) -> None:
+    def __init__(self, directory: Path, schema: pa.Schema, part: str, rows_per_file: int, kind: FileKind) -> None:
         """`part` distinguishes the unfinished files from those of others."""
         self._directory = directory
         self._schema = schema
         self._part = part
         self._rows_per_file = rows_per_file
+        self._kind = kind
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
         self._held_bytes = 0
@@ -93,9 +107,9 @@ class PartFiles:
             elif self._held_rows >= ROWS_PER_GROUP or self._held_bytes >= BYTES_PER_GROUP:
                 self._flush()
 
-    def rest(self, even_empty: bool = False) -> HiddenFile | None:
+    def rest(self, even_empty: bool = False) -> list[HiddenFile]:
         """Completes and returns the file in progress, if there is one."""
-        return self._ended() if self._held or self._file or even_empty else None
+        return [self._ended()] if self._held or self._file or even_empty else []
 
     def discard(self) -> None:
         """Removes the unfinished file."""
@@ -109,7 +123,7 @@ class PartFiles:
         with writing_in(self._directory):
             if self._file is None:
                 name = f"_open-{self._part}-{uuid.uuid4().hex}"
-                self._file = HiddenFile(self._directory / name, self._schema)
+                self._file = HiddenFile(self._directory / name, self._schema, self._kind)
             if held:
                 self._file.write(pa.Table.from_batches(held, self._schema))
         return self._file

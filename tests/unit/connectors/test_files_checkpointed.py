@@ -17,7 +17,9 @@ from stretto.actors.snapshot import Origin
 from stretto.actors.work import OPEN
 from stretto.errors import StorageError
 from stretto.operators.ends import SinkFunction
-from stretto.runtime.connectors.parquet_checkpointed import CheckpointedPlace, ParquetCheckpointed
+from stretto.runtime.connectors.file_kinds import PARQUET
+from stretto.runtime.connectors.files_checkpointed import CheckpointedPlace, FilesCheckpointed
+from stretto.runtime.connectors.part_files import PartFiles
 from stretto.runtime.connectors.sinks import ParquetSink
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -25,13 +27,12 @@ SCHEMA = pa.schema([("n", pa.int64())])
 
 def writer(
     directory: Path, attempt: int, owner: int = 1, lineage: str = "0123abcd", place: tuple[int, int] = (0, 1)
-) -> ParquetCheckpointed:
-    return ParquetCheckpointed(
-        CheckpointedPlace(directory, *place, Attempt(lineage, owner, attempt)), SCHEMA, 1_000, ()
-    )
+) -> FilesCheckpointed:
+    where = CheckpointedPlace(directory, *place, Attempt(lineage, owner, attempt))
+    return FilesCheckpointed(where, PartFiles(directory, SCHEMA, where.part, 1_000, PARQUET), ".parquet", ())
 
 
-def published(checkpoints: ParquetCheckpointed, checkpoint: int, number: int) -> None:
+def published(checkpoints: FilesCheckpointed, checkpoint: int, number: int) -> None:
     checkpoints.write(pa.record_batch([[number]], SCHEMA))
     checkpoints.publish(checkpoint, checkpoints.seal(checkpoint) or [])
 
