@@ -18,6 +18,7 @@ from stretto.bench.nexmark.run import chosen
 from stretto.cli.bench.chaos import chaos
 from stretto.cli.bench.checkpoint import checkpoint
 from stretto.cli.bench.compare import compare
+from stretto.cli.bench.fuzz import fuzz
 from stretto.cli.bench.report import report
 from stretto.cli.bench.savepoints import savepoints
 from stretto.cli.bench.scheduling import scheduling
@@ -48,6 +49,7 @@ bench.command()(chaos)
 bench.command()(savepoints)
 bench.command()(checkpoint)
 bench.command()(strangers)
+bench.command()(fuzz)
 
 
 @bench.command()

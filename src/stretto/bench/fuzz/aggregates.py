@@ -1,0 +1,202 @@
+"""Random aggregates by random keys, stretto's running aggregate beside Spark's GROUP BY.
+
+An aggregate is a term `call BY key, ...`, so that it is made small as expressions are. Keys have nulls, NaN and -0.0.
+Rows are numbered by a column of their own, which orders `max_by` and `min_by` without ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pat
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import expr
+
+from stretto.actors.context import Context
+from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused
+from stretto.bench.fuzz.columns import random_rows
+from stretto.bench.fuzz.generator import Generator
+from stretto.bench.fuzz.plain import array_of, plain_values
+from stretto.bench.fuzz.sparks import FAILED, SparkOracle
+from stretto.bench.fuzz.terms import Term, column, family
+from stretto.errors import StrettoError
+from stretto.expressions import AggregateCall, parse_aggregate, spark_type_name
+from stretto.operators.running import RunningAggregate
+
+GROUPED = "group"
+NUMBER = "r"
+BATCHES = 3
+"""Batches that the rows arrive in, so that partial states are merged."""
+
+_ONE = (
+    "count", "sum", "avg", "mean", "min", "max", "collect", "collect_list", "collect_set", "first", "last", "any_value",
+    "first_value", "last_value", "stddev", "stddev_samp", "stddev_pop", "std", "variance", "var_samp", "var_pop",
+    "bool_and", "bool_or", "every", "some", "any", "count_if", "approx_count_distinct", "median", "mode", "skewness",
+    "kurtosis", "bit_and", "bit_or", "bit_xor", "try_sum", "try_avg", "array_agg",
+)  # fmt: skip
+_CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("count(*)", ("count(*)",)),
+    *((name, (f"{name}(", ")")) for name in _ONE),
+    ("count distinct", ("count(DISTINCT ", ")")),
+    ("count distinct of two", ("count(DISTINCT ", ", ", ")")),
+    ("sum distinct", ("sum(DISTINCT ", ")")),
+    ("sum filter", ("sum(", ") FILTER (WHERE b)")),
+    ("count filter", ("count(*) FILTER (WHERE ", ")")),
+    ("top_k", ("top_k(", ", 2)")),
+    ("quantile", ("quantile(", ", 0.5)")),
+    ("percentile", ("percentile(", ", 0.9)")),
+    ("max_by", ("max_by(", f", {NUMBER})")),
+    ("min_by", ("min_by(", f", {NUMBER})")),
+    ("corr", ("corr(", ", ", ")")),
+    ("covar_pop", ("covar_pop(", ", ", ")")),
+    ("covar_samp", ("covar_samp(", ", ", ")")),
+)
+CALL_LABELS = [label for label, _ in _CALLS]
+_COLUMN_SHARE = 0.7
+_TRIES_MAX = 30
+
+
+def aggregate_rows(schema: pa.Schema, count: int, rng: Random) -> pa.RecordBatch:
+    """Returns rows with few distinct keys. Doubles are quarters, whose sums do not depend on their order."""
+    pool = random_rows(schema, max(count // 6, 3), rng)
+    rows = pool.take(pa.array([rng.randrange(pool.num_rows) for _ in range(count)]))
+    arrays = [
+        array_of([_quarter(rng) for _ in range(count)], field.type)
+        if pat.is_floating(field.type)
+        else rows.column(place)
+        for place, field in enumerate(schema)
+    ]
+    numbered = [*arrays, pa.array(range(count), pa.int64())]
+    return pa.record_batch(numbered, schema=schema.append(pa.field(NUMBER, pa.int64())))
+
+
+def _quarter(rng: Random) -> float | None:
+    if rng.random() < 0.25:
+        return rng.choice((None, float("nan"), -0.0, 0.0, float("inf")))
+    return rng.randint(-8, 8) / 4
+
+
+class AggregateGenerator:
+    """Makes random aggregates that the compiler accepts."""
+
+    def __init__(self, terms: Generator, schema: pa.Schema, rng: Random) -> None:
+        self._terms = terms
+        self._schema = schema
+        self._rng = rng
+        self.refused: set[str] = set()
+        """Calls of which nothing that was tried is accepted."""
+
+    def term(self, keys: Sequence[Term]) -> Term:
+        """Returns an aggregate by these keys; count(*) if nothing else is accepted."""
+        for label, pieces in self._rng.sample(_CALLS, len(_CALLS)):
+            if label in self.refused:
+                continue
+            for _ in range(_TRIES_MAX):
+                call = Term(label, pieces, tuple(self._argument() for _ in range(len(pieces) - 1)))
+                if self._accepts(call):
+                    return grouped(call, keys)
+            self.refused.add(label)
+        return grouped(Term(*_CALLS[0]), keys)
+
+    def _accepts(self, call: Term) -> bool:
+        try:
+            parse_aggregate(call.text, self._schema)
+        except Exception:  # Where the compiler breaks, the expression alone shows it.
+            return False
+        return True
+
+    def keys(self) -> list[Term]:
+        """Returns one or two columns to group by; an array or a map is none."""
+        simple = [field for field in self._schema if not pat.is_nested(field.type) and field.name != NUMBER]
+        fields = self._rng.sample(simple, self._rng.choice((1, 1, 2)))
+        return [column(field.name, family(field.type)) for field in fields]
+
+    def _argument(self) -> Term:
+        if self._rng.random() < _COLUMN_SHARE:
+            field = self._rng.choice(list(self._schema)[:-1])
+            return column(field.name, family(field.type))
+        return self._terms.term(2)
+
+
+def grouped(call: Term, keys: Sequence[Term]) -> Term:
+    pieces = ("", *(" BY " if place == 0 else ", " for place in range(len(keys))), "")
+    return Term(GROUPED, pieces, (call, *keys))
+
+
+def our_answer(term: Term, rows: pa.RecordBatch) -> Answer:
+    """Returns the answer of a running aggregate: a row for each group, in the order of their keys."""
+    keys = [key.text for key in term.arguments[1:]]
+    try:
+        call = parse_aggregate(term.arguments[0].text, rows.schema, "v")
+        function = RunningAggregate(rows.schema, tuple(keys), (call,))
+    except StrettoError as error:
+        return Refused(error.fact)
+    except Exception as error:
+        return Refused(f"{type(error).__name__}: {error}", crash=True)
+    try:
+        return Answered(spark_type_name(call.type), in_order(_run(function, rows), len(keys)))
+    except StrettoError as error:
+        return Answered(spark_type_name(call.type), [Failure(error.fact)])
+    except Exception as error:  # A finding.
+        return Answered(spark_type_name(call.type), [Failure(f"{type(error).__name__}: {error}"[:200], crash=True)])
+
+
+def _run(function: RunningAggregate, rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    function.bind_states()
+    ctx = Context("fuzz", "aggregate", 0, 1, {"out": function.schema})
+    step = -(-rows.num_rows // BATCHES) or 1
+    for start in range(0, rows.num_rows, step):
+        function.process(rows.slice(start, step), ctx)
+    latest: dict[str, tuple[Any, ...]] = {}
+    for _, batch in ctx.sent:
+        assert isinstance(batch, pa.RecordBatch)
+        for row in zip(*(plain_values(each) for each in batch.columns), strict=True):
+            latest[repr([_key(value) for value in row[:-1]])] = row
+    return list(latest.values())
+
+
+def spark_answers(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Answer]:
+    """Returns Spark's answers for aggregates by the same keys, in one query unless one of them fails."""
+    if not terms:
+        return []
+    try:
+        return _together(oracle.frame(rows), terms, rows)
+    except PySparkException as error:
+        if len(terms) > 1:
+            middle = len(terms) // 2
+            return spark_answers(oracle, terms[:middle], rows) + spark_answers(oracle, terms[middle:], rows)
+        if isinstance(error, AnalysisException):
+            return [Refused(str(error).splitlines()[0][:200])]
+        return [Answered("", [FAILED])]
+
+
+def _together(frame: DataFrame, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Answer]:
+    keys = [key.text for key in terms[0].arguments[1:]]
+    columns = [expr(_call(term, rows.schema).sql).alias(f"v{place}") for place, term in enumerate(terms)]
+    selected = frame.groupBy(*keys).agg(*columns)
+    kinds = [kind for _, kind in selected.dtypes[len(keys) :]]
+    table = selected.toArrow()
+    values = [plain_values(column.combine_chunks()) for column in table.columns]
+    found = values[: len(keys)]
+    return [
+        Answered(kind, in_order(list(zip(*found, each, strict=True)), len(keys)))
+        for kind, each in zip(kinds, values[len(keys) :], strict=True)
+    ]
+
+
+def _call(term: Term, schema: pa.Schema) -> AggregateCall:
+    return parse_aggregate(term.arguments[0].text, schema)
+
+
+def in_order(rows: list[tuple[Any, ...]], keys: int) -> list[Any]:
+    """Returns the rows by their keys, which are equal where Spark groups them together."""
+    normal = [(*(_key(value) for value in row[:keys]), *row[keys:]) for row in rows]
+    return sorted(normal, key=lambda row: repr(row[:keys]))
+
+
+def _key(value: Any) -> Any:
+    return 0.0 if isinstance(value, float) and value == 0 else value

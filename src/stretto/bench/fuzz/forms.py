@@ -1,0 +1,244 @@
+"""The ways to make an expression of others: operators, casts, special syntax, and every function of the registry.
+
+A form has no types: `vocabulary` tries arguments. Only constants that have a language of their own (units, formats,
+patterns) are hinted here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stretto.bench.fuzz.terms import Term
+from stretto.expressions.functions import FUNCTIONS
+
+ARGUMENTS_MAX = 4
+"""More arguments than these are not tried."""
+
+NOT_COMPARED = frozenset(
+    (
+        "rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "now", "current_timestamp", "current_date",
+        "curdate", "localtimestamp", "current_time", "monotonically_increasing_id", "spark_partition_id",
+        "current_user", "user", "session_user", "input_file_name", "current_database", "current_schema",
+        "current_catalog", "version",
+    )
+)  # fmt: skip
+"""Functions whose answer is another each time, or depends on the session: they are left out."""
+
+MAKE_ROWS = frozenset(
+    ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple")
+)
+"""Functions that make rows of a row: they are no expressions, and left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A template: the texts around its arguments. `hints` are constants to try at a place, and nothing else there."""
+
+    label: str
+    pieces: tuple[str, ...]
+    weight: float = 1.0
+    hints: tuple[tuple[int, tuple[str, ...]], ...] = ()
+
+    @property
+    def arity(self) -> int:
+        return len(self.pieces) - 1
+
+    def of(self, arguments: tuple[Term, ...], family: str = "") -> Term:
+        return Term(self.label, self.pieces, arguments, family)
+
+
+_UNITS = (
+    "'year'",
+    "'QUARTER'",
+    "'month'",
+    "'week'",
+    "'day'",
+    "'HOUR'",
+    "'minute'",
+    "'second'",
+    "'millisecond'",
+    "'MON'",
+    "'dd'",
+)
+_TIME_FORMATS = (
+    "'yyyy-MM-dd'", "'yyyy-MM-dd HH:mm:ss'", "'dd/MM/yyyy'", "'yyyyMMdd'", "'HH:mm'", "'MMM d, yyyy'", "'EEEE'", "'D'",
+    "'yy-M-d h:mm a'", "'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSXXX'", "'QQQ yyyy'",
+)  # fmt: skip
+_LIKE_PATTERNS = ("'%'", "'a%'", "'%b%'", "'_'", "'%_c'", "'h\\\\%%'", "''", "'%ß'", "'abc'", "'A_C'", "'%🙂%'")
+_PATTERNS = (
+    "'a'", "'^a'", "'[a-z]+'", "'(a)(b)?'", "'\\\\d+'", "'.'", "'b$'", "''", "'a|b'", "'(\\\\w+)'", "'[^a-c]'", "'a*'",
+    "'(?i)abc'", "'\\\\s'", "','", "'ß'",
+)  # fmt: skip
+_PATHS = ("'$.a'", "'$.b[0]'", "'$'", "'$.x'", "'$[1]'", "'$.b[*]'")
+_PRINTF = ("'%s'", "'%s-%s'", "'%5s|'", "'%d'", "'%05d'", "'%.2f'", "'%x'", "'100%%'")
+_NUMBER_FORMATS = ("'999'", "'9,999.99'", "'S000.0'", "'$99.9'")
+_ENCODINGS = ("'UTF-8'", "'UTF-16'", "'ISO-8859-1'", "'US-ASCII'")
+
+_HINTS: dict[str, dict[int, tuple[str, ...]]] = {
+    "date_trunc": {0: _UNITS},
+    "trunc": {1: _UNITS},
+    "date_part": {0: _UNITS},
+    "datepart": {0: _UNITS},
+    "date_format": {1: _TIME_FORMATS},
+    "to_timestamp": {1: _TIME_FORMATS},
+    "try_to_timestamp": {1: _TIME_FORMATS},
+    "to_date": {1: _TIME_FORMATS},
+    "try_to_date": {1: _TIME_FORMATS},
+    "unix_timestamp": {1: _TIME_FORMATS},
+    "to_unix_timestamp": {1: _TIME_FORMATS},
+    "from_unixtime": {1: _TIME_FORMATS},
+    "next_day": {1: ("'Mon'", "'FRIDAY'", "'tu'")},
+    "from_utc_timestamp": {1: ("'UTC'", "'+02:00'", "'Europe/Berlin'", "'America/New_York'")},
+    "to_utc_timestamp": {1: ("'UTC'", "'+02:00'", "'Europe/Berlin'", "'America/New_York'")},
+    "regexp_extract": {1: _PATTERNS, 2: ("0", "1", "2")},
+    "regexp_extract_all": {1: _PATTERNS, 2: ("0", "1")},
+    "regexp_replace": {1: _PATTERNS, 2: ("'x'", "''", "'$1'", "'<$0>'")},
+    "regexp_like": {1: _PATTERNS},
+    "regexp": {1: _PATTERNS},
+    "rlike": {1: _PATTERNS},
+    "regexp_count": {1: _PATTERNS},
+    "regexp_substr": {1: _PATTERNS},
+    "regexp_instr": {1: _PATTERNS},
+    "split": {1: _PATTERNS, 2: ("-1", "0", "2")},
+    "like": {1: _LIKE_PATTERNS},
+    "ilike": {1: _LIKE_PATTERNS},
+    "get_json_object": {1: _PATHS},
+    "from_json": {1: ("'a INT'", "'a STRING, b ARRAY<INT>'", "'a DOUBLE'")},
+    "format_string": {0: _PRINTF},
+    "printf": {0: _PRINTF},
+    "format_number": {1: ("0", "2", "5")},
+    "to_number": {1: _NUMBER_FORMATS},
+    "try_to_number": {1: _NUMBER_FORMATS},
+    "to_char": {1: _NUMBER_FORMATS},
+    "encode": {1: _ENCODINGS},
+    "decode": {1: _ENCODINGS},
+    "sha2": {1: ("0", "224", "256", "384", "512")},
+    "conv": {1: ("2", "10", "16"), 2: ("2", "10", "16", "36")},
+    "parse_url": {1: ("'HOST'", "'QUERY'", "'PATH'", "'REF'")},
+    "named_struct": {0: ("'a'", "'k'"), 2: ("'b'",)},
+    "repeat": {1: ("0", "1", "3", "-1")},
+    "lpad": {1: ("0", "3", "8", "-1")},
+    "rpad": {1: ("0", "3", "8", "-1")},
+    "space": {0: ("0", "3", "-1")},
+    "sequence": {2: ("1", "2", "-1")},
+    "array_repeat": {1: ("0", "2", "-1")},
+}
+
+_TYPES = (
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal(10,2)", "decimal(38,18)",
+    "decimal(38,0)", "string", "binary", "date", "timestamp",
+)  # fmt: skip
+_BINARY = (
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "div",
+    "=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "<=>",
+    "and",
+    "or",
+    "||",
+    "&",
+    "|",
+    "^",
+    "<<",
+    ">>",
+)
+_SPECIAL_CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "transform": (("transform(", ", z -> z + 1)"), ("transform(", ", (z, place) -> concat(z, place))")),
+    "filter": (("filter(", ", z -> z > 1)"),),
+    "exists": (("exists(", ", z -> z > 1)"),),
+    "forall": (("forall(", ", z -> z is not null)"),),
+    "array_sort": (("array_sort(", ", (v, w) -> case when v < w then 1 when v > w then -1 else 0 end)"),),
+    "aggregate": (("aggregate(", ", 0, (total, z) -> total + z)"), ("aggregate(", ", ", ", (total, z) -> z)")),
+    "reduce": (("reduce(", ", 0D, (total, z) -> total + z, total -> total * 2)"),),
+    "zip_with": (("zip_with(", ", ", ", (v, w) -> v <=> w)"),),
+    "map_filter": (("map_filter(", ", (v, w) -> w > 1)"),),
+    "map_zip_with": (("map_zip_with(", ", ", ", (k, v, w) -> coalesce(v, w))"),),
+    "transform_keys": (("transform_keys(", ", (v, w) -> concat(v, 'k'))"),),
+    "transform_values": (("transform_values(", ", (v, w) -> w is null)"),),
+    **{
+        name: tuple((f"{name}({unit}, ", ", ", ")") for unit in ("DAY", "MONTH", "HOUR", "MICROSECOND"))
+        for name in ("timestampadd", "timestampdiff", "timediff", "dateadd", "datediff")
+    },
+}
+"""Calls with a syntax of their own: lambdas, and units that are words."""
+
+
+def all_forms() -> list[Form]:
+    """Returns every form, operators first, in a fixed order."""
+    return [*_operators(), *_casts(), *_special(), *_calls()]
+
+
+def _operators() -> list[Form]:
+    weights = dict.fromkeys("+-*/%", 3.0)
+    binary = [Form(name, ("(", f" {name} ", ")"), weights.get(name, 1.0)) for name in _BINARY]
+    unary = [Form("negative", ("(- ", ")")), Form("not", ("(NOT ", ")")), Form("positive", ("(+ ", ")"), 0.3)]
+    tests = [Form(name, ("(", f" {name})")) for name in ("IS NULL", "IS NOT NULL", "IS TRUE", "IS NOT FALSE")]
+    matches = [
+        Form("LIKE", ("(", " LIKE ", ")"), hints=((1, _LIKE_PATTERNS),)),
+        Form("NOT LIKE", ("(", " NOT LIKE ", ")"), 0.3, hints=((1, _LIKE_PATTERNS),)),
+        Form("ILIKE", ("(", " ILIKE ", ")"), hints=((1, _LIKE_PATTERNS),)),
+        Form("RLIKE", ("(", " RLIKE ", ")"), hints=((1, _PATTERNS),)),
+    ]
+    return [*binary, *unary, *tests, *matches]
+
+
+def _casts() -> list[Form]:
+    plain = [Form(f"cast as {kind}", ("CAST(", f" AS {kind})"), 1.0) for kind in _TYPES]
+    trying = [Form(f"try_cast as {kind}", ("try_cast(", f" AS {kind})"), 0.5) for kind in _TYPES]
+    return [*plain, *trying]
+
+
+def _special() -> list[Form]:
+    return [
+        Form("CASE", ("(CASE WHEN ", " THEN ", " ELSE ", " END)"), 3.0),
+        Form("CASE of", ("(CASE ", " WHEN ", " THEN ", " END)"), 1.0),
+        Form("if", ("if(", ", ", ", ", ")"), 2.0),
+        Form("IN", ("(", " IN (", ", ", "))"), 2.0),
+        Form("NOT IN", ("(", " NOT IN (", ", ", "))"), 1.0),
+        Form("BETWEEN", ("(", " BETWEEN ", " AND ", ")"), 2.0),
+        Form("NOT BETWEEN", ("(", " NOT BETWEEN ", " AND ", ")"), 0.5),
+        Form("struct", ("struct(", ", ", ")")),
+        Form("array", ("array(", ", ", ")")),
+        Form("map", ("map(", ", ", ")")),
+        Form("field a", ("(", ").a")),
+        Form("field b", ("(", ").b")),
+        Form("element", ("(", ")[", "]")),
+        *(
+            Form(f"extract {unit}", (f"extract({unit} FROM ", ")"), 0.3)
+            for unit in ("YEAR", "MONTH", "DOW", "SECOND", "WEEK")
+        ),
+        *(
+            Form(name, pieces, 1 / len(all_pieces))
+            for name, all_pieces in _SPECIAL_CALLS.items()
+            for pieces in all_pieces
+        ),
+    ]
+
+
+def _calls() -> list[Form]:
+    return [form for name in sorted(set(FUNCTIONS) - NOT_COMPARED - MAKE_ROWS) for form in calls_of(name)]
+
+
+def calls_of(name: str) -> list[Form]:
+    """Returns the calls of a function of the registry, one for each number of arguments; their weights sum up to 1."""
+    function = FUNCTIONS[name]
+    counts = range(function.least, max(function.least, min(function.most, ARGUMENTS_MAX)) + 1)
+    hints = tuple(_HINTS.get(name, {}).items())
+    return [
+        Form(
+            name,
+            (f"{name}(", *[", "] * (count - 1), ")") if count else (f"{name}()",),
+            1.0 / len(counts),
+            tuple((place, texts) for place, texts in hints if place < count),
+        )
+        for count in counts
+    ]

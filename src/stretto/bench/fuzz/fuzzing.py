@@ -1,0 +1,214 @@
+"""Runs the fuzzer: rounds of random rows and expressions, answered by both sides, compared and made small."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from stretto.bench.fuzz import aggregates as grouping
+from stretto.bench.fuzz import ours
+from stretto.bench.fuzz.answers import Answer, Answered, Refused
+from stretto.bench.fuzz.columns import random_rows, schema
+from stretto.bench.fuzz.findings import Report
+from stretto.bench.fuzz.forms import all_forms
+from stretto.bench.fuzz.generator import Generator
+from stretto.bench.fuzz.judging import Disagreement, Verdict, judge
+from stretto.bench.fuzz.shrinking import Case, StillWrong, shrink_all
+from stretto.bench.fuzz.sparks import SparkOracle
+from stretto.bench.fuzz.terms import Term
+from stretto.bench.fuzz.vocabulary import Refusal, Vocabulary, explore
+from stretto.expressions.functions import FUNCTIONS
+
+ROUND = 400
+"""Expressions that share their rows and their query."""
+ROWS = 16
+AGGREGATES_SHARE = 0.02
+"""Aggregates for each expression."""
+AGGREGATES_ROUND, AGGREGATE_ROWS = 12, 60
+REFUSALS_ASKED_MAX = 600
+
+Progress = Callable[[str, float], None]
+Judged = Callable[[Sequence[Case]], list[Verdict]]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What to run: the number of expressions, the seed, and the session's time zone."""
+
+    expressions: int = 10_000
+    seed: int = 1
+    timezone: str = "UTC"
+
+
+def run(spark: SparkSession, setup: Setup, progress: Progress = lambda what, share: None) -> Report:
+    """Returns what was found. Equal setups give equal expressions and rows."""
+    return _Fuzzing(spark, setup, progress).run()
+
+
+class _Fuzzing:
+    def __init__(self, spark: SparkSession, setup: Setup, progress: Progress) -> None:
+        self._setup = setup
+        self._progress = progress
+        self._oracle = SparkOracle(spark, setup.timezone)
+        self._schema = schema()
+        self._report = Report(setup.seed, setup.timezone, functions=len(FUNCTIONS))
+
+    def run(self) -> Report:
+        began = time.monotonic()
+        vocabulary = explore(
+            all_forms(), self._schema, self._rng("vocabulary"), lambda share: self._progress("trying arguments", share)
+        )
+        self._report.never_exercised = vocabulary.never
+        self._expressions(vocabulary)
+        self._aggregates(vocabulary)
+        self._refusals(vocabulary.refusals)
+        self._report.seconds = round(time.monotonic() - began, 1)
+        return self._report
+
+    def _rng(self, *names: object) -> Random:
+        return Random("/".join(map(str, (self._setup.seed, *names))))
+
+    def _expressions(self, vocabulary: Vocabulary) -> None:
+        total = self._setup.expressions
+        crashed = [refusal.term for refusal in vocabulary.crashes]
+        for start in range(0, total, ROUND):
+            rng = self._rng("expressions", start)
+            generator = Generator(vocabulary, rng)
+            rows = random_rows(self._schema, ROWS, rng)
+            terms = [generator.term() for _ in range(min(ROUND, total - start))]
+            self._round([*terms, *crashed], rows)
+            crashed = []
+            self._report.expressions += len(terms)
+            self._progress("comparing expressions", (start + len(terms)) / total)
+
+    def _round(self, terms: list[Term], rows: pa.RecordBatch) -> None:
+        cases = [Case(term, rows) for term in terms]
+        self._settle(cases, self._judged, self._judged(cases, note=True))
+
+    def _judged(self, cases: Sequence[Case], note: bool = False) -> list[Verdict]:
+        """Returns the verdicts on cases: those of all cases over the rows of all, in one query."""
+        mine = [ours.answer(case.term.text, case.rows) for case in cases]
+        asked = [place for place, each in enumerate(mine) if not isinstance(each, Refused) or each.crash]
+        theirs = self._sparks([cases[place] for place in asked])
+        verdicts = [Verdict()] * len(cases)
+        for place, answer in zip(asked, theirs, strict=True):
+            verdicts[place] = judge(cases[place].term, mine[place], answer)
+        if note:
+            self._note(mine, verdicts)
+        return verdicts
+
+    def _sparks(self, cases: Sequence[Case]) -> list[Answer]:
+        if not cases:
+            return []
+        starts: dict[int, int] = {}
+        batches: list[pa.RecordBatch] = []
+        for case in cases:
+            if id(case.rows) not in starts:
+                starts[id(case.rows)] = sum(batch.num_rows for batch in batches)
+                batches.append(case.rows)
+        table = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        texts = list(dict.fromkeys(case.term.text for case in cases))
+        answers = dict(zip(texts, self._oracle.answers(texts, table), strict=True))
+        return [_of_rows(answers[case.term.text], starts[id(case.rows)], case.rows.num_rows) for case in cases]
+
+    def _note(self, mine: Sequence[Answer], verdicts: Sequence[Verdict]) -> None:
+        for answer, verdict in zip(mine, verdicts, strict=True):
+            if isinstance(answer, Refused):
+                self._report.note_refusal(answer.reason)
+                continue
+            self._report.answers_compared += len(answer.rows)
+            self._report.agreed += verdict.disagreement is None
+            for meant in verdict.documented:
+                self._report.documented[meant.name] += 1
+
+    def _settle(self, cases: Sequence[Case], judged: Judged, verdicts: Sequence[Verdict]) -> None:
+        """Makes what disagrees small, and reports it."""
+        wrong = [
+            (case, verdict.disagreement) for case, verdict in zip(cases, verdicts, strict=True) if verdict.disagreement
+        ]
+        if not wrong:
+            return
+
+        def still_wrong(candidates: list[tuple[int, Case]]) -> list[bool]:
+            found = judged([case for _, case in candidates])
+            return [_is_like(wrong[number][1], verdict) for (number, _), verdict in zip(candidates, found, strict=True)]
+
+        small = shrink_all(_started(wrong, still_wrong), still_wrong)
+        verdicts = judged(small)
+        inner = iter(judged([Case(term, case.rows) for case in small for term in case.term.inner()]))
+        for (case, disagreement), smaller, verdict in zip(wrong, small, verdicts, strict=True):
+            meant = [known for _ in smaller.term.inner() for known in next(inner).documented]
+            if meant:
+                # What differs as documented within an expression may make it differ in any way.
+                self._report.documented[meant[0].name] += 1
+            else:
+                self._report.add(smaller, verdict.disagreement or disagreement, case.term.text)
+
+    # Aggregates
+
+    def _aggregates(self, vocabulary: Vocabulary) -> None:
+        total = int(self._setup.expressions * AGGREGATES_SHARE)
+        refused: set[str] = set()
+        for start in range(0, total, AGGREGATES_ROUND):
+            rng = self._rng("aggregates", start)
+            rows = grouping.aggregate_rows(self._schema, AGGREGATE_ROWS, rng)
+            generator = grouping.AggregateGenerator(Generator(vocabulary, rng), rows.schema, rng)
+            generator.refused = refused
+            keys = generator.keys()
+            terms = [generator.term(keys) for _ in range(min(AGGREGATES_ROUND, total - start))]
+            cases = [Case(term, rows) for term in terms]
+            mine = [grouping.our_answer(term, rows) for term in terms]
+            theirs = grouping.spark_answers(self._oracle, terms, rows)
+            verdicts = [judge(*each) for each in zip(terms, mine, theirs, strict=True)]
+            self._note(mine, verdicts)
+            self._settle(cases, self._judged_aggregates, verdicts)
+            self._report.aggregates += len(terms)
+            self._progress("comparing aggregates", (start + len(terms)) / total)
+        never = [f"aggregate {label}" for label in grouping.CALL_LABELS if label in refused]
+        self._report.never_exercised = [*self._report.never_exercised, *never]
+
+    def _judged_aggregates(self, cases: Sequence[Case]) -> list[Verdict]:
+        return [self._judged_aggregate(case) for case in cases]
+
+    def _judged_aggregate(self, case: Case) -> Verdict:
+        if case.term.label != grouping.GROUPED:
+            return Verdict()
+        mine = grouping.our_answer(case.term, case.rows)
+        if isinstance(mine, Refused) and not mine.crash:
+            return Verdict()
+        return judge(case.term, mine, grouping.spark_answers(self._oracle, [case.term], case.rows)[0])
+
+    # Refusals
+
+    def _refusals(self, refusals: Sequence[Refusal]) -> None:
+        """Asks Spark about a sample of what stretto refuses."""
+        rng = self._rng("refusals")
+        count = min(len(refusals), REFUSALS_ASKED_MAX, self._setup.expressions)
+        asked = rng.sample(list(refusals), count)
+        rows = random_rows(self._schema, 1, rng)
+        accepted = self._oracle.accepts([refusal.term.text for refusal in asked], rows)
+        for refusal, is_accepted in zip(asked, accepted, strict=True):
+            if is_accepted:
+                self._report.note_accepted_by_spark(refusal.reason, refusal.term.text)
+
+
+def _of_rows(answer: Answer, start: int, count: int) -> Answer:
+    if isinstance(answer, Refused) or not answer.comparable:
+        return answer
+    return Answered(answer.kind, answer.rows[start : start + count])
+
+
+def _started(wrong: Sequence[tuple[Case, Disagreement]], still_wrong: StillWrong) -> list[Case]:
+    """Returns the cases with the row that disagrees alone, where that is enough to see it."""
+    alone = [Case(case.term, case.rows.slice(each.row or 0, 1)) for case, each in wrong]
+    enough = still_wrong(list(enumerate(alone)))
+    return [single if holds else case for single, holds, (case, _) in zip(alone, enough, wrong, strict=True)]
+
+
+def _is_like(known: Disagreement, verdict: Verdict) -> bool:
+    return verdict.disagreement is not None and verdict.disagreement.kind is known.kind

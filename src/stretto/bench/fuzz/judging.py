@@ -1,0 +1,85 @@
+"""Compares stretto's answer with Spark's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused, same
+from stretto.bench.fuzz.documented import Documented, documented
+from stretto.bench.fuzz.terms import Term
+
+
+class Kind(Enum):
+    """How the two sides disagree."""
+
+    VALUE = "other value"
+    TYPE = "other type"
+    FAILS_HERE = "fails here, Spark has an answer"
+    FAILS_IN_SPARK = "fails in Spark, has an answer here"
+    CRASH = "raises an error that is not ours"
+    REFUSED_BY_SPARK = "Spark refuses it"
+    EMPTY_BATCH = "fails on an empty batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """How two answers differ, with what both say. `row` is the first row where they do, if it is about a row."""
+
+    kind: Kind
+    ours: Any
+    sparks: Any
+    row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a comparison finds: a disagreement or none, and the documented differences at other rows."""
+
+    disagreement: Disagreement | None = None
+    documented: tuple[Documented, ...] = ()
+
+
+def judge(term: Term, ours: Answer, sparks: Answer) -> Verdict:
+    """Returns the verdict on a term. An expression that stretto refuses on purpose is no disagreement."""
+    if isinstance(ours, Refused):
+        if ours.crash and isinstance(sparks, Answered):
+            return Verdict(Disagreement(Kind.CRASH, ours.reason, sparks.kind))
+        return Verdict()
+    if isinstance(sparks, Refused):
+        return Verdict(Disagreement(Kind.REFUSED_BY_SPARK, ours.kind, sparks.reason))
+    if ours.kind.lower() != sparks.kind.lower():
+        return Verdict(Disagreement(Kind.TYPE, ours.kind, sparks.kind))
+    verdict = _compare_rows(term, ours.rows, sparks.rows) if sparks.comparable else Verdict()
+    if ours.on_nothing is None or verdict.disagreement is not None or _fails_on_every_row(ours):
+        return verdict
+    return Verdict(Disagreement(Kind.EMPTY_BATCH, ours.on_nothing.text, "no rows"))
+
+
+def _fails_on_every_row(ours: Answered) -> bool:
+    """Whether it is a constant that fails, such as 1 / 0: such a one fails a query of Spark's before it reads a row."""
+    return all(isinstance(row, Failure) and not row.crash for row in ours.rows)
+
+
+def _compare_rows(term: Term, ours: list[Any], sparks: list[Any]) -> Verdict:
+    known: list[Documented] = []
+    for row, (mine, theirs) in enumerate(zip(ours, sparks, strict=True)):
+        kind = _difference(mine, theirs)
+        if kind is None:
+            continue
+        meant = documented(term, mine, theirs) if kind is Kind.VALUE else None
+        if meant is None:
+            return Verdict(Disagreement(kind, mine, theirs, row), tuple(known))
+        known.append(meant)
+    return Verdict(None, tuple(known))
+
+
+def _difference(mine: Any, theirs: Any) -> Kind | None:
+    if isinstance(mine, Failure):
+        if mine.crash:
+            return Kind.CRASH
+        return None if isinstance(theirs, Failure) else Kind.FAILS_HERE
+    if isinstance(theirs, Failure):
+        return Kind.FAILS_IN_SPARK
+    return None if same(mine, theirs) else Kind.VALUE

@@ -1,0 +1,54 @@
+"""stretto's answer for an expression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused
+from stretto.bench.fuzz.plain import plain_values
+from stretto.errors import ExpressionError
+from stretto.expressions import Scalar, compile_scalar, spark_type_name
+
+
+def answer(text: str, rows: pa.RecordBatch) -> Answer:
+    """Returns the answer for every row; rows are evaluated one by one only if they fail together."""
+    try:
+        scalar = compile_scalar(text, rows.schema)
+        kind = spark_type_name(scalar.type)
+    except ExpressionError as error:
+        return Refused(error.fact)
+    except Exception as error:
+        return Refused(_described(error), crash=True)
+    values = _evaluated(scalar, rows)
+    if isinstance(values, Failure):
+        alone = [_evaluated(scalar, rows.slice(place, 1)) for place in range(rows.num_rows)]
+        # If every row is fine alone, the batch as a whole is at fault.
+        together = not any(isinstance(each, Failure) for each in alone)
+        values = [values if together else _only(each) for each in alone]
+    nothing = _evaluated(scalar, rows.slice(0, 0))
+    return Answered(kind, values, nothing if isinstance(nothing, Failure) else None)
+
+
+def _only(values: list[Any] | Failure) -> Any:
+    return values if isinstance(values, Failure) else values[0]
+
+
+def _evaluated(scalar: Scalar, rows: pa.RecordBatch) -> list[Any] | Failure:
+    try:
+        result = scalar.evaluate(rows)
+        result.validate()
+        if len(result) != rows.num_rows or result.type != scalar.type:
+            return Failure(
+                f"{len(result)} values of {result.type} for {rows.num_rows} rows of {scalar.type}", crash=True
+            )
+        return plain_values(result)
+    except ExpressionError as error:
+        return Failure(error.fact)
+    except Exception as error:  # Anything else that is raised would end a job: a finding.
+        return Failure(_described(error), crash=True)
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

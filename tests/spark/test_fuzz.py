@@ -1,0 +1,85 @@
+"""The fuzzer against real Spark: it agrees with itself on simple forms, and catches a function that is planted wrong.
+
+The pure twins are tests/unit/bench/fuzz.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from stretto.bench.fuzz import fuzzing, ours
+from stretto.bench.fuzz.answers import Answered, Failure, Refused, same
+from stretto.bench.fuzz.columns import random_rows, schema
+from stretto.bench.fuzz.findings import Report
+from stretto.bench.fuzz.forms import all_forms
+from stretto.bench.fuzz.fuzzing import Setup
+from stretto.bench.fuzz.sparks import SparkOracle
+from stretto.expressions.functions import FUNCTIONS
+
+FORMS = ("IS NULL", "IS NOT NULL", "length", "rtrim", "isnull")
+
+
+@pytest.fixture
+def few_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small vocabulary, in which everything agrees."""
+    few = [form for form in all_forms() if form.label in FORMS and form.arity == 1]
+    monkeypatch.setattr(fuzzing, "all_forms", lambda: few)
+
+
+def run(spark: SparkSession, seed: int = 1, expressions: int = 60) -> Report:
+    report = fuzzing.run(spark, Setup(expressions, seed))
+    report.seconds = 0.0
+    return report
+
+
+def test_values_nulls_failures_and_refusals_are_told_apart(spark: SparkSession) -> None:
+    rows = pa.record_batch({"i": pa.array([0, None, 2], pa.int32()), "s": pa.array(["1", "x", None])})
+    texts = ["10 div i", "i +", "no_such(i)", "cast(s as int)", "struct(i, s)", "interval 1 month", "null"]
+    found = SparkOracle(spark).answers(texts, rows)
+    kinds = [each.kind if isinstance(each, Answered) else "" for each in found]
+    assert kinds == ["bigint", "", "", "int", "struct<i:int,s:string>", "interval month", "void"]
+    first, fourth = found[0], found[3]
+    assert isinstance(first, Answered)
+    assert [isinstance(row, Failure) for row in first.rows] == [True, False, False]
+    assert first.rows[1:] == [None, 5]
+    assert isinstance(fourth, Answered)
+    assert [isinstance(row, Failure) for row in fourth.rows] == [False, True, False]
+    assert isinstance(found[1], Refused)
+    assert isinstance(found[2], Refused)
+
+
+def test_equal_seeds_find_the_same(spark: SparkSession, few_forms: None) -> None:
+    first, second = run(spark, 3), run(spark, 3)
+    assert first.as_dict() == second.as_dict()
+    assert first.answers_compared > 500
+
+
+def test_a_planted_fault_is_caught_and_made_small(
+    spark: SparkSession, few_forms: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy = run(spark)
+    assert healthy.findings == []
+    monkeypatch.setitem(FUNCTIONS, "rtrim", FUNCTIONS["lower"])
+    report = run(spark)
+    assert {found.shape for found in report.findings} == {"rtrim(string)"}
+    found = min(report.findings, key=lambda found: len(found.expression))
+    assert found.expression == "rtrim(s)"
+    (row,) = spark.sql(found.select).collect()
+    assert repr(row[0]) == found.sparks
+    assert found.ours != found.sparks
+
+
+def test_all_rows_reach_spark_as_they_are(spark: SparkSession) -> None:
+    rows = random_rows(schema(), 40, Random(7))
+    oracle = SparkOracle(spark)
+    back = oracle.answers([field.name for field in rows.schema], rows)
+    for field, sparks in zip(rows.schema, back, strict=True):
+        mine = ours.answer(field.name, rows)
+        assert isinstance(sparks, Answered), field
+        assert isinstance(mine, Answered)
+        assert mine.kind == sparks.kind
+        assert same(mine.rows, sparks.rows), field

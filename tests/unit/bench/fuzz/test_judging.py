@@ -1,0 +1,75 @@
+"""Answers of both sides compared: what is a disagreement, what is documented, and what is neither."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused, same
+from stretto.bench.fuzz.judging import Kind, judge
+from stretto.bench.fuzz.terms import Term, column
+
+PLUS = Term("+", ("(", " + ", ")"), (column("x", "double"), column("x2", "double")), "double")
+EXP = Term("exp", ("exp(", ")"), (column("x", "double"),), "double")
+TEXT = Term("cast as string", ("CAST(", " AS string)"), (column("x", "double"),), "string")
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("ours", "sparks", "kind"),
+    [
+        (Answered("int", [1, None]), Answered("int", [1, None]), None),
+        (Answered("double", [NAN]), Answered("double", [NAN]), None),
+        (Answered("double", [0.0]), Answered("double", [-0.0]), Kind.VALUE),
+        (Answered("int", [1]), Answered("int", [None]), Kind.VALUE),
+        (Answered("int", [1]), Answered("bigint", [1]), Kind.TYPE),
+        (Answered("int", [Failure("overflow")]), Answered("int", [Failure("too")]), None),
+        (Answered("int", [Failure("overflow")]), Answered("int", [1]), Kind.FAILS_HERE),
+        (Answered("int", [1]), Answered("int", [Failure("too")]), Kind.FAILS_IN_SPARK),
+        (Answered("int", [Failure("TypeError", crash=True)]), Answered("int", [Failure("too")]), Kind.CRASH),
+        (Answered("int", [1], on_nothing=Failure("overflow")), Answered("int", [1]), Kind.EMPTY_BATCH),
+        (Answered("int", [Failure("x")], Failure("x")), Answered("int", [Failure("too")]), None),
+        (Answered("int", [1]), Refused("no such function"), Kind.REFUSED_BY_SPARK),
+        (Refused("wrong type"), Answered("int", [1]), None),
+        (Refused("TypeError", crash=True), Answered("int", [1]), Kind.CRASH),
+        (Answered("interval year to month", [1]), Answered("interval year to month", [], comparable=False), None),
+    ],
+)
+def test_what_is_a_disagreement(ours: Answer, sparks: Answer, kind: Kind | None) -> None:
+    found = judge(PLUS, ours, sparks).disagreement
+    assert (found.kind if found else None) == kind
+
+
+@pytest.mark.parametrize(
+    ("term", "mine", "theirs", "is_documented"),
+    [
+        (EXP, 1.0, math.nextafter(1.0, 2.0), True),
+        (PLUS, 1.0, math.nextafter(1.0, 2.0), False),
+        (EXP, 1.0, 1.000001, False),
+        (EXP, math.inf, 1e308, False),
+        (TEXT, "2.0E-3", "0.0020", True),
+        (TEXT, "2.0E-3", "0.003", False),
+        (TEXT, "2.00E-3", "2.0E-3", False),
+    ],
+)
+def test_documented_differences_are_counted(term: Term, mine: Any, theirs: Any, is_documented: bool) -> None:
+    verdict = judge(term, Answered("double", [mine]), Answered("double", [theirs]))
+    assert (verdict.disagreement is None) == is_documented
+    assert bool(verdict.documented) == is_documented
+
+
+def test_a_documented_difference_does_not_hide_another_row() -> None:
+    ours, sparks = Answered("double", [1.0, 5.0]), Answered("double", [math.nextafter(1.0, 2.0), 7.0])
+    verdict = judge(EXP, ours, sparks)
+    assert verdict.disagreement is not None
+    assert verdict.disagreement.row == 1
+    assert len(verdict.documented) == 1
+
+
+def test_values_are_the_same_only_with_the_same_type() -> None:
+    assert same([1, (NAN, "a")], [1, (NAN, "a")])
+    assert not same(1, True)
+    assert not same((0.0, 1), (-0.0, 1))
+    assert not same([1], [1, None])

@@ -1,0 +1,63 @@
+"""`stretto bench fuzz`, as far as it can be tested without Spark: what it prints, and its exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from stretto.bench.fuzz.findings import Finding, Report
+from stretto.bench.fuzz.fuzzing import Setup
+from stretto.cli.bench import fuzz
+from stretto.cli.program import program
+
+FINDING = Finding(
+    "other value",
+    "upper(string)",
+    "upper(s)",
+    "SELECT upper(s) FROM VALUES ('ß') AS t(s)",
+    "'ß'",
+    "'SS'",
+    "length(upper(s))",
+)
+
+
+@contextmanager
+def no_session(name: str, master: str) -> Iterator[None]:
+    yield None
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Setup]:
+    """The setups that were run; the run of seed 2 finds something."""
+    setups: list[Setup] = []
+
+    def run(spark: Any, setup: Setup, progress: Any) -> Report:
+        setups.append(setup)
+        progress("comparing expressions", 1.0)
+        found = [FINDING] if setup.seed == 2 else []
+        return Report(setup.seed, setup.timezone, setup.expressions, agreed=setup.expressions, findings=found)
+
+    monkeypatch.setattr(fuzz, "spark_session", no_session)
+    monkeypatch.setattr(fuzz.fuzzing, "run", run)
+    return setups
+
+
+def test_agreement_ends_with_code_0(asked: list[Setup]) -> None:
+    result = CliRunner().invoke(program, ["bench", "fuzz", "--expressions", "50", "--seed", "1", "--json"])
+    assert result.exit_code == 0, result.output
+    assert asked == [Setup(50, 1, "UTC")]
+    shown = json.loads(result.stdout)
+    assert shown["match"] is True
+    assert shown["expressions"] == 50
+
+
+def test_a_disagreement_ends_with_code_1_and_the_query_that_shows_it(asked: list[Setup]) -> None:
+    result = CliRunner().invoke(program, ["bench", "fuzz", "--seed", "2"])
+    assert result.exit_code == 1
+    assert "SELECT upper(s) FROM VALUES ('ß') AS t(s)" in result.stdout
+    assert "other value, 1x: upper(s)" in result.stdout
