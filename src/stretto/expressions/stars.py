@@ -26,12 +26,12 @@ def star_columns(parsed: Parsed, schema: pa.Schema, text: str) -> list[str]:
     star = parsed.tree.copy()
     excluded = star.args.pop("except_", None) or []
     refuse_unread(star, text)
-    left_out: list[str] = []
-    for column in excluded:
-        name = _excluded(column, schema, text)
-        if name in left_out:
+    left_out = [_excluded(column, schema, text) for column in excluded]
+    written = [column.name for column in excluded]
+    for name in written:
+        # As in Spark, which takes the same name in another case.
+        if written.count(name) > 1:
             raise ExpressionError(f"column {name!r} is left out twice", f"in {text!r}", "name it once")
-        left_out.append(name)
     return [name for name in schema.names if name not in left_out]
 
 
