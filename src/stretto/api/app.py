@@ -22,8 +22,9 @@ from stretto.api.arguments import (
 )
 from stretto.api.engines import Engine
 from stretto.api.slo import SLO
-from stretto.api.stream import TIMESTAMP, Stream
+from stretto.api.stream import Stream
 from stretto.api.udfs import registered
+from stretto.api.windowing import TIMESTAMP
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar
 from stretto.expressions.udf import Udf

@@ -24,7 +24,6 @@ from stretto.api.arguments import (
     EXPRESSIONS,
     FLAG,
     FUNCTION,
-    JOIN_KEY,
     NAMES,
     SCHEMA,
     SCHEMAS,
@@ -36,9 +35,10 @@ from stretto.api.arguments import (
     takes,
 )
 from stretto.api.columns import renamed, star_replaced, with_columns, without
-from stretto.api.joining import JoinOn, interval_bounds, join_pairs, joined_schema, lower_offset_us
+from stretto.api.join_verbs import STREAM, JoinVerbs
 from stretto.api.pyspark_words import group_attribute, stream_attribute
 from stretto.api.spilling import Size, spill_of_function, spill_of_groups
+from stretto.api.windowing import TIMESTAMP, needs_window_columns, no_sessions
 from stretto.errors import PlanError
 from stretto.expressions import (
     AggregateCall,
@@ -58,10 +58,8 @@ from stretto.rendering import error_text
 if TYPE_CHECKING:
     from stretto.api.app import App
 
-TIMESTAMP = pa.timestamp("us", tz="UTC")
 Aggregate = str | UserAggregate
 
-STREAM = Kind("a stream of the same app", lambda value: isinstance(value, Stream))
 STREAMS = Kind("a dict of streams by the names of inputs", mapping_of(STREAM))
 SINK = Kind(
     "a sink, such as sinks.collect()",
@@ -75,7 +73,7 @@ APPLIED = Kind(
 )
 
 
-class Stream:
+class Stream(JoinVerbs):
     """A named stream of rows: the rows of a source, or the result of a verb on other streams."""
 
     def __init__(self, app: App, node: plan.Node) -> None:
@@ -304,133 +302,6 @@ class Stream:
             name,
             inputs=(self.name, *(other.name for other in others)),
             time=time,
-        )
-
-    @takes(right=STREAM, on=JOIN_KEY, suffix=TEXT)
-    def join(
-        self,
-        right: Stream,
-        on: JoinOn,
-        *,
-        suffix: str = "_right",
-        name: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """Returns every pair of rows with equal keys, however far apart in time. The state grows with both streams.
-
-        `on` is a column that both have, a list of such columns, or "left_column = right_column [AND ...]"."""
-        return self._join(right, on, suffix, name, parallelism, time=None)
-
-    @takes(right=STREAM, on=JOIN_KEY, lower=EXPRESSION, upper=EXPRESSION, upper_inclusive=FLAG, suffix=TEXT)
-    def interval_join(
-        self,
-        right: Stream,
-        on: JoinOn,
-        *,
-        lower: str,
-        upper: str,
-        upper_inclusive: bool = True,
-        suffix: str = "_right",
-        name: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """Returns pairs with equal keys where the right row's time is between two expressions over the left row.
-
-        `left.interval_join(right, "id = auction", lower="dateTime", upper="dateTime + INTERVAL 5 MINUTES")`. State is
-        dropped as the watermark passes."""
-        left_time = self._event_time("interval_join")
-        right_time = right._event_time("interval_join")
-        low, high = interval_bounds(self.name, lower, upper, self.schema)
-        offset = lower_offset_us(lower, left_time, self.schema)
-        names = joined_schema(self.schema, right.schema, suffix)
-        time = None
-        if offset is not None and offset >= 0:
-            # The right row is never older than the left one, so its time is the pair's.
-            renamed = names.names[len(self.schema.names) + right.schema.get_field_index(right_time.column)]
-            time = EventTime(renamed, right_time.offset_us)
-        return self._join(
-            right,
-            on,
-            suffix,
-            name,
-            parallelism,
-            time=time,
-            lower=low,
-            upper=high,
-            upper_inclusive=upper_inclusive,
-            lower_offset_us=offset,
-            left_time=left_time,
-            right_time=right_time,
-        )
-
-    @takes(right=STREAM, on=JOIN_KEY, window=WINDOW.optional(), suffix=TEXT)
-    def window_join(
-        self,
-        right: Stream,
-        on: JoinOn,
-        window: Window | None = None,
-        *,
-        suffix: str = "_right",
-        name: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """Returns pairs with equal keys in the same window. Without `window`, both streams must have window columns."""
-        if window is None:
-            for side in (self, right):
-                _needs_window_columns(side, "window_join")
-            return self._join(right, on, suffix, name, parallelism, time=EventTime("window_end", 1), windowed=True)
-        _no_sessions(window, "window_join", self.name)
-        if isinstance(window, Span):
-            raise PlanError(
-                f"window_join of '{self.name}' cannot be over spans", None, "Use tumbling or hopping windows."
-            )
-        left_time = self._event_time("window_join")
-        right_time = right._event_time("window_join")
-        return self._join(
-            right,
-            on,
-            suffix,
-            name,
-            parallelism,
-            time=EventTime("window_end", 1),
-            windowed=True,
-            window=window,
-            left_time=left_time,
-            right_time=right_time,
-        )
-
-    def _join(
-        self,
-        right: Stream,
-        on: JoinOn,
-        suffix: str,
-        name: str | None,
-        parallelism: int | None,
-        **details: Any,
-    ) -> Stream:
-        self._same_app(right)
-        for side in (self, right):
-            side._only_added("join")
-        pairs = join_pairs(on, self.name, self.schema, right.name, right.schema)
-        schema = joined_schema(self.schema, right.schema, suffix)
-        right_names = tuple(schema.names[len(self.schema.names) :])
-        if details.get("window") is not None:
-            for column in ("window_start", "window_end"):
-                if column in schema.names:
-                    raise PlanError(
-                        f"window_join of '{self.name}': column '{column}' exists already", None, "Rename it."
-                    )
-                schema = schema.append(pa.field(column, TIMESTAMP))
-        return self._add(
-            plan.JoinNode,
-            "join",
-            name,
-            inputs=(self.name, right.name),
-            schema=schema,
-            parallelism=parallelism,
-            on=pairs,
-            right_names=right_names,
-            **details,
         )
 
     @takes(
@@ -766,8 +637,8 @@ def _top(
     if k < 1:
         raise PlanError(f"top on '{stream.name}' must keep at least one row", f"k is {k}")
     if window is None:
-        _needs_window_columns(stream, "top")
-    _no_sessions(window, "top", stream.name)
+        needs_window_columns(stream.name, stream.schema, "top")
+    no_sessions(window, "top", stream.name)
     schema = stream.schema
     for column in ("window_start", "window_end"):
         if column not in schema.names:
@@ -827,25 +698,6 @@ def _distinct(schema: pa.Schema, stream: str) -> pa.Schema:
             'Name them: total="sum(price)".',
         )
     return schema
-
-
-def _needs_window_columns(stream: Stream, verb: str) -> None:
-    missing = [column for column in ("window_start", "window_end") if column not in stream.schema.names]
-    if missing:
-        raise PlanError(
-            f"{verb} needs windows, and stream '{stream.name}' has no {' and no '.join(missing)}",
-            None,
-            "Put .window(...) before it, or keep window_start and window_end in select.",
-        )
-
-
-def _no_sessions(window: Window | None, verb: str, stream: str) -> None:
-    if isinstance(window, Session):
-        raise PlanError(
-            f"{verb} on '{stream}' cannot be over sessions",
-            "the bounds of a session are unknown before it closes",
-            "Aggregate in sessions first, or use tumbling or hopping windows.",
-        )
 
 
 def _positive_parallelism(parallelism: int | None, name: str) -> None:

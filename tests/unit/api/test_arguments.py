@@ -13,6 +13,7 @@ import pytest
 
 from stretto import App, Function, KeyedStream, Stream, WindowedStream, sinks, sources, tumbling
 from stretto.actors.context import Context
+from stretto.api.join_verbs import JoinVerbs
 from stretto.api.stream import AppliedStream
 from stretto.errors import PlanError, UserError
 
@@ -146,8 +147,9 @@ def verb_of(name: str) -> Callable[..., Any]:
 
 def public_verbs() -> set[str]:
     verbs = {"App"}
-    for owner in (App, Stream, AppliedStream, KeyedStream, WindowedStream):
-        verbs |= {f"{owner.__name__}.{name}" for name, value in vars(owner).items() if inspect.isfunction(value)}
+    owners = {owner: owner for owner in (App, Stream, AppliedStream, KeyedStream, WindowedStream)}
+    for part, owner in (owners | {JoinVerbs: Stream}).items():
+        verbs |= {f"{owner.__name__}.{name}" for name, value in vars(part).items() if inspect.isfunction(value)}
     for module in (sinks, sources):
         own = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
         verbs |= {f"{module.__name__.partition('.')[2]}.{name}" for name in own}
