@@ -226,6 +226,43 @@ def test_bids_follow_the_rules_one_by_one(start: int) -> None:
     assert bids["price"] == pytest.approx(list(prices), abs=1)
 
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def scalar_word(pool: str, row: int) -> str:
+    """A word of three or four letters, of which one in fourteen is a gap; gaps at its ends are left out."""
+    draws = [scalar_draw(0, f"pool.{pool}", row * 5 + place) for place in range(5)]
+    length = 3 + (draws[0] % 2**32 * 2 >> 32)
+    return "".join((LETTERS + "__")[(draw >> 32) % 28] for draw in draws[:length]).strip("_")
+
+
+def scalar_channel(seed: int, number: int) -> tuple[str, str]:
+    """NEXMark's rules for a bid's channel and its address: half of the bids come from one of four hot channels; nine in
+    ten of the other channels name themselves in their address, by their number with its 32 bits reversed."""
+    draw = scalar_draw(seed, "bid.channel", number)
+    hot, cold = draw % 2**32 * 4 >> 32, draw % 2**32 * 10_000 >> 32
+    row = hot if draw >= 2**63 else 4 + cold
+    one, two, three = (scalar_word(f"url.{part}", row) for part in range(3))
+    url = f"https://www.nexmark.com/{one}/{two}/{three}/item.htm?query=1"
+    if draw >= 2**63:
+        return ("Google", "Facebook", "Baidu", "Apple")[hot], url
+    if scalar_draw(0, "pool.url.named", cold) % 2**32 * 10 >> 32:
+        backwards = sum(2 ** (31 - bit) for bit in range(32) if cold >> bit & 1)
+        signed = backwards - 2**32 if backwards >= 2**31 else backwards
+        url += f"&channel_id={abs(signed)}"
+    return f"channel-{cold}", url
+
+
+@pytest.mark.parametrize("start", [0, 10**12])
+def test_channels_and_their_addresses_follow_the_rules_one_by_one(start: int) -> None:
+    config = NexmarkConfig(seed=11)
+    numbers = arriving_numbers(config, Kind.BID, start, start + 2_000).tolist()
+    bids = generate(config, Kind.BID, start, start + 2_000, ["channel", "url"]).to_pydict()
+    channels, urls = zip(*(scalar_channel(11, number) for number in numbers), strict=True)
+    assert bids["channel"] == list(channels)
+    assert bids["url"] == list(urls)
+
+
 def near(share: float, probability: float, draws: int) -> bool:
     """Within five standard deviations of a binomial share."""
     return abs(share - probability) < 5 * math.sqrt(probability * (1 - probability) / draws)
