@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.nexmark_models import MODELS, Events, Row
 
-from stretto.bench.nexmark.events import Kind, NexmarkConfig, count_events
+from stretto.bench.nexmark.events import AUCTION, BID, Kind, NexmarkConfig, count_events
 from stretto.bench.nexmark.generator import generate
 from stretto.bench.nexmark.oracle import QUERIES, answer, load_views, write_events
 from stretto.bench.verify import Match, compare
 from stretto.errors import SourceError, UserError
 
-# 80 seconds of event time: several windows and sessions, and auctions of 6 seconds on average.
-CONFIG = NexmarkConfig(seed=7, events=20_000, event_rate=250, disorder_s=2.0)
 SECOND = 1_000_000
+# 80 seconds of event time around midnight: several windows and sessions, two days, auctions of 6 seconds on average.
+MIDNIGHT = NexmarkConfig().base_time_us
+CONFIG = NexmarkConfig(seed=7, events=20_000, event_rate=250, disorder_s=2.0, base_time_us=MIDNIGHT - 40 * SECOND)
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+STATISTICS = [f"{of}_{what}" for what in ("bids", "bidders", "auctions") for of in ("total", "rank1", "rank2", "rank3")]
 
 COLUMNS = {
     "q0": ["auction", "bidder", "price", "dateTime", "extra"],
@@ -31,11 +35,24 @@ COLUMNS = {
     "q6": ["seller", "avg_price"],
     "q7": ["window_start", "window_end", "auction", "bidder", "price", "dateTime"],
     "q8": ["id", "name", "window_start", "window_end"],
+    "q9": [*AUCTION.names, "auction", "bidder", "price", "bid_dateTime", "bid_extra"],
+    "q10": ["auction", "bidder", "price", "dateTime", "extra", "dt", "hm"],
     "q11": ["bidder", "window_start", "window_end", "bids"],
     "q12": ["bidder", "window_start", "window_end", "bids"],
+    "q13": ["auction", "bidder", "price", "dateTime", "value"],
+    "q14": ["auction", "bidder", "price", "bidTimeType", "dateTime", "extra", "c_counts"],
+    "q15": ["day", *STATISTICS],
+    "q16": ["channel", "day", "minute", *STATISTICS],
+    "q17": ["auction", "day", *STATISTICS[:4], "min_price", "max_price", "avg_price", "sum_price"],
+    "q18": BID.names,
+    "q19": [*BID.names, "rank_number"],
+    "q20": [
+        *("auction", "bidder", "price", "channel", "url", "bid_dateTime", "bid_extra", "itemName", "description"),
+        *("initialBid", "reserve", "auction_dateTime", "expires", "seller", "category", "auction_extra"),
+    ],
+    "q21": ["auction", "bidder", "price", "channel", "channel_id"],
+    "q22": ["auction", "bidder", "price", "channel", "dir1", "dir2", "dir3"],
 }
-
-Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +67,14 @@ def events() -> dict[str, pa.Table]:
 
 
 @pytest.fixture(scope="module")
-def answers(spark: SparkSession, events: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    return {query: answer(spark, query, events) for query in QUERIES}
+def answers(
+    spark: SparkSession, events: dict[str, pa.Table], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, pa.Table]:
+    directory = tmp_path_factory.mktemp("events")
+    for view, table in events.items():
+        (directory / view).mkdir()
+        pq.write_table(table, directory / view / "events.parquet")
+    return {query: answer(spark, query, directory) for query in QUERIES}
 
 
 def rows(table: pa.Table) -> list[Row]:
@@ -88,7 +111,7 @@ def test_every_query_answers_in_the_agreed_columns(query: str, answers: dict[str
         assert field.name != "avg_price" or field.type == pa.float64()
 
 
-def test_the_directory_gives_the_same_answers(
+def test_tables_and_a_written_directory_give_the_same_answers(
     spark: SparkSession, events: dict[str, pa.Table], answers: dict[str, pa.Table], tmp_path: Path
 ) -> None:
     write_events(CONFIG, tmp_path)
@@ -96,11 +119,10 @@ def test_the_directory_gives_the_same_answers(
     assert spark.table("bid").count() == count_events(CONFIG, "bid") == 18_400
     for query in ("q0", "q8"):
         assert compare(answer(spark, query, tmp_path), answers[query]).match is Match.MATCH
+        assert compare(answer(spark, query, events), answers[query]).match is Match.MATCH
 
 
 def test_events_are_written_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyarrow.parquet as pq
-
     monkeypatch.setattr("stretto.bench.nexmark.oracle.WRITE_CHUNK", 3_000)
     write_events(CONFIG, tmp_path, ["auction"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["auction"]
@@ -121,8 +143,8 @@ def test_the_caller_keeps_its_settings_and_views(spark: SparkSession, events: di
 
 
 def test_mistakes_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no NEXMark query 'q9'"):
-        answer(spark, "q9", {})
+    with pytest.raises(UserError, match="no NEXMark query 'q23'"):
+        answer(spark, "q23", {})
     with pytest.raises(SourceError, match="no NEXMark events"):
         load_views(spark, tmp_path)
     with pytest.raises(UserError, match="no end"):
@@ -250,3 +272,23 @@ def test_q12(answers: dict[str, pa.Table], events: dict[str, pa.Table]) -> None:
         answers["q12"],
         [{"bidder": bidder, "bids": bids} | tumbling(start) for (bidder, start), bids in counts.items()],
     )
+
+
+@pytest.fixture(scope="module")
+def event_rows(events: dict[str, pa.Table]) -> Events:
+    return {view: rows(table) for view, table in events.items()}
+
+
+@pytest.mark.parametrize("query", MODELS)
+def test_later_queries_are_those_of_the_models(query: str, answers: dict[str, pa.Table], event_rows: Events) -> None:
+    check(answers[query], MODELS[query](event_rows))
+
+
+def test_q14_tells_the_parts_of_the_day(spark: SparkSession, events: dict[str, pa.Table]) -> None:
+    bids = events["bid"].slice(0, 24 * 6)
+    times = pa.array([MIDNIGHT + i * 600 * SECOND for i in range(24 * 6)], TIMESTAMP)
+    bids = bids.drop_columns(["dateTime", "price"]).append_column("dateTime", times)
+    bids = bids.append_column("price", pa.array([2_000_000] * len(times)))
+    table = answer(spark, "q14", {"bid": bids})
+    assert Counter(table["bidTimeType"].to_pylist()) == {"dayTime": 66, "nightTime": 66, "otherTime": 12}
+    check(table, MODELS["q14"]({"bid": rows(bids)}))
