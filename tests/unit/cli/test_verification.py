@@ -252,16 +252,16 @@ def test_no_outcome_is_no_success() -> None:
 
 def test_all_stands_for_every_query_once() -> None:
     assert chosen(["q5", "all"]) == ["q5", *(name for name in QUERIES if name != "q5")]
-    assert chosen(["all"]) == ["q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "q8", "q11", "q12"]
+    assert chosen(["all"]) == sorted(QUERIES, key=lambda name: int(name[1:]))
 
 
 def test_an_unknown_query_is_named_with_those_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=r"no NEXMark query 'q9'\n  Choose all, or some of q0, q1"):
-        chosen(["q5", "q9"])
-    result = command(monkeypatch, "q9", "--json")
+    with pytest.raises(UserError, match=r"no NEXMark query 'q23'\n  Choose all, or some of q0, q1"):
+        chosen(["q5", "q23"])
+    result = command(monkeypatch, "q23", "--json")
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert result.stderr.startswith("error: there is no NEXMark query 'q9'")
+    assert result.stderr.startswith("error: there is no NEXMark query 'q23'")
 
 
 @pytest.mark.parametrize("option", [("--disorder", "inf"), ("--latency", "soon")])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from stretto.api.stream import Stream
+from stretto.bench.nexmark import further_queries
 from stretto.bench.nexmark import queries as nexmark
 from stretto.bench.nexmark.events import SCHEMAS, Kind
 from stretto.bench.nexmark.queries import Streams, Workload
@@ -73,7 +74,7 @@ QUERIES: dict[str, Compared] = {
     "q5": Compared({"bid": ("auction", "dateTime")}, nexmark.q5, nexmark.q5),
     "q7": Compared({"bid": _BID}, nexmark.q7, nexmark.q7),
     "q8": Compared({"person": ("id", "name", "dateTime"), "auction": ("seller", "dateTime")}, nexmark.q8, nexmark.q8),
-    "q11": Compared({"bid": ("bidder", "dateTime")}, nexmark.q11, nexmark.q11),
+    "q11": Compared({"bid": ("bidder", "dateTime")}, further_queries.q11, further_queries.q11),
     "q12": Compared({"bid": ("bidder", "dateTime")}, _bids_by_arrival, _bids_by_arrival, by_arrival=True),
 }
 

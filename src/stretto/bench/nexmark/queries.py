@@ -1,84 +1,30 @@
-"""The NEXMark queries, each written once with the public API (`oracle` has the same queries in SQL).
+"""The NEXMark queries, each written once with the public API (`oracle_sql` has the same queries in SQL).
 
 A query takes `Streams` and returns the stream of its answer. `build(query, workload)` returns an app with the sink
 "out". Query 12 has a second sink, "ingested", that records the ingestion time of every bid, so that the oracle can
-compute the same windows.
+compute the same windows. Queries 0 to 8 are here, the later ones in `further_queries`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
-from stretto.actors.sink import Sink
-from stretto.actors.source import Source
 from stretto.api.app import App
-from stretto.api.memory import CollectSink
-from stretto.api.slo import SLO
 from stretto.api.stream import Stream
-from stretto.bench.gates import Gate
-from stretto.bench.nexmark.events import NexmarkConfig
-from stretto.bench.nexmark.source import NexmarkSource
+from stretto.bench.nexmark import further_queries as further
+from stretto.bench.nexmark.workload import Streams, Workload
 from stretto.errors import UserError
 from stretto.operators.user_aggregate import UserAggregate
-from stretto.operators.windows import hopping, session, span, tumbling
+from stretto.operators.windows import hopping, span, tumbling
 from stretto.scheduling.spreading import ForwardAll
+
+__all__ = ["PARTITIONED", "QUERIES", "Streams", "Workload", "build"]
 
 LAST_AUCTIONS = 10
 """Query 6 averages over this many closed auctions of each seller."""
-
-
-@dataclass(frozen=True)
-class Workload:
-    """The events of a query, their rate, and how the query is spread."""
-
-    config: NexmarkConfig = field(default_factory=lambda: NexmarkConfig(events=200_000))
-    rate: float | None = None
-    parallelism: int | None = None
-    batch: int = 4096
-    sink: Callable[[], Sink] = CollectSink
-    slo: SLO | None = None
-    engine: str = "actors"
-    lessees: int = 0
-    """If not 0, every function that allows it has this many lessees, which get all of its messages ..."""
-    strategy: str | None = None
-    """... or those that this strategy assigns to them."""
-    gate: Gate | None = None
-    """Holds the events of all kinds back."""
-
-
-class Streams:
-    """The sources of one app, made on demand."""
-
-    def __init__(self, name: str, workload: Workload) -> None:
-        self.workload = workload
-        self.app = App(
-            name,
-            slo=workload.slo,
-            engine=workload.engine,
-            parallelism=workload.parallelism,
-            batch_rows=workload.batch,
-        )
-
-    def of(self, kind: str, columns: Sequence[str], **options: Any) -> Stream:
-        # The source emits its own watermark; the delay is for micro-batches, which only know the greatest time.
-        delay = self.workload.config.disorder_s
-        return self.app.source(kind, self.source(kind, columns), **{"time": "dateTime", "delay": delay, **options})
-
-    def source(self, kind: str, columns: Sequence[str]) -> Source:
-        """Returns the source of the events of one kind."""
-        source = NexmarkSource(kind, self.workload.config, self.workload.rate, columns)
-        return source if self.workload.gate is None else self.workload.gate.before(source)
-
-    def record(self, bids: Stream) -> None:
-        """Record bids with their ingestion time."""
-        self.end(bids, "ingested")
-
-    def end(self, stream: Stream, name: str = "out") -> None:
-        stream.sink(self.workload.sink(), name=name)
 
 
 def q0(streams: Streams) -> Stream:
@@ -178,24 +124,13 @@ def q8(streams: Streams) -> Stream:
     return joined.select("id", "name", "window_start", "window_end")
 
 
-def q11(streams: Streams) -> Stream:
-    """Bids of each bidder per session of activity."""
-    bids = streams.of("bid", ["bidder", "dateTime"])
-    counted = bids.key_by("bidder").window(session("10 seconds")).aggregate(bids="count(*)")
-    return counted.select("bidder", "window_start", "window_end", "bids")
-
-
-def q12(streams: Streams) -> Stream:
-    """Bids of each bidder per ten seconds of processing time."""
-    bids = streams.of("bid", ["auction", "bidder", "price", "dateTime"], time="ingestTime", stamp="ingestTime")
-    streams.record(bids)
-    counted = bids.key_by("bidder").window(tumbling("10 seconds")).aggregate(bids="count(*)")
-    return counted.select("bidder", "window_start", "window_end", "bids")
-
-
+_FURTHER = (further.q11, further.q12, further.q14, further.q20)
 QUERIES: dict[str, Callable[[Streams], Stream]] = {
-    function.__name__: function for function in (q0, q1, q2, q3, q4, q5, q6, q7, q8, q11, q12)
+    function.__name__: function for function in (q0, q1, q2, q3, q4, q5, q6, q7, q8, *_FURTHER)
 }
+
+PARTITIONED: dict[str, tuple[str, ...]] = {"q10": ("dt", "hm")}
+"""The columns that name the directories of a query whose answer is files."""
 
 
 def build(query: str, workload: Workload) -> App:
@@ -204,7 +139,7 @@ def build(query: str, workload: Workload) -> App:
     if make is None:
         raise UserError(f"there is no NEXMark query '{query}'", None, f"Choose one of {', '.join(QUERIES)}.")
     streams = Streams(query, workload)
-    streams.end(make(streams))
+    streams.end(make(streams), partition_by=PARTITIONED.get(query, ()))
     if workload.lessees:
         streams.app.spread(lessees=workload.lessees, strategy=workload.strategy or ForwardAll())
     return streams.app

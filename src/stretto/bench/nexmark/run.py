@@ -9,17 +9,19 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import dataset
 
 from stretto.bench.nexmark import oracle
 from stretto.bench.nexmark.events import NexmarkConfig, count_events, stream_length
-from stretto.bench.nexmark.queries import QUERIES, Workload, build
+from stretto.bench.nexmark.queries import PARTITIONED, QUERIES, Workload, build
 from stretto.bench.nexmark.source import NexmarkSource
 from stretto.bench.verify import Match, Verdict, compare
 from stretto.errors import EngineError, StrettoError, UserError
@@ -209,6 +211,8 @@ class Running:
     query: str
     job: Job | None
     refusal: str | None = None
+    files: Path | None = None
+    """Where a query writes whose answer is files."""
 
     @property
     def has_ended(self) -> bool:
@@ -225,13 +229,21 @@ class Bench:
 
     def start(self, query: str) -> Running:
         """Submit a query. If its engine cannot express it, the refusal is kept."""
+        files = scratch_directory("logged") if query in PARTITIONED else None
         try:
-            return Running(query, self.cluster.submit(build(query, self.workload)))
+            return Running(query, self.cluster.submit(build(query, replace(self.workload, files=files))), files=files)
         except EngineError as error:
-            return Running(query, None, str(error))
+            return Running(query, None, str(error), files)
 
     def finish(self, running: Running) -> Outcome:
         """Returns the checked outcome of a query. A query that has not ended is stopped and counts as failed."""
+        try:
+            return self._finished(running)
+        finally:
+            if running.files is not None:
+                shutil.rmtree(running.files, ignore_errors=True)
+
+    def _finished(self, running: Running) -> Outcome:
         job = running.job
         if job is None:
             return self._outcome(running, Status.UNSUPPORTED, error=running.refusal)
@@ -240,6 +252,8 @@ class Bench:
         if job.error is not None:
             return self._outcome(running, Status.FAILED, error=str(job.error))
         results = {sink.name: job.results(sink.name) for sink in job.plan.sinks if sink.sink.collects}
+        if running.files is not None:
+            results[OUT] = read_back(running.files, job.plan.sink_named(OUT).schema, PARTITIONED[running.query])
         metrics = job.metrics()
         return self._outcome(
             running,
@@ -281,6 +295,13 @@ def rows_expected(running: Running) -> int | None:
         getattr(node.source, "source", node.source) for node in running.job.plan.sources
     ]  # Behind a gate or not.
     return sum(count_events(source.config, source.kind) for source in sources if isinstance(source, NexmarkSource))
+
+
+def read_back(directory: Path, schema: pa.Schema, partition_by: Sequence[str]) -> pa.Table:
+    """Returns the rows of Parquet files in directories by columns, such as `dt=2015-07-15/`."""
+    named = dataset.partitioning(pa.schema([schema.field(name) for name in partition_by]), flavor="hive")
+    table: pa.Table = dataset.dataset(directory, schema, format="parquet", partitioning=named).to_table()
+    return table
 
 
 def _stop(job: Job) -> str:
