@@ -6,10 +6,25 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stretto.api.memory import MemorySource
 from stretto.api.stream import Stream
 from stretto.api.udfs import udf
 from stretto.bench.nexmark.workload import Streams
 from stretto.operators.windows import session, tumbling
+
+DAY = "substring(CAST(dateTime AS STRING), 1, 10)"
+MINUTE = "substring(CAST(dateTime AS STRING), 12, 5)"
+RANKS = ("price < 10000", "price >= 10000 AND price < 1000000", "price >= 1000000")
+"""Three classes of prices, which queries 15 to 17 count."""
+
+SIDE_INPUT_ROWS = 10_000
+"""The rows of query 13's table: numbers, and the same numbers as text."""
+
+
+def q10(streams: Streams) -> Stream:
+    """Log bids to files, in a directory for each day and minute."""
+    bids = streams.of("bid", ["auction", "bidder", "price", "dateTime", "extra"])
+    return bids.with_columns(dt=DAY, hm=MINUTE)
 
 
 def q11(streams: Streams) -> Stream:
@@ -25,6 +40,16 @@ def q12(streams: Streams) -> Stream:
     streams.record(bids)
     counted = bids.key_by("bidder").window(tumbling("10 seconds")).aggregate(bids="count(*)")
     return counted.select("bidder", "window_start", "window_end", "bids")
+
+
+def q13(streams: Streams) -> Stream:
+    """Bids with a value that a bounded table has for their auction."""
+    bids = streams.of("bid", ["auction", "bidder", "price", "dateTime"])
+    keys = range(SIDE_INPUT_ROWS)
+    table = MemorySource(pa.table({"key": pa.array(keys, pa.int64()), "value": pa.array(map(str, keys), pa.string())}))
+    side_input = streams.app.source("side_input", table)
+    joined = bids.with_column("place", f"auction % {SIDE_INPUT_ROWS}").join(side_input, on="place = key")
+    return joined.select("auction", "bidder", "price", "dateTime", "value")
 
 
 @udf("bigint")
@@ -53,6 +78,42 @@ def q14(streams: Streams) -> Stream:
     )
 
 
+def by_rank(name: str, what: str) -> list[str]:
+    """Returns aggregates that count rows, or the distinct values of a column, in all and in each class of prices."""
+    total, one = ("count(*)", "1") if what == "*" else (f"count(DISTINCT {what})", what)
+    distinct = "" if what == "*" else "DISTINCT "
+    ranked = (f"count({distinct}CASE WHEN {rank} THEN {one} END)" for rank in RANKS)
+    return [f"{total} AS total_{name}", *(f"{count} AS rank{i}_{name}" for i, count in enumerate(ranked, 1))]
+
+
+STATISTICS = [*by_rank("bids", "*"), *by_rank("bidders", "bidder"), *by_rank("auctions", "auction")]
+
+
+def q15(streams: Streams) -> Stream:
+    """Bids, bidders and auctions of each day, by classes of prices."""
+    bids = streams.of("bid", ["auction", "bidder", "price", "dateTime"])
+    return bids.with_column("day", DAY).key_by("day").aggregate(*STATISTICS)
+
+
+def q16(streams: Streams) -> Stream:
+    """Bids, bidders and auctions of each channel and day, by classes of prices."""
+    bids = streams.of("bid", ["auction", "bidder", "price", "channel", "dateTime"])
+    return bids.with_column("day", DAY).key_by("channel", "day").aggregate(f"max({MINUTE}) AS minute", *STATISTICS)
+
+
+def q17(streams: Streams) -> Stream:
+    """Bids and prices of each auction and day."""
+    bids = streams.of("bid", ["auction", "price", "dateTime"])
+    by_day = bids.with_column("day", DAY).key_by("auction", "day")
+    return by_day.aggregate(
+        *by_rank("bids", "*"),
+        min_price="min(price)",
+        max_price="max(price)",
+        avg_price="avg(price)",
+        sum_price="sum(price)",
+    )
+
+
 def q20(streams: Streams) -> Stream:
     """Bids with their auction, of category 10."""
     bids = streams.of("bid", ["auction", "bidder", "price", "channel", "url", "dateTime", "extra"])
@@ -66,3 +127,10 @@ def q20(streams: Streams) -> Stream:
         )
         .drop("id")
     )
+
+
+def q22(streams: Streams) -> Stream:
+    """Bids with the directories of their address."""
+    bids = streams.of("bid", ["auction", "bidder", "price", "channel", "url", "dateTime"])
+    directories = [f"split_part(url, '/', {i + 3}) AS dir{i}" for i in (1, 2, 3)]
+    return bids.select("auction", "bidder", "price", "channel", *directories)

@@ -124,10 +124,12 @@ def q8(streams: Streams) -> Stream:
     return joined.select("id", "name", "window_start", "window_end")
 
 
-_FURTHER = (further.q11, further.q12, further.q14, further.q20)
-QUERIES: dict[str, Callable[[Streams], Stream]] = {
-    function.__name__: function for function in (q0, q1, q2, q3, q4, q5, q6, q7, q8, *_FURTHER)
-}
+_ORIGINAL = (q0, q1, q2, q3, q4, q5, q6, q7, q8)
+_FURTHER = (
+    *(further.q10, further.q11, further.q12, further.q13, further.q14, further.q15),
+    *(further.q16, further.q17, further.q20, further.q22),
+)
+QUERIES: dict[str, Callable[[Streams], Stream]] = {query.__name__: query for query in (*_ORIGINAL, *_FURTHER)}
 
 PARTITIONED: dict[str, tuple[str, ...]] = {"q10": ("dt", "hm")}
 """The columns that name the directories of a query whose answer is files."""
