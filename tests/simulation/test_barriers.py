@@ -177,8 +177,11 @@ def simulated(query: str, strategy: Strategy | None, workers: int, parallelism: 
     return table if keys is None else last_by_key(table, keys)
 
 
-# Query 12 depends on processing time by its definition.
-@pytest.mark.parametrize("query", [query for query in QUERIES if query != "q12"])
+# Query 12 depends on processing time by its definition. The other queries that are left out have only functions that
+# remaining ones have too.
+@pytest.mark.parametrize(
+    "query", [query for query in QUERIES if query not in ("q10", "q12", "q14", "q16", "q17", "q21", "q22")]
+)
 def test_nexmark_answers_do_not_change_when_functions_are_spread(query: str) -> None:
     right = simulated(query, None, workers=1, parallelism=1)
     for strategy in STRATEGIES:

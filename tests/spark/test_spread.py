@@ -32,7 +32,8 @@ def answers(spark: SparkSession) -> Iterator[SparkAnswers]:
         yield answers
 
 
-@pytest.mark.parametrize("query", QUERIES)
+# The queries that are left out have only functions that remaining ones have too.
+@pytest.mark.parametrize("query", [q for q in QUERIES if q not in ("q10", "q14", "q16", "q17", "q21", "q22")])
 def test_answers_do_not_change_when_all_messages_run_on_lessees(
     cluster: Cluster, answers: SparkAnswers, query: str
 ) -> None:
