@@ -15,17 +15,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests import answers
 
-from stretto.errors import ExpressionError
-from stretto.expressions import compile_projection, parse_schema, spark_type_name
+from stretto.expressions import parse_schema
 
 DDL = (
     "y tinyint, h smallint, i int, n bigint, f float, x double, z double, a decimal(10,2), p decimal(18,2), "
     "c decimal(38,10), w decimal(38,0), v decimal(38,18), u decimal(38,38), s string"
 )
 ROWS = 1_500
-#: As many units in the last place as the functions of Java and of C differ.
-ULPS = 4
 
 EXTREME = {
     "y": (0, 1, -1, 127, -128),
@@ -117,10 +115,6 @@ cast(1e40D as decimal(38,0)) | isnan(s, 1) | rand(x) | e(1) | width_bucket(1, 2)
 """
 
 
-def _split(block: str) -> list[str]:
-    return [text.strip() for line in block.strip().splitlines() for text in line.split(" | ")]
-
-
 def _doubles(rng: random.Random, count: int) -> list[float]:
     kinds = (
         lambda: struct.unpack("<d", rng.randbytes(8))[0],
@@ -189,65 +183,11 @@ def table(spark: SparkSession, batch: pa.RecordBatch) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_batches([batch])).coalesce(1).cache()
 
 
-def _same(mine: Any, theirs: Any) -> bool:
-    if not isinstance(mine, float) or not isinstance(theirs, float):
-        return bool(mine == theirs) and isinstance(mine, type(theirs))
-    if math.isnan(mine) or math.isnan(theirs):
-        return math.isnan(mine) and math.isnan(theirs)
-    if mine == theirs:
-        return math.copysign(1.0, mine) == math.copysign(1.0, theirs)
-    return abs(mine - theirs) <= ULPS * max(math.ulp(mine), math.ulp(theirs)) and math.isfinite(mine)
-
-
-def _answers(table: DataFrame, texts: list[str]) -> list[Any]:
-    """Returns the type and values of each expression, or the error; halves the list to find what fails."""
-    try:
-        frame = table.selectExpr(*(f"{text} AS c{number}" for number, text in enumerate(texts)))
-        answer = frame.toArrow()
-    except Exception as error:
-        if len(texts) == 1:
-            return [error]
-        middle = len(texts) // 2
-        return _answers(table, texts[:middle]) + _answers(table, texts[middle:])
-    return [(kind, answer.column(place).to_pylist()) for place, (_, kind) in enumerate(frame.dtypes)]
-
-
-def _difference(text: str, theirs: Any, batch: pa.RecordBatch) -> str | None:
-    if isinstance(theirs, Exception):
-        return f"{text}: fails in Spark: {str(theirs)[:160]}"
-    try:
-        mine = compile_projection([f"{text} AS c"], batch.schema).evaluate(batch)
-        for size in (0, 1, 7):
-            compile_projection([f"{text} AS c"], batch.schema).evaluate(batch.slice(3, size)).validate(full=True)
-    except ExpressionError as error:
-        return f"{text}: {error}"
-    mine.validate(full=True)
-    kind = spark_type_name(mine.schema.field(0).type)
-    if kind != theirs[0]:
-        return f"{text}: type {kind}, Spark's {theirs[0]}"
-    values = mine.column(0).to_pylist()
-    wrong = [row for row, pair in enumerate(zip(values, theirs[1], strict=True)) if not _same(*pair)]
-    if not wrong:
-        return None
-    row = wrong[0]
-    inputs = {name: value for name, value in batch.slice(row, 1).to_pylist()[0].items() if name in text}
-    return f"{text}: {len(wrong)} rows, such as {inputs}: {values[row]!r}, Spark's {theirs[1][row]!r}"
-
-
 def test_numbers_are_sparks(batch: pa.RecordBatch, table: DataFrame) -> None:
-    texts = _split(EXPRESSIONS)
-    wrong = [_difference(text, theirs, batch) for text, theirs in zip(texts, _answers(table, texts), strict=True)]
-    assert not any(wrong), "\n" + "\n".join(filter(None, wrong))
+    wrong = answers.differences(answers.listed(EXPRESSIONS), table, batch)
+    assert not wrong, "\n" + "\n".join(wrong)
 
 
 def test_what_fails_in_spark_fails_here(batch: pa.RecordBatch, table: DataFrame) -> None:
-    wrong = []
-    for text in _split(FAILING):
-        if not isinstance(_answers(table, [text])[0], Exception):
-            wrong.append(f"{text}: does not fail in Spark")
-        try:
-            compile_projection([f"{text} AS c"], batch.schema).evaluate(batch)
-        except ExpressionError:
-            continue
-        wrong.append(f"{text}: does not fail here")
+    wrong = answers.not_failing(answers.listed(FAILING), table, batch)
     assert not wrong, "\n" + "\n".join(wrong)
