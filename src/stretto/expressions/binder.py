@@ -13,7 +13,20 @@ import pyarrow as pa
 from sqlglot import exp
 
 from stretto.errors import ExpressionError
-from stretto.expressions import bits, comparisons, decimals, functions, logic, nested, signs, times, types, vectors
+from stretto.expressions import (
+    bits,
+    comparisons,
+    decimals,
+    functions,
+    likes,
+    logic,
+    nested,
+    patterns,
+    signs,
+    times,
+    types,
+    vectors,
+)
 from stretto.expressions.arithmetic import arithmetic, negate
 from stretto.expressions.attempts import try_cast
 from stretto.expressions.casts import cast
@@ -190,19 +203,25 @@ class _Binder:
         return logic.conjunction(low, logic.compared("<=", node, self.bind(tree.args["high"]), site), site)
 
     def _like(self, tree: Any, site: Site) -> Node:
-        escape = "\\"
+        escape = likes.ESCAPE
         inner = tree
         if isinstance(tree, exp.Escape):
-            escape = constant_argument(self.bind(tree.expression), types.STRING, "the escape character")
+            escape = constant_argument(self.bind(tree.expression), types.STRING, "the escape character") or ""
             inner = tree.this
         if not isinstance(inner, (exp.Like, exp.ILike)):
             raise site.error("ESCAPE without LIKE", None, "put it after the pattern of LIKE")
-        subject, pattern = self.bind(inner.this), self.bind(inner.expression)
-        node = comparisons.like(subject, pattern, site, escape, isinstance(inner, exp.ILike))
-        return logic.negation(node, site) if inner.args.get("negate") else node
+        ignore_case, negate = isinstance(inner, exp.ILike), bool(inner.args.get("negate"))
+        if isinstance(inner.expression, (exp.Any, exp.All)) and inner is tree:
+            listed = inner.expression.this
+            wanted = listed.expressions if isinstance(listed, exp.Tuple) else [listed]
+            every = isinstance(inner.expression, exp.All)
+            bound = [self.bind(pattern) for pattern in wanted]
+            return likes.quantified(self.bind(inner.this), bound, site, every, negate, ignore_case)
+        node = likes.like(self.bind(inner.this), self.bind(inner.expression), site, escape, ignore_case)
+        return logic.negation(node, site) if negate else node
 
     def _rlike(self, tree: exp.RegexpLike, site: Site) -> Node:
-        node = comparisons.rlike(self.bind(tree.this), self.bind(tree.expression), site)
+        node = patterns.rlike(site, self.bind(tree.this), self.bind(tree.expression))
         return logic.negation(node, site) if tree.args.get("negate") else node
 
     def _case(self, tree: exp.Case, site: Site) -> Node:

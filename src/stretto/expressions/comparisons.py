@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -227,53 +226,3 @@ def _among_numbers(node: Node, choices: Sequence[Node], has_null: bool, site: Si
         return hits, hits
 
     return combine(types.BOOLEAN, run, site, (node,))
-
-
-def like(node: Node, pattern: Node, site: Site, escape: str = "\\", ignore_case: bool = False) -> Node:
-    """Returns `x LIKE pattern`, for a constant pattern."""
-    _require_string(node)
-    text = constant_argument(pattern, types.STRING, "the pattern of LIKE")
-    if text is None:
-        return null(types.BOOLEAN, site)
-    regex = _like_regex(text, escape, site)
-    return kernel(
-        types.BOOLEAN,
-        lambda strings: pc.match_substring_regex(strings, regex, ignore_case=ignore_case),
-        site,
-        (node,),
-    )
-
-
-def _like_regex(pattern: str, escape: str, site: Site) -> str:
-    parts, i = [], 0
-    while i < len(pattern):
-        char = pattern[i]
-        if char == escape:
-            if i + 1 == len(pattern) or pattern[i + 1] not in ("%", "_", escape):
-                raise site.error(
-                    "a stray escape character", f"the pattern is {pattern!r}", "escape only %, _ or itself"
-                )
-            parts.append(re.escape(pattern[i + 1]))
-            i += 1
-        else:
-            parts.append({"%": ".*", "_": "."}.get(char) or re.escape(char))
-        i += 1
-    return "(?s)^" + "".join(parts) + "$"
-
-
-def rlike(node: Node, pattern: Node, site: Site) -> Node:
-    """Returns `x RLIKE pattern`: whether the pattern occurs in x. RE2's syntax: no lookaround, no back-references."""
-    _require_string(node)
-    text = constant_argument(pattern, types.STRING, "the pattern of RLIKE")
-    if text is None:
-        return null(types.BOOLEAN, site)
-    try:
-        pc.match_substring_regex(pa.array([""]), text)
-    except pa.ArrowInvalid as error:
-        raise site.error("a bad regular expression", str(error), "patterns follow RE2: no lookaround") from None
-    return kernel(types.BOOLEAN, lambda strings: pc.match_substring_regex(strings, text), site, (node,))
-
-
-def _require_string(node: Node) -> None:
-    if node.type != types.STRING:
-        raise node.site.wrong_type("string", node.type)

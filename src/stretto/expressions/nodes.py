@@ -79,6 +79,11 @@ def constant(kind: pa.DataType, value: Value, site: Site, literal: bool = False)
     return Node(kind, lambda batch: value, site, literal=literal)
 
 
+def integer(value: int, site: Site) -> Node:
+    """Returns a constant int, such as the default of an argument."""
+    return constant(types.INT, (np.int32(value), None), site)
+
+
 def null(kind: pa.DataType, site: Site) -> Node:
     return constant(kind, vectors.null_of(kind), site)
 
@@ -148,6 +153,13 @@ def constant_argument(node: Node, wanted: pa.DataType, what: str) -> Any:
         raise node.site.error(f"{what} must be a constant {types.spark_type_name(wanted)}")
     operand = vectors.arrow_operand(node.constant, node.type)
     return operand.as_py()
+
+
+def known(node: Node) -> Any:
+    """Returns the Python value of a constant; None of a null, of a column, and of a constant that fails."""
+    if node.columns or node.fallible:
+        return None
+    return vectors.arrow_operand(node.constant, node.type).as_py()
 
 
 def selected(node: Node) -> Callable[[pa.RecordBatch, Any], Value]:

@@ -125,6 +125,12 @@ class Call:
 def parse(text: str) -> Parsed:
     """Returns one parsed expression, which may have an alias."""
     tokens = _tokens(text)
+    if "${" in text:
+        raise ExpressionError(
+            f"${{...}} in the expression {text!r}",
+            "Spark SQL replaces it by a variable before it reads the text",
+            "put the value into the text, or write '$' '{...}'",
+        )
     if not tokens:
         raise ExpressionError("the expression is empty", f"got {text!r}", "write a Spark SQL expression")
     try:
@@ -229,7 +235,25 @@ def _tokens(text: str) -> list[Token]:
         tokens = list(_DIALECT.tokenize(text))
     except TokenError as error:
         raise ExpressionError(f"cannot read the expression {text!r}", str(error), "check its quotes") from None
-    return _rejoin_suffixed_numbers(text, tokens)
+    return _rejoin_quotes(text, _rejoin_suffixed_numbers(text, tokens))
+
+
+def _rejoin_quotes(text: str, tokens: list[Token]) -> list[Token]:
+    """Returns tokens where `'it''s'` is one string with a quote in it; sqlglot reads two strings in a row."""
+    joined: list[Token] = []
+    for token in tokens:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and last.token_type == token.token_type == TokenType.STRING
+            and last.end + 1 == token.start
+            and text[last.end] == text[token.start]
+        ):
+            whole = last.text + text[token.start] + token.text
+            joined[-1] = Token(TokenType.STRING, whole, last.line, last.col, last.start, token.end)
+        else:
+            joined.append(token)
+    return joined
 
 
 def _rejoin_suffixed_numbers(text: str, tokens: list[Token]) -> list[Token]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 
@@ -13,6 +11,7 @@ from stretto.expressions.casts import cast, written
 from stretto.expressions.nodes import Node, Site, combine, constant_argument, kernel, null
 from stretto.expressions.registry import fixed
 from stretto.expressions.rounding import number
+from stretto.expressions.rows import by_value
 from stretto.expressions.vectors import Value, arrow_operand, from_arrow
 
 _DIGITS = string.digits + string.ascii_uppercase
@@ -36,7 +35,7 @@ def hex_text(site: Site, node: Node) -> Node:
     if node.type != types.BINARY:
         return written(_bigint(node, site), lambda value: format(int(value) % _WORDS, "X"), site)
     return kernel(
-        types.STRING, lambda values: _by_value(values, lambda value: value.hex().upper(), types.STRING), site, (node,)
+        types.STRING, lambda values: by_value(values, lambda value: value.hex().upper(), types.STRING), site, (node,)
     )
 
 
@@ -45,22 +44,13 @@ def unhex(site: Site, node: Node) -> Node:
     if node.type == types.NULL:
         return null(types.BINARY, site)
     text = node if node.type == types.STRING else cast(number(node, site), types.STRING, site)
-    return kernel(types.BINARY, lambda values: _by_value(values, _unhexed, types.BINARY), site, (text,))
+    return kernel(types.BINARY, lambda values: by_value(values, _unhexed, types.BINARY), site, (text,))
 
 
 def _unhexed(text: str) -> bytes | None:
     if set(text) - set(string.hexdigits):
         return None
     return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text)
-
-
-def _by_value(values: Any, apply: Callable[[Any], Any], kind: pa.DataType) -> Any:
-    """Returns the function of each value, called once for equal ones; null of null."""
-    if isinstance(values, pa.Scalar):
-        return pa.scalar(apply(values.as_py()) if values.is_valid else None, kind)
-    encoded = values.dictionary_encode()
-    results = pa.array([apply(value) for value in encoded.dictionary.to_pylist()], kind)
-    return results.take(encoded.indices)
 
 
 def conv(site: Site, node: Node, from_base: Node, to_base: Node) -> Node:
@@ -79,7 +69,7 @@ def conv(site: Site, node: Node, from_base: Node, to_base: Node) -> Node:
     def run(batch: pa.RecordBatch) -> Value:
         values = arrow_operand(inner(batch), types.STRING)
         return from_arrow(
-            _by_value(values, lambda value: _converted(value, base, target, site), types.STRING), types.STRING
+            by_value(values, lambda value: _converted(value, base, target, site), types.STRING), types.STRING
         )
 
     return combine(types.STRING, run, site, (text,), fallible=True)

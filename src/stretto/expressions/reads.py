@@ -62,6 +62,10 @@ READS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Like: (*_BOTH, "negate"),
     exp.ILike: (*_BOTH, "negate"),
     exp.RegexpLike: (*_BOTH, "negate"),
+    # Only behind LIKE.
+    exp.Any: ("this",),
+    exp.All: ("this",),
+    exp.Tuple: ("expressions",),
     exp.Case: ("this", "ifs", "default"),
     exp.If: ("this", "true", "false"),
     exp.Cast: ("this", "to"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.expressions import types
@@ -78,34 +77,6 @@ def replace(site: Site, node: Node, search: Node, replacement: Node | None = Non
     )
 
 
-def split_part(site: Site, node: Node, delimiter: Node, index: Node) -> Node:
-    """Returns the part number `index`, from the end if negative; an empty string if there is no such part."""
-    text = string(node, site)
-    mark = constant_argument(delimiter, types.STRING, "the delimiter of split_part")
-    place = constant_argument(index, types.INT, "the index of split_part")
-    if mark is None or place is None:
-        return null(types.STRING, site)
-    if place == 0:
-        raise site.error("index 0", "parts count from 1, or from -1 at the end", "use another index")
-
-    def pick(values: Any) -> Any:
-        scalar = isinstance(values, pa.Scalar)
-        array = pa.array([values.as_py()], types.STRING) if scalar else values
-        parts = pc.split_pattern(array, pattern=mark) if mark else pa.array([[v] for v in array.to_pylist()])
-        counts = pc.list_value_length(parts)
-        # With an empty part before each list, the index exists in every row.
-        wanted = place - 1 if place > 0 else place
-        reachable = pc.greater_equal(counts, abs(place))
-        position = pc.add(counts, wanted) if place < 0 else pa.repeat(pa.scalar(wanted, pa.int32()), len(array))
-        offsets = parts.offsets.slice(0, len(parts)) if len(parts) else pa.array([], pa.int32())
-        flat = pc.add(offsets, position)
-        chosen = parts.values.take(pc.if_else(reachable, flat, pa.scalar(None, pa.int32())))
-        result = pc.if_else(pc.fill_null(reachable, True), chosen, "")
-        return result[0] if scalar else result
-
-    return kernel(types.STRING, pick, site, (text,))
-
-
 def predicate(apply: Callable[..., Any]) -> Callable[[Site, Node, Node], Node]:
     """Returns the builder of startswith, endswith or contains, for a constant second argument."""
 
@@ -122,15 +93,12 @@ def predicate(apply: Callable[..., Any]) -> Callable[[Site, Node, Node], Node]:
 FUNCTIONS = with_aliases(
     {
         "length": fixed(length, 1),
-        "lower": fixed(simple(pc.utf8_lower), 1),
-        "upper": fixed(simple(pc.utf8_upper), 1),
         "trim": fixed(trim(pc.utf8_trim), 1),
         "ltrim": fixed(trim(pc.utf8_ltrim), 1),
         "rtrim": fixed(trim(pc.utf8_rtrim), 1),
         "concat": Function(concat, 1, MANY),
         "substring": Function(substring, 2, 3),
         "replace": Function(replace, 2, 3),
-        "split_part": fixed(split_part, 3),
         "startswith": fixed(predicate(pc.starts_with), 2),
         "endswith": fixed(predicate(pc.ends_with), 2),
         "contains": fixed(predicate(pc.match_substring), 2),
@@ -139,6 +107,4 @@ FUNCTIONS = with_aliases(
     len="length",
     char_length="length",
     character_length="length",
-    lcase="lower",
-    ucase="upper",
 )

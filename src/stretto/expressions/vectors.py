@@ -175,7 +175,8 @@ def to_arrow(value: Value, kind: pa.DataType, count: int) -> pa.Array:
     values, valid = value
     if types.is_arrow_kept(kind):
         if isinstance(values, pa.Scalar):
-            return pa.repeat(values, count) if values.is_valid else pa.nulls(count, kind)
+            # Arrow cannot repeat an array no times.
+            return pa.repeat(values, count) if values.is_valid and count else pa.nulls(count, kind)
         return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if kind == types.NULL:
         return pa.nulls(count)
