@@ -14,18 +14,6 @@ def text(node: Node, site: Site) -> Node:
     return cast(node, types.STRING, site)
 
 
-def text_or_bytes(node: Node, site: Site) -> Node:
-    """Returns a binary as it is, and everything else as a string."""
-    return node if node.type == types.BINARY else text(node, site)
-
-
-def data(node: Node, site: Site) -> Node:
-    """Returns a binary, or the bytes of a string; Spark makes neither of a number."""
-    if node.type not in (types.BINARY, types.STRING, types.NULL):
-        raise site.wrong_type("binary or string", node.type)
-    return cast(node, types.BINARY, site)
-
-
 def whole(node: Node, site: Site) -> Node:
     """Returns the node as an int; a fraction is cut off."""
     if node.type == types.NULL:
