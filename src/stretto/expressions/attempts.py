@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+import pyarrow.types as pat
 
 from stretto.errors import ExpressionError
-from stretto.expressions import times, types
+from stretto.expressions import nested_casts, times, types
 from stretto.expressions.arithmetic import arithmetic
 from stretto.expressions.casts import cast
-from stretto.expressions.nodes import Node, Run, Site, combine, null
+from stretto.expressions.nodes import Node, Run, Site, combine, null, slot
 from stretto.expressions.registry import Function, fixed
-from stretto.expressions.vectors import Value, from_arrow, reader, to_arrow
+from stretto.expressions.vectors import Value, from_arrow, to_arrow
 
 Build = Callable[..., Node]
 """Called with the operands and the site; returns the strict operation."""
@@ -41,7 +42,7 @@ def attempted(build: Build, nodes: Sequence[Node], site: Site) -> Node:
         return plain if any(node.fallible for node in nodes) else null(plain.type, site)
     slots = list(nodes)
     for place in places:
-        slots[place] = _slot(nodes[place], str(place))
+        slots[place] = slot(nodes[place].type, str(place), nodes[place].site)
     strict = build(*slots, _QuietSite(site.tree, site.whole))
     run_strict, kind = strict.run, strict.type
     inputs = [(nodes[place].run, nodes[place].type) for place in places]
@@ -56,14 +57,6 @@ def attempted(build: Build, nodes: Sequence[Node], site: Site) -> Node:
             return from_arrow(_row_by_row(run_strict, kind, rows), kind)
 
     return combine(kind, run, site, nodes)
-
-
-def _slot(node: Node, name: str) -> Node:
-    """Returns a node that reads a value that was computed already."""
-    read = reader(node.type)
-    return Node(
-        node.type, lambda batch: read(batch.column(name)), node.site, frozenset((name,)), fractional=node.fractional
-    )
 
 
 def _row_by_row(run: Run, kind: pa.DataType, rows: pa.RecordBatch) -> pa.Array:
@@ -89,6 +82,13 @@ def _halved(run: Run, kind: pa.DataType, rows: pa.RecordBatch) -> list[pa.Array]
 
 def try_cast(node: Node, kind: pa.DataType, site: Site) -> Node:
     """Returns the node as another type, null where it has no such value."""
+    if types.is_nested(node.type) and node.type != kind:
+        if pat.is_map(node.type) and pat.is_map(kind):
+            key = cast(slot(node.type.key_type, "key", site), kind.key_type, site)
+            if key.fallible:  # It would be null, which no key is.
+                raise nested_casts.no_cast(node.type, kind, site)
+        # A value that cannot be cast is null where it stands, in the array or the field.
+        return nested_casts.cast_nested(node, kind, site, try_cast)
     return attempted(lambda inner, place: cast(inner, kind, place), (node,), site)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -17,12 +17,13 @@ from stretto.expressions import (
     bits,
     comparisons,
     decimals,
+    elements,
     functions,
     likes,
     logic,
-    nested,
     patterns,
     signs,
+    structs,
     times,
     types,
     vectors,
@@ -31,7 +32,8 @@ from stretto.expressions.arithmetic import arithmetic, negate
 from stretto.expressions.attempts import try_cast
 from stretto.expressions.casts import cast
 from stretto.expressions.ddl import type_from_ast
-from stretto.expressions.nodes import Node, Site, constant, constant_argument, null
+from stretto.expressions.lambdas import Lambda, Scope
+from stretto.expressions.nodes import Node, Site, constant, constant_argument, null, slot
 from stretto.expressions.parse import too_deep
 from stretto.expressions.reads import refuse_unread, unsupported
 from stretto.expressions.udf import known_udfs
@@ -85,18 +87,26 @@ def read_column(name: str, kind: pa.DataType, site: Site) -> Node:
         return read(array)
 
     return Node(
-        types.canonical(kind), run, site, frozenset((name,)), fractional=types.is_fractional(types.canonical(kind))
+        types.canonical(kind), run, site, frozenset((name,)), fractional=types.has_fractions(types.canonical(kind))
     )
 
 
 class _Binder:
-    def __init__(self, schema: pa.Schema, whole: str) -> None:
+    def __init__(
+        self, schema: pa.Schema, whole: str, variables: Mapping[str, Node] | None = None, depth: int = 0
+    ) -> None:
         self._schema = schema
         self._whole = whole
+        #: The parameters of the functions around, by their names in lower case.
+        self._variables = variables or {}
+        self._depth = depth
         self._forms: dict[type, Callable[[Any, Site], Node]] = {
             exp.Paren: lambda tree, site: self.bind(tree.this),
             exp.Column: self._column,
             exp.Dot: self._field,
+            exp.Bracket: self._subscript,
+            exp.Identifier: lambda tree, site: self._named([tree.name], site),
+            exp.Tuple: self._struct,
             exp.Literal: self._literal,
             exp.Concat: self._adjacent_strings,
             exp.RawString: lambda tree, site: constant(types.STRING, (pa.scalar(tree.name), None), site, literal=True),
@@ -142,19 +152,40 @@ class _Binder:
         return form(tree, site)
 
     def _column(self, tree: exp.Column, site: Site) -> Node:
-        parts = [part.name for part in tree.parts]
         if isinstance(tree.this, exp.Star):
             raise unsupported(Site(tree.this, self._whole))
-        column = resolve(parts[0], self._schema, self._whole)
-        node = read_column(column, self._schema.field(column).type, site)
+        return self._named([part.name for part in tree.parts], site)
+
+    def _named(self, parts: Sequence[str], site: Site) -> Node:
+        """Returns a parameter of a function around or else a column, and what further names reach in it."""
+        node = self._variables.get(parts[0].lower())
+        if node is None:
+            column = resolve(parts[0], self._schema, self._whole)
+            node = read_column(column, self._schema.field(column).type, site)
         for part in parts[1:]:
-            node = nested.field(node, part, site)
+            node = elements.named(node, part, site)
         return node
 
     def _field(self, tree: exp.Dot, site: Site) -> Node:
         if not isinstance(tree.expression, exp.Identifier):
             raise site.error("not the name of a field", f"{Site(tree.expression, self._whole).part!r}", "name a field")
-        return nested.field(self.bind(tree.this), tree.expression.name, site)
+        return elements.named(self.bind(tree.this), tree.expression.name, site)
+
+    def _subscript(self, tree: exp.Bracket, site: Site) -> Node:
+        if len(tree.expressions) != 1:
+            raise site.error("not one index", None, "write a[0], or m['key']")
+        return elements.subscript(self.bind(tree.this), self.bind(tree.expressions[0]), site)
+
+    def _lambda(self, tree: exp.Lambda, kinds: Sequence[pa.DataType]) -> Lambda:
+        """Returns a function of parameters of these types, whose body may name columns and other parameters too."""
+        names = [parameter.name for parameter in tree.expressions]
+        columns = tuple(f"\0{self._depth}.{place}" for place in range(len(names)))
+        site = Site(tree, self._whole)
+        own = {name.lower(): slot(kind, column, site) for name, kind, column in zip(names, kinds, columns, strict=True)}
+        if len(own) < len(names):
+            raise site.error("two parameters of one name", ", ".join(names), "rename one of them")
+        body = _Binder(self._schema, self._whole, {**self._variables, **own}, self._depth + 1).bind(tree.this)
+        return Lambda(body, columns, tuple(sorted(body.columns - set(columns))))
 
     def _literal(self, tree: exp.Literal, site: Site) -> Node:
         if tree.is_string:
@@ -243,28 +274,56 @@ class _Binder:
 
     def _cast(self, tree: Any, site: Site) -> Node:
         build = try_cast if tree.args.get("safe") else cast
-        return replace(build(self.bind(tree.this), type_from_ast(tree.args["to"]), site), literal=False)
+        kind = types.canonical(type_from_ast(tree.args["to"]))
+        return replace(build(self.bind(tree.this), kind, site), literal=False)
 
     def _call(self, tree: exp.Anonymous, site: Site) -> Node:
-        name = tree.name
-        if name.lower() == "struct":
+        name = tree.name.lower()
+        if name == "struct":
             return self._struct(tree, site)
-        own = known_udfs().get(name.lower())
+        if any(isinstance(argument, exp.Lambda) for argument in tree.expressions):
+            return functions.call_with_functions(name, tree.expressions, Scope(self.bind, self._lambda), site)
+        own = known_udfs().get(name)
         if own is not None:
+            if self._variables:
+                raise site.error(
+                    f"{tree.name} inside of a function with ->", None, "call it outside; Spark cannot either"
+                )
             return own.call([self.bind(argument) for argument in tree.expressions], site)
-        if name.lower() not in functions.FUNCTIONS:
-            raise functions.unknown_function(name, site)
-        return functions.call(name, [self.bind(argument) for argument in tree.expressions], site)
+        if name not in functions.FUNCTIONS:
+            raise functions.unknown_function(tree.name, site)
+        return functions.call(tree.name, [self.bind(argument) for argument in tree.expressions], site)
 
-    def _struct(self, tree: exp.Anonymous, site: Site) -> Node:
+    def _struct(self, tree: exp.Expression, site: Site) -> Node:
         """Returns a struct. A field is named by its alias, its column, or else its place."""
-        names, nodes = [], []
-        for place, argument in enumerate(tree.expressions, start=1):
+        fields: list[tuple[str | None, Node]] = []
+        for argument in tree.expressions:
+            if isinstance(argument, exp.Star) or isinstance(argument.this, exp.Star):
+                fields += self._all_fields(argument, site)
+                continue
             inner = argument.this if isinstance(argument, exp.Alias) else argument
-            named = isinstance(argument, (exp.Alias, exp.Column, exp.Dot))
-            names.append(argument.alias_or_name if named else f"col{place}")
-            nodes.append(self.bind(inner))
-        return nested.struct(names, nodes, site)
+            fields.append((_own_name(argument), self.bind(inner)))
+        names = [name or f"col{place}" for place, (name, _) in enumerate(fields, start=1)]
+        return structs.struct(names, [node for _, node in fields], site)
+
+    def _all_fields(self, star: exp.Expr, site: Site) -> list[tuple[str | None, Node]]:
+        """Returns the columns of `*`, or the fields of `s.*`."""
+        if isinstance(star, exp.Star):
+            return [(name, self._named([name], site)) for name in self._schema.names]
+        assert isinstance(star, exp.Column)
+        node = self._named([part.name for part in star.parts[:-1]], site)
+        return [(name, structs.field(node, name, site)) for name in structs.names_of(node, site)]
+
+
+def _own_name(argument: exp.Expression) -> str | None:
+    """Returns the name that an expression gives to a field of a struct."""
+    if isinstance(argument, (exp.Alias, exp.Column, exp.Dot)):
+        return str(argument.alias_or_name)
+    if isinstance(argument, exp.Identifier):
+        return str(argument.name)
+    if isinstance(argument, exp.Bracket) and argument.expressions[0].is_string:
+        return str(argument.expressions[0].name)
+    return None
 
 
 def number(text: str, site: Site) -> Node:

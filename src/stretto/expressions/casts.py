@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stretto.expressions import decimals, texts, types
+from stretto.expressions import decimals, nested_casts, texts, types
 from stretto.expressions.java_digits import rounded_at
 from stretto.expressions.nodes import Node, Site, combine, elementwise, kernel, null
 from stretto.expressions.vectors import INT64_MAX, Value, arrow_operand, bound, dtype_of, is_wide, widened
@@ -31,13 +31,11 @@ def cast(node: Node, kind: pa.DataType, site: Site) -> Node:
         return node
     if source == types.NULL:
         return null(kind, site)
+    if types.is_nested(source):
+        return nested_casts.cast_nested(node, kind, site, cast)
     build = _find(source, kind)
     if build is None:
-        raise site.error(
-            f"cannot cast {types.spark_type_name(source)} to {types.spark_type_name(kind)}",
-            None,
-            "use map() with a Python function for other conversions",
-        )
+        raise nested_casts.no_cast(source, kind, site)
     return build(node, kind, site)
 
 

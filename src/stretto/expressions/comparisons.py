@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from stretto.expressions import decimals, types
 from stretto.expressions.casts import cast
-from stretto.expressions.nodes import Node, Site, combine, constant_argument, elementwise, kernel, null
+from stretto.expressions.nodes import Node, Site, arrayed, combine, constant_argument, elementwise, kernel, null
+from stretto.expressions.ranks import ranks_together
 from stretto.expressions.vectors import Value, is_null
 
 _UFUNCS: dict[str, Callable[..., Any]] = {
@@ -39,14 +40,41 @@ def compare(operator: str, left: Node, right: Node, site: Site) -> Node:
     """Returns `left operator right` for the six comparison operators."""
     if _both_decimal_like(left.type, right.type):
         return _compare_decimals(operator, left, right, site)
+    if types.is_nested(left.type) and types.is_nested(right.type):
+        return _compare_nested(operator, left, right, site)
     left, right = promoted((left, right), site)
     kind = left.type
     if kind in (types.STRING, types.BINARY):
         return kernel(types.BOOLEAN, _KERNELS[operator], site, (left, right))
-    if types.is_nested(kind) or kind == types.MONTHS:
-        raise site.error(f"cannot compare {types.spark_type_name(kind)}", None, "compare their fields instead")
+    if types.is_nested(kind):  # One side is NULL.
+        return null(types.BOOLEAN, site)
+    if kind == types.MONTHS:
+        raise not_orderable(kind, site)
     apply = _nan_aware(operator, right) if types.is_fractional(kind) else _UFUNCS[operator]
     return elementwise(types.BOOLEAN, apply, site, (left, right))
+
+
+def not_orderable(kind: pa.DataType, site: Site) -> Exception:
+    return site.error(f"cannot compare {types.spark_type_name(kind)}", None, "compare what is inside of it instead")
+
+
+def _compare_nested(operator: str, left: Node, right: Node, site: Site) -> Node:
+    """Returns a comparison of arrays or structs from left to right; a null inside is below every value, and equals a
+    null."""
+    if not types.same_structure(left.type, right.type):
+        left, right = promoted((left, right), site, strings=False)
+    for side in (left, right):
+        if not types.is_orderable(side.type):
+            raise not_orderable(side.type, site)
+    ufunc = _UFUNCS[operator]
+
+    def apply(one: pa.Array, other: pa.Array) -> pa.Array:
+        # By position, since the names of fields may differ.
+        a, b = ranks_together(one, other)
+        missing = (a == 0) | (b == 0)
+        return pa.array(ufunc(a, b), types.BOOLEAN, mask=missing)
+
+    return arrayed(types.BOOLEAN, apply, site, (left, right))
 
 
 def _both_decimal_like(left: pa.DataType, right: pa.DataType) -> bool:
@@ -86,11 +114,22 @@ def promoted(nodes: Sequence[Node], site: Site, strings: bool = True) -> list[No
     beside = [node for node in nodes if node.type not in (types.STRING, types.NULL)]
     kind: Any = types.STRING if any(node.type == types.STRING for node in nodes) else types.NULL
     for node in beside:
-        met = types.beside_string(node.type) if kind == types.STRING and strings else types.wider(kind, node.type)
+        met = (
+            types.beside_string(node.type)
+            if kind == types.STRING and strings
+            else types.wider(kind, node.type, strings)
+        )
         if met is None:
             raise site.mismatch(*((kind, node.type) if nodes[0].type == kind else (node.type, kind)))
         kind = met
     return [cast(node, kind, site) for node in nodes]
+
+
+def comparable(nodes: Sequence[Node], site: Site) -> list[Node]:
+    """Returns the nodes as types that can be compared: as they are if only names of fields differ, else promoted."""
+    if types.is_nested(nodes[0].type) and all(types.same_structure(nodes[0].type, node.type) for node in nodes):
+        return list(nodes)
+    return promoted(nodes, site)
 
 
 def _nan_aware(operator: str, right: Node) -> Callable[..., Any]:
@@ -155,7 +194,7 @@ def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
             node, *known = common
         equals = [compare("=", node, choice, site) for choice in known]
     else:
-        node, *known = promoted((node, *known), site)
+        node, *known = comparable((node, *known), site)
         if node.type == types.STRING and not any(choice.columns for choice in known):
             return _among_strings(node, known, has_null, site)
         if len(known) > _MANY_CHOICES and _can_be_a_set(node.type, known):

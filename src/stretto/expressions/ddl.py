@@ -33,7 +33,7 @@ _SIMPLE = {
 _LENGTHS = {"VARCHAR": 1, "CHAR": 1}
 _KNOWN = (
     "boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, binary, date, timestamp, "
-    "array<...>, struct<...>"
+    "array<...>, map<..., ...>, struct<...>"
 )
 _COLUMN = re.compile(
     r"\s*(?P<name>`(?:[^`]|``)+`|\w+)(?:\s*:\s*|\s+)(?P<type>\w+(?:\s*[<(].*[>)])?)"
@@ -59,6 +59,8 @@ def type_from_ast(node: exp.DataType) -> pa.DataType:
         return pa.decimal128(precision, scale)
     if name == "ARRAY" and len(node.expressions) == 1:
         return pa.list_(type_from_ast(node.expressions[0]))
+    if name == "MAP" and len(node.expressions) == 2:
+        return pa.map_(*map(type_from_ast, node.expressions))
     if name == "STRUCT":
         return pa.struct(_fields(node))
     raise ExpressionError(f"unknown type {node.sql('spark')!r}", None, f"types: {_KNOWN}")

@@ -5,25 +5,35 @@ from __future__ import annotations
 import difflib
 from dataclasses import replace
 
+from sqlglot import exp
+
 from stretto.errors import ExpressionError
 from stretto.expressions import (
+    arrays,
     attempts,
     bits,
     casing,
     casts_by_name,
     conditionals,
     cutting,
+    elements,
+    folds,
+    lambdas,
     likes,
+    maps,
     mathematics,
-    nested,
+    overloads,
     patterns,
     radix,
     rounding,
     signs,
     strings,
+    structs,
     times,
 )
+from stretto.expressions.lambdas import HigherOrder, Scope, without_function
 from stretto.expressions.nodes import Node, Site
+from stretto.expressions.reads import unsupported
 from stretto.expressions.registry import Function
 
 _TABLES = (
@@ -40,10 +50,20 @@ _TABLES = (
     likes.FUNCTIONS,
     patterns.FUNCTIONS,
     times.FUNCTIONS,
-    nested.FUNCTIONS,
+    structs.FUNCTIONS,
+    elements.FUNCTIONS,
+    arrays.FUNCTIONS,
+    maps.FUNCTIONS,
     casts_by_name.FUNCTIONS,
+    # Last: they take the place of the functions of strings.
+    overloads.FUNCTIONS,
 )
-FUNCTIONS: dict[str, Function] = {name: function for table in _TABLES for name, function in table.items()}
+#: Functions whose arguments may be functions, by their names.
+HIGHER_ORDER: dict[str, HigherOrder] = {**lambdas.HIGHER_ORDER, **folds.HIGHER_ORDER}
+FUNCTIONS: dict[str, Function] = {
+    **{name: without_function(function) for name, function in HIGHER_ORDER.items()},
+    **{name: function for table in _TABLES for name, function in table.items()},
+}
 #: Functions whose value depends on more than their arguments.
 _RANDOM = ("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle")
 
@@ -57,6 +77,18 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
         raise site.error(f"{name} takes {function.counts}, not {len(arguments)}", None, "see Spark's documentation")
     # round(2L) is 2L again, but no longer a literal in Spark's decimal rules.
     return replace(function.build(site, *arguments), literal=False)
+
+
+def call_with_functions(name: str, trees: list[exp.Expression], scope: Scope, site: Site) -> Node:
+    """Returns the call of a function of which an argument is a function, such as transform(a, x -> x + 1)."""
+    function = HIGHER_ORDER.get(name)
+    if function is None:
+        if name not in FUNCTIONS:
+            raise unknown_function(name, site)
+        raise unsupported(Site(next(tree for tree in trees if isinstance(tree, exp.Lambda)), site.whole))
+    if not function.least <= len(trees) <= function.most:
+        raise site.error(f"{name} takes {function.counts}, not {len(trees)}", None, "see Spark's documentation")
+    return replace(function.build(site, scope, *trees), literal=False)
 
 
 def unknown_function(name: str, site: Site) -> ExpressionError:

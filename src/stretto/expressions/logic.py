@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from stretto.errors import ExpressionError
 from stretto.expressions import types
 from stretto.expressions.casts import cast
-from stretto.expressions.comparisons import compare, compared_exactly, is_in, promoted
+from stretto.expressions.comparisons import comparable, compare, compared_exactly, is_in, promoted
 from stretto.expressions.nodes import Node, Site, combine, elementwise, null, selected
 from stretto.expressions.vectors import Value, arrow_mask, dtype_of, is_null, is_wide, null_of, widened
 
@@ -116,7 +116,7 @@ def _is_null_constant(node: Node) -> bool:
 def member(node: Node, choices: Sequence[Node], site: Site) -> Node:
     """Returns `x IN (...)`; Spark evaluates the choices in their order until one is equal."""
     found = is_in(node, choices, site)
-    value, *others = (node, *choices) if compared_exactly((node, *choices)) else promoted((node, *choices), site)
+    value, *others = (node, *choices) if compared_exactly((node, *choices)) else comparable((node, *choices), site)
     if not any(other.fallible for other in others):
         return found
     run, run_in_order = found.run, _in_order(value, others, site).run

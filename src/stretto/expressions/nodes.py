@@ -97,7 +97,7 @@ def combine(kind: pa.DataType, run: Run, site: Site, parts: Sequence[Node], fall
         frozenset().union(*(part.columns for part in parts)),
         fallible or any(part.fallible for part in parts),
         False,
-        types.is_fractional(kind) or any(part.fractional or types.is_fractional(part.type) for part in parts),
+        types.has_fractions(kind) or any(part.fractional or types.has_fractions(part.type) for part in parts),
     )
     if node.columns or not parts:
         return node
@@ -143,6 +143,30 @@ def kernel(
         return vectors.from_arrow(result, kind)
 
     return combine(kind, run, site, parts, fallible)
+
+
+def arrayed(
+    kind: pa.DataType, apply: Callable[..., Any], site: Site, parts: Sequence[Node], fallible: bool = False
+) -> Node:
+    """Returns a function of whole Arrow arrays, in which a constant is repeated for each row."""
+    runs = [(part.run, part.type) for part in parts]
+
+    def run(batch: pa.RecordBatch) -> Value:
+        values = [(part(batch), part_type) for part, part_type in runs]
+        fixed = all(vectors.is_constant(value, part_type) for value, part_type in values)
+        count = 1 if fixed else batch.num_rows
+        result = apply(*(vectors.to_arrow(value, part_type, count) for value, part_type in values))
+        return vectors.from_arrow(result[0] if fixed else result, kind)
+
+    return combine(kind, run, site, parts, fallible)
+
+
+def slot(kind: pa.DataType, name: str, site: Site) -> Node:
+    """Returns a node that reads a value of a canonical type, which was computed already, from the batch."""
+    read = vectors.reader(kind)
+    return Node(
+        kind, lambda batch: read(batch.column(name)), site, frozenset((name,)), fractional=types.has_fractions(kind)
+    )
 
 
 def constant_argument(node: Node, wanted: pa.DataType, what: str) -> Any:

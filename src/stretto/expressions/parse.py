@@ -61,6 +61,10 @@ class _Parser(SparkPrecedence):
         name: parser for name, parser in _SPARK_PARSER.FUNCTION_PARSERS.items() if name in ("CAST", "TRY_CAST")
     }
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    # Without TRANSFORM, which is a function of arrays here and not Hive's clause.
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parser for name, parser in _SPARK_PARSER.NO_PAREN_FUNCTION_PARSERS.items() if name != "TRANSFORM"
+    }
     # Without ARRAY and LIST: `array(1)[0]` is an element, not the list [0].
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
     TYPE_LITERAL_PARSERS: ClassVar[dict[Any, Any]] = dict.fromkeys(exp.DType, _typed_literal)

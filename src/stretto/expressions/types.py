@@ -62,6 +62,13 @@ def is_fractional(kind: pa.DataType) -> bool:
     return kind in (FLOAT, DOUBLE)
 
 
+def has_fractions(kind: pa.DataType) -> bool:
+    """Whether this is a float or a double, or has one inside."""
+    if is_nested(kind):
+        return any(has_fractions(kind.field(place).type) for place in range(kind.num_fields))
+    return is_fractional(kind)
+
+
 def is_decimal(kind: pa.DataType) -> bool:
     return bool(pat.is_decimal128(kind))
 
@@ -75,7 +82,16 @@ def is_temporal(kind: pa.DataType) -> bool:
 
 
 def is_nested(kind: pa.DataType) -> bool:
-    return bool(pat.is_list(kind) or pat.is_struct(kind))
+    return bool(pat.is_list(kind) or pat.is_struct(kind) or pat.is_map(kind))
+
+
+def is_orderable(kind: pa.DataType) -> bool:
+    """Whether values of this type are equal, less or greater; maps are not, nor is what contains one."""
+    if pat.is_list(kind):
+        return is_orderable(kind.value_type)
+    if pat.is_struct(kind):
+        return all(is_orderable(field.type) for field in kind)
+    return not pat.is_map(kind) and kind != MONTHS
 
 
 def is_arrow_kept(kind: pa.DataType) -> bool:
@@ -120,6 +136,8 @@ def canonical(kind: pa.DataType) -> pa.DataType:
         return pa.list_(canonical(kind.value_type))
     if pat.is_struct(kind):
         return pa.struct([pa.field(f.name, canonical(f.type)) for f in kind])
+    if pat.is_map(kind):
+        return pa.map_(canonical(kind.key_type), canonical(kind.item_type))
     return kind
 
 
@@ -127,8 +145,6 @@ def spark_type_name(kind: pa.DataType) -> str:
     """Returns Spark's name of this type, e.g. "bigint", "decimal(24,3)", "array<string>"."""
     if pat.is_timestamp(kind):
         return "timestamp"
-    if pat.is_map(kind):
-        return f"map<{spark_type_name(kind.key_type)},{spark_type_name(kind.item_type)}>"
     kind = canonical(kind)
     if kind in _NAMES:
         return _NAMES[kind]
@@ -138,6 +154,8 @@ def spark_type_name(kind: pa.DataType) -> str:
         return f"array<{spark_type_name(kind.value_type)}>"
     if pat.is_struct(kind):
         return "struct<" + ",".join(f"{f.name}:{spark_type_name(f.type)}" for f in kind) + ">"
+    if pat.is_map(kind):
+        return f"map<{spark_type_name(kind.key_type)},{spark_type_name(kind.item_type)}>"
     raise ExpressionError(f"Spark has no type for Arrow's {kind}", None, "cast the column to a type that Spark has")
 
 
@@ -175,8 +193,9 @@ def beside_string(kind: pa.DataType) -> pa.DataType | None:
     return kind if kind in (BOOLEAN, BINARY) or is_temporal(kind) else None
 
 
-def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Returns the common type of both without a string cast, or None if there is none."""
+def wider(left: pa.DataType, right: pa.DataType, strings: bool = False) -> pa.DataType | None:
+    """Returns the common type of both, or None if there is none. `strings` says whether a string inside of an array,
+    a map or a struct becomes what is beside it."""
     if left == right or right == NULL:
         return left
     if left == NULL:
@@ -190,7 +209,40 @@ def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return wider_decimal(as_decimal(left), as_decimal(right))
     if is_temporal(left) and is_temporal(right):
         return TIMESTAMP
-    if pat.is_list(left) and pat.is_list(right):
-        inner = wider(left.value_type, right.value_type)
-        return None if inner is None else pa.list_(inner)
+    if is_nested(left) and is_nested(right):
+        return _wider_nested(left, right, strings)
     return None
+
+
+def _wider_nested(left: Any, right: Any, strings: bool) -> pa.DataType | None:
+    if pat.is_struct(left) and pat.is_struct(right):
+        if [field.name.lower() for field in left] != [field.name.lower() for field in right]:
+            return None
+        kinds = [_wider_inside(mine.type, theirs.type, strings) for mine, theirs in zip(left, right, strict=True)]
+        if None in kinds:
+            return None
+        return pa.struct([pa.field(mine.name, kind) for mine, kind in zip(left, kinds, strict=True)])
+    if pat.is_list(left) and pat.is_list(right):
+        inner = _wider_inside(left.value_type, right.value_type, strings)
+        return None if inner is None else pa.list_(inner)
+    if pat.is_map(left) and pat.is_map(right):
+        key = _wider_inside(left.key_type, right.key_type, strings)
+        item = _wider_inside(left.item_type, right.item_type, strings)
+        return None if key is None or item is None else pa.map_(key, item)
+    return None
+
+
+def _wider_inside(left: pa.DataType, right: pa.DataType, strings: bool) -> pa.DataType | None:
+    if strings and STRING in (left, right):
+        return beside_string(left if right == STRING else right)
+    return wider(left, right, strings)
+
+
+def same_structure(left: Any, right: Any) -> bool:
+    """Whether both types differ at most in the names of fields."""
+    if pat.is_struct(left) and pat.is_struct(right):
+        pairs = zip(left, right, strict=False)
+        return left.num_fields == right.num_fields and all(same_structure(a.type, b.type) for a, b in pairs)
+    if pat.is_list(left) and pat.is_list(right):
+        return same_structure(left.value_type, right.value_type)
+    return bool(left == right)

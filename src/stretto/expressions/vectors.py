@@ -3,7 +3,7 @@
 A value is a pair `(values, valid)`. For numbers, booleans, dates, timestamps and decimals, `values` is a numpy array,
 or a numpy scalar for a constant, and `valid` is None (no nulls) or a boolean array (or scalar). A value under a null
 is arbitrary, so no check may read it. A decimal's values are its unscaled integers: int64 where they fit, else
-Python integers in an object array, which is slow and always right. For strings, binaries, arrays and structs,
+Python integers in an object array, which is slow and always right. For strings, binaries, arrays, maps and structs,
 `values` is an Arrow array or scalar with its own nulls, and `valid` is None.
 
 numpy is used because an operation on a hundred rows costs half a microsecond there and three in Arrow's kernels.
@@ -241,6 +241,14 @@ def bound(values: Any) -> int:
     if values.size == 0:
         return 0
     return max(-int(values.min()), int(values.max()))
+
+
+def is_constant(value: Value, kind: pa.DataType) -> bool:
+    """Whether a value is one for all rows."""
+    values, valid = value
+    if types.is_arrow_kept(kind):
+        return isinstance(values, pa.Scalar)
+    return np.ndim(values) == 0 and (valid is None or np.ndim(valid) == 0)
 
 
 def arrow_mask(mask: Any) -> Any:

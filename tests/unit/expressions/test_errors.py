@@ -40,7 +40,7 @@ def _compile_and_run(text: str, schema: pa.Schema) -> None:
         ("length(name, 2)", ["length takes 1 argument(s), not 2"]),
         ("st.z", ["no field 'z'", "a, B"]),
         ("price.z", ["bigint", "struct"]),
-        ("tags = tags", ["cannot compare array<string>"]),
+        ("map(1, tags) = map(2, tags)", ["cannot compare map<int,array<string>>"]),
         ("t > 'foo'", ["'foo'", "timestamp"]),
         ("name like tags", ["expected string"]),
         ("cast(tags as int)", ["cannot cast array<string> to int"]),
