@@ -185,6 +185,7 @@ def slice_of(site: Site, node: Node, start: Node, length: Node) -> Node:
 
 def reversed_array(site: Site, node: Node) -> Node:
     """Returns the elements in the other order."""
+    array_of(node, site)
 
     def apply(rows: pa.Array) -> pa.Array:
         lists = taken_apart(rows)

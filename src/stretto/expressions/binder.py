@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from stretto.errors import ExpressionError
 from stretto.expressions import (
+    arrays,
     bits,
     comparisons,
     decimals,
@@ -281,6 +282,10 @@ class _Binder:
         name = tree.name.lower()
         if name == "struct":
             return self._struct(tree, site)
+        if name == "arrays_zip":
+            named = [(_own_name(argument), self.bind(argument)) for argument in tree.expressions]
+            names = [own or str(place) for place, (own, _) in enumerate(named)]
+            return arrays.arrays_zip(names, [node for _, node in named], site)
         if any(isinstance(argument, exp.Lambda) for argument in tree.expressions):
             return functions.call_with_functions(name, tree.expressions, Scope(self.bind, self._lambda), site)
         own = known_udfs().get(name)

@@ -9,6 +9,9 @@ from sqlglot import exp
 
 from stretto.errors import ExpressionError
 from stretto.expressions import (
+    array_comparators,
+    array_order,
+    array_sets,
     arrays,
     attempts,
     bits,
@@ -20,12 +23,14 @@ from stretto.expressions import (
     folds,
     lambdas,
     likes,
+    map_lambdas,
+    map_texts,
     maps,
     mathematics,
-    overloads,
     patterns,
     radix,
     rounding,
+    sequences,
     signs,
     strings,
     structs,
@@ -33,6 +38,7 @@ from stretto.expressions import (
 )
 from stretto.expressions.lambdas import HigherOrder, Scope, without_function
 from stretto.expressions.nodes import Node, Site
+from stretto.expressions.overloads import with_array_forms
 from stretto.expressions.reads import unsupported
 from stretto.expressions.registry import Function
 
@@ -53,17 +59,26 @@ _TABLES = (
     structs.FUNCTIONS,
     elements.FUNCTIONS,
     arrays.FUNCTIONS,
+    array_sets.FUNCTIONS,
+    array_order.FUNCTIONS,
+    sequences.FUNCTIONS,
     maps.FUNCTIONS,
+    map_texts.FUNCTIONS,
     casts_by_name.FUNCTIONS,
-    # Last: they take the place of the functions of strings.
-    overloads.FUNCTIONS,
 )
 #: Functions whose arguments may be functions, by their names.
-HIGHER_ORDER: dict[str, HigherOrder] = {**lambdas.HIGHER_ORDER, **folds.HIGHER_ORDER}
-FUNCTIONS: dict[str, Function] = {
-    **{name: without_function(function) for name, function in HIGHER_ORDER.items()},
-    **{name: function for table in _TABLES for name, function in table.items()},
+HIGHER_ORDER: dict[str, HigherOrder] = {
+    **lambdas.HIGHER_ORDER,
+    **folds.HIGHER_ORDER,
+    **array_comparators.HIGHER_ORDER,
+    **map_lambdas.HIGHER_ORDER,
 }
+FUNCTIONS: dict[str, Function] = with_array_forms(
+    {
+        **{name: without_function(function) for name, function in HIGHER_ORDER.items()},
+        **{name: function for table in _TABLES for name, function in table.items()},
+    }
+)
 #: Functions whose value depends on more than their arguments.
 _RANDOM = ("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle")
 

@@ -35,9 +35,8 @@ def map_type(key: pa.DataType, item: pa.DataType, site: Site) -> Any:
     return pa.map_(key, item)
 
 
-def checked(lists: Lists, kind: Any, site: Site) -> pa.Array:
-    """Returns maps from their entries; raises if a key is null or comes twice in a row."""
-    keys, items = lists.values.field(0), lists.values.field(1)
+def checked(keys: pa.Array, items: pa.Array, lists: Lists, kind: Any, site: Site) -> pa.Array:
+    """Returns maps in rows as those of `lists`; raises if a key is null or comes twice in a row."""
     if keys.null_count:
         raise site.error("a map with a null key", None, "filter nulls out of the keys")
     found = ranks(keys)
@@ -61,7 +60,7 @@ def map_literal(site: Site, *nodes: Node) -> Node:
 
     def apply(*columns: pa.Array) -> pa.Array:
         lists, values = side_by_side(columns[: len(keys)]), side_by_side(columns[len(keys) :])
-        return checked(Lists(lists.offsets, entries(lists.values, values.values), None), kind, site)
+        return checked(lists.values, values.values, lists, kind, site)
 
     return arrayed(kind, apply, site, [*keys, *items], fallible=True)
 
@@ -108,8 +107,8 @@ def map_from_arrays(site: Site, keys: Node, items: Node) -> Node:
         if np.any(valid & (left.lengths != right.lengths)):
             raise site.error("a map of arrays of different lengths", None, "give as many keys as values")
         lengths = np.where(valid, left.lengths, 0)
-        parts = [side.values.take(pa.array(ranges(side.offsets[:-1], lengths))) for side in (left, right)]
-        return checked(of_lengths(lengths, entries(*parts), valid), kind, site)
+        one, other = (side.values.take(pa.array(ranges(side.offsets[:-1], lengths))) for side in (left, right))
+        return checked(one, other, of_lengths(lengths, one, valid), kind, site)
 
     return arrayed(kind, apply, site, sides, fallible=True)
 
@@ -126,7 +125,7 @@ def map_from_entries(site: Site, node: Node) -> Node:
         valid = lists.known & (lists.counts(lists.null_elements()) == 0)
         lengths = np.where(valid, lists.lengths, 0)
         pairs = lists.values.take(pa.array(ranges(lists.offsets[:-1], lengths)))
-        return checked(of_lengths(lengths, entries(pairs.field(0), pairs.field(1)), valid), kind, site)
+        return checked(pairs.field(0), pairs.field(1), of_lengths(lengths, pairs, valid), kind, site)
 
     return arrayed(kind, apply, site, (node,), fallible=True)
 
@@ -148,7 +147,7 @@ def map_concat(site: Site, *nodes: Node) -> Node:
         starts, ends = inner.offsets[rows.offsets[:-1]], inner.offsets[rows.offsets[1:]]
         lengths = np.where(valid, ends - starts, 0)
         pairs = inner.values.take(pa.array(ranges(starts, lengths)))
-        return checked(of_lengths(lengths, pairs, valid), kind, site)
+        return checked(pairs.field(0), pairs.field(1), of_lengths(lengths, pairs, valid), kind, site)
 
     return arrayed(kind, apply, site, parts, fallible=True)
 

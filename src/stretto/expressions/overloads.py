@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow.types as pat
 
-from stretto.expressions import arrays, strings
+from stretto.expressions import arrays
 from stretto.expressions.nodes import Node, Site
-from stretto.expressions.registry import MANY, Build, Function
+from stretto.expressions.registry import MANY, Function, fixed
+
+_OF_ARRAYS = {"concat": Function(arrays.concatenated, 1, MANY), "reverse": fixed(arrays.reversed_array, 1)}
 
 
-def _by_type(of_arrays: Build, of_strings: Build) -> Build:
-    """Returns a builder that takes one of two: the first if an argument is an array."""
+def with_array_forms(functions: Mapping[str, Function]) -> dict[str, Function]:
+    """Returns the functions, of which some have another form that is taken if an argument is an array."""
+    return {**functions, **{name: _by_type(form, functions.get(name)) for name, form in _OF_ARRAYS.items()}}
 
+
+def _by_type(of_arrays: Function, other: Function | None) -> Function:
     def build(site: Site, *nodes: Node) -> Node:
-        if any(pat.is_list(node.type) for node in nodes):
-            return of_arrays(site, *nodes)
-        return of_strings(site, *nodes)
+        if other is None or any(pat.is_list(node.type) for node in nodes):
+            return of_arrays.build(site, *nodes)
+        return other.build(site, *nodes)
 
-    return build
-
-
-FUNCTIONS = {
-    "concat": Function(_by_type(arrays.concatenated, strings.concat), 1, MANY),
-}
+    return Function(build, of_arrays.least, of_arrays.most)
