@@ -229,6 +229,11 @@ def one_zero(array: pa.Array) -> pa.Array:
     return fixed_array(values, array.type, valid_rows(array))
 
 
+def one_zero_of(array: Column) -> Column:
+    """Returns the array, and if it is of floats as in `one_zero`."""
+    return one_zero(array) if array.type in (pa.float32(), pa.float64()) else array
+
+
 def order_codes(array: Column) -> Int64s:
     """Returns integers in the order of the values, NaN greatest; null is the least, as in Spark."""
     dtype = physical_dtype(array.type)
@@ -250,10 +255,10 @@ def _ranked(array: Column) -> Int64s:
         return order_codes(array.cast(pa.int8()))
     if pa.types.is_null(array.type):
         return np.zeros(len(array), np.int64)
-    if pa.types.is_nested(array.type):
-        values = [_comparable(value) for value in array.to_pylist()]
-        rank_of = {value: rank for rank, value in enumerate(sorted(set(values)))}
-        return np.fromiter((rank_of[value] for value in values), np.int64, len(values))
+    if pa.types.is_struct(array.type):
+        return _ranked_structs(array)
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        return _ranked_lists(array)
     encoded = array.dictionary_encode()
     dictionary = encoded.dictionary
     ranks = np.empty(len(dictionary) + 1, np.int64)
@@ -264,6 +269,32 @@ def _ranked(array: Column) -> Int64s:
     if valid is not None:
         indices[~valid] = -1
     return ranks[indices]
+
+
+def _ranked_structs(array: Column) -> Int64s:
+    """Returns ranks of structs: by the first field, then by the second, and so on."""
+    keys = [array.is_valid().to_numpy(zero_copy_only=False), *map(order_codes, array.flatten())]
+    order = np.lexsort(keys[::-1])
+    higher = np.zeros(len(order), np.bool_)
+    for key in keys:
+        ordered = key[order]
+        higher[1:] |= ordered[1:] != ordered[:-1]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(higher)
+    return ranks
+
+
+def _ranked_lists(array: Column) -> Int64s:
+    """Returns ranks of lists: by the first item, then by the second; a list that another begins with is less."""
+    items = order_codes(array.flatten()).tolist()
+    lists: list[tuple[int, ...]] = []
+    start = 0
+    for length in array.value_lengths().to_pylist():  # Lists are of any length: numpy cannot compare them.
+        # No item is before the mark of a list, and a null is before that.
+        lists.append(() if length is None else (0, *items[start : start + length]))
+        start += length or 0
+    rank_of = {each: rank for rank, each in enumerate(sorted(set(lists)))}
+    return np.fromiter((rank_of[each] for each in lists), np.int64, len(lists))
 
 
 def _comparable(value: Any) -> Any:
@@ -286,10 +317,9 @@ def hashable_values(array: Column) -> list[Any]:
     """Returns Python values that are equal exactly where the array's are, and can be keys of a dictionary."""
     dtype = physical_dtype(array.type)
     if dtype is None:
-        values: list[Any] = array.to_pylist()
-        return [_comparable(value) for value in values] if pa.types.is_nested(array.type) else values
+        return _hashable_others(array)
     raw = fixed_values(array, dtype)
-    values = raw.tolist()
+    values: list[Any] = raw.tolist()
     if dtype.kind == "f":  # NaN equals itself only where it is the same object
         for row in np.flatnonzero(np.isnan(raw)).tolist():
             values[row] = _NAN
@@ -299,12 +329,48 @@ def hashable_values(array: Column) -> list[Any]:
     return values
 
 
+def _hashable_others(array: Column) -> list[Any]:
+    if pa.types.is_struct(array.type) and array.type.num_fields:
+        rows: list[Any] = list(zip(*map(hashable_values, array.flatten()), strict=True))
+        if array.null_count:
+            for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)).tolist():
+                rows[row] = None
+        return rows
+    values: list[Any] = array.to_pylist()
+    return list(map(_comparable, values)) if pa.types.is_nested(array.type) else values
+
+
+def can_be_unhashed(kind: pa.DataType) -> bool:
+    """Whether `unhashed_values` returns the values of `hashable_values` of this type."""
+    if pa.types.is_struct(kind):
+        return kind.num_fields > 0 and all(can_be_unhashed(field.type) for field in kind)
+    return not pa.types.is_nested(kind)
+
+
 def unhashed_values(values: Sequence[Any], kind: pa.DataType) -> Column:
-    """Returns the array for values of `hashable_values`, if they are not nested."""
+    """Returns the array for values of `hashable_values`, of a type that `can_be_unhashed`."""
+    valid = np.array([value is not None for value in values], np.bool_) if None in values else None
+    if pa.types.is_struct(kind):
+        nothing = (None,) * kind.num_fields
+        rows = values if valid is None else [nothing if value is None else value for value in values]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * kind.num_fields
+        arrays = [unhashed_values(column, field.type) for column, field in zip(columns, kind, strict=True)]
+        mask = None if valid is None else pa.array(~valid)
+        return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=mask)
     dtype = physical_dtype(kind)
     if dtype is None:
         return pa.array(values, kind)
-    return fixed_array(np.array(values, dtype), kind)
+    known = values if valid is None else [0 if value is None else value for value in values]
+    return fixed_array(np.array(known, dtype), kind, valid)
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    """Whether a map is in the type: maps have no order."""
+    if pa.types.is_struct(kind):
+        return any(_has_map(field.type) for field in kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _has_map(kind.value_type)
+    return bool(pa.types.is_nested(kind))
 
 
 def _hashed(array: Column) -> tuple[npt.NDArray[Any], int]:
@@ -312,6 +378,9 @@ def _hashed(array: Column) -> tuple[npt.NDArray[Any], int]:
     if pa.types.is_null(kind):
         return np.zeros(len(array), np.int64), 1
     if pa.types.is_nested(kind):
+        if not _has_map(kind):
+            codes = order_codes(array)
+            return codes, int(codes.max(initial=0)) + 1
         number: dict[Any, int] = {}
         values = [number.setdefault(_comparable(value), len(number)) for value in array.to_pylist()]
         return np.array(values, np.int64), max(len(number), 1)

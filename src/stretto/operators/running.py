@@ -5,7 +5,7 @@ per row. The partials of all slots are in columns that grow by doubling. A row i
 so the instance must have all rows of the key and the function stays sequential; partial states can still be merged
 when shards move.
 
-The cost of a batch depends on the batch alone, also for count(distinct). Quantiles and collected values are the
+The cost of a batch depends on the batch alone, also for distinct values. Quantiles, modes and collected values are the
 exception: they read all values of the batch's keys again.
 """
 
@@ -22,13 +22,16 @@ import pyarrow as pa
 
 from stretto.actors.context import Context
 from stretto.actors.function import Function
-from stretto.operators.accumulators import Accumulator, Call, CountDistinct
+from stretto.operators.accumulators import Accumulator, Call
+from stretto.operators.accumulators.distinct import CountDistinct, OfDistinct
+from stretto.operators.accumulators.listed import list_array
 from stretto.operators.aggregation import Aggregation, columns_of, table_of
 from stretto.operators.frozen import FrozenSlots, Generations, Raw, Slots
 from stretto.operators.grouping import (
     Bools,
     Column,
     Groups,
+    can_be_unhashed,
     concat_columns,
     fixed_array,
     fixed_values,
@@ -220,22 +223,36 @@ class _Partials:
 
 
 class _Distinct:
-    """The distinct values of all slots: a set of (slot, value) pairs, and the count of each slot."""
+    """The distinct values of all slots: a set of (slot, value) pairs, and what is computed from the values that are
+    new: the count of each slot, or the partials of another aggregate."""
 
-    def __init__(self, acc: CountDistinct) -> None:
+    def __init__(self, acc: CountDistinct | OfDistinct) -> None:
         self._acc = acc
         self._item = acc.partials[0].value_type
         self._pairs: dict[tuple[int, Any], None] = {}
         self._counts = np.zeros(_SLOTS_MIN, np.int64)
+        self._partials = _Partials(acc.of) if isinstance(acc, OfDistinct) else None
 
     def update(self, slots: Slots, known: npt.NDArray[Any], partials: Sequence[Column], total: int) -> pa.Array:
-        self._counts = grown(self._counts, total)
         owners = np.repeat(slots, partials[0].value_lengths().to_numpy()).tolist()
         pairs = zip(owners, hashable_values(partials[0].flatten()), strict=True)
         fresh = dict.fromkeys(pair for pair in pairs if pair not in self._pairs)
         self._pairs.update(fresh)
-        np.add.at(self._counts, np.fromiter((slot for slot, _ in fresh), np.intp, len(fresh)), 1)
+        fresh_slots = np.fromiter((slot for slot, _ in fresh), np.intp, len(fresh))
+        if self._partials is not None and isinstance(self._acc, OfDistinct):
+            lists = self._lists(slots, fresh_slots, [value for _, value in fresh])
+            return self._partials.update(slots, known, self._acc.lifted(lists), total)
+        self._counts = grown(self._counts, total)
+        np.add.at(self._counts, fresh_slots, 1)
         return fixed_array(self._counts[slots], pa.int64()).cast(self._acc.result)
+
+    def _lists(self, slots: Slots, owners: Slots, values: list[Any]) -> Column:
+        """Returns the values of each of the slots as a list."""
+        order = np.argsort(slots)
+        places = order[np.searchsorted(slots[order], owners)]
+        by_place = np.argsort(places, kind="stable")
+        ordered = take_columns([unhashed_values(values, self._item)], by_place)[0]
+        return list_array(np.bincount(places, minlength=len(slots)), ordered, self._acc.partials[0])
 
     def export(self, total: int) -> list[Column]:
         owners = np.fromiter((slot for slot, _ in self._pairs), np.intp, len(self._pairs))
@@ -244,7 +261,7 @@ class _Distinct:
 
 
 def _partials_of(acc: Accumulator) -> _Partials | _Distinct:
-    if isinstance(acc, CountDistinct) and not pa.types.is_nested(acc.partials[0].value_type):
+    if isinstance(acc, CountDistinct | OfDistinct) and can_be_unhashed(acc.partials[0].value_type):
         return _Distinct(acc)
     return _Partials(acc)
 

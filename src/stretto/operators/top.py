@@ -17,7 +17,8 @@ import pyarrow as pa
 from stretto.actors.context import Context
 from stretto.actors.function import Function
 from stretto.errors import PlanError
-from stretto.operators.accumulators import Scalar, extremes
+from stretto.operators.accumulators import Scalar
+from stretto.operators.accumulators.extremes import extremes
 from stretto.operators.aggregation import column_index, decoded
 from stretto.operators.grouping import (
     Column,
