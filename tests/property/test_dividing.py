@@ -34,8 +34,16 @@ WINDOWED = pa.schema([*PAIRS, ("window_start", SCHEMA.types[3]), ("window_end", 
 TIME, RIGHT_TIME = EventTime("t"), EventTime("r_t")
 KEYS = ("k", "s")
 ON = (("k", "r_k"), ("s", "r_s"))
-CALLS = tuple(parse_aggregate(text, SCHEMA) for text in ("count(*) AS n", "sum(x) AS total", "max(x) AS most"))
-DISTINCT = (parse_aggregate("count(DISTINCT x) AS n", SCHEMA),)
+TEXTS = (
+    "count(*) AS n",
+    "sum(x) AS total",
+    "max(x) AS most",
+    "listagg(x, ',') WITHIN GROUP (ORDER BY x) AS values",
+    "mode(x) AS common",
+    "bit_xor(x) AS bits",
+)
+CALLS = tuple(parse_aggregate(text, SCHEMA, time="t") for text in (*TEXTS, "first(x) AS opening"))
+DISTINCT = tuple(parse_aggregate(text, SCHEMA) for text in ("count(DISTINCT x) AS n", "sum(DISTINCT x) AS total"))
 LARGEST = UserAggregate(
     list,
     lambda acc, rows: sorted([*acc, *rows.column("x").to_pylist()])[-3:],
@@ -202,4 +210,4 @@ def _sorted(exported: Any) -> Any:
 
 
 def _set(value: Any) -> Any:
-    return sorted(value) if isinstance(value, list) else value
+    return sorted(value, key=repr) if isinstance(value, list) else value

@@ -17,7 +17,21 @@ from stretto.operators.running import RunningAggregate, RunningState
 from stretto.state import Deferred, Fragment, rolling
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("x", pa.int64())])
-TEXTS = ("count(*) AS n", "sum(x) AS total", "min(x) AS low", "avg(x) AS mean", "max(s) AS name")
+NEWER = (
+    "count(*) FILTER (WHERE x > 0) AS positive",
+    "kurtosis(x) AS peak",
+    "corr(x, k) AS together",
+    "collect_set(s) AS names",
+    "mode(x) AS common",
+    "first(x) AS opening",
+    "last(x) IGNORE NULLS AS closing",
+    "max(struct(x, s)) AS pair",
+    "listagg(s) WITHIN GROUP (ORDER BY s) AS text",
+    "try_sum(cast(x as decimal(38, 2))) AS wide",
+    "bit_or(x) AS bits",
+    "percentile_approx(x, 0.5) AS middle",
+)
+TEXTS = ("count(*) AS n", "sum(x) AS total", "min(x) AS low", "avg(x) AS mean", "max(s) AS name", *NEWER)
 CALLS = tuple(parse_aggregate(text, SCHEMA) for text in TEXTS)
 
 ROW = st.tuples(st.integers(0, 12), st.sampled_from("abc"), st.one_of(st.none(), st.integers(-9, 9)))

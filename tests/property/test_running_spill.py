@@ -33,7 +33,18 @@ KEYS = [
     st.one_of(INTS.map(str), st.none()),
     st.one_of(st.sampled_from([float("nan"), -0.0, 0.0, 1.5, None]), st.integers(0, 9).map(float)),
 ]
-CALLS = ["count(*) AS n", "sum(x) AS total", "max(y) AS high", "max_by(y, x) AS best", "top_k(x, 2) AS top"]
+NEWER = [
+    "stddev(y) AS deviation",
+    "covar_samp(x, y) AS together",
+    "collect_set(x) AS values",
+    "mode(x) AS common",
+    "first(x) FILTER (WHERE y > 0) AS opening",
+    "max(struct(x, y)) AS pair",
+    "listagg(x, ',') WITHIN GROUP (ORDER BY y DESC) AS text",
+    "avg(cast(x as decimal(38, 2))) AS wide",
+    "bool_or(x > 5) AS some_large",
+]
+CALLS = ["count(*) AS n", "sum(x) AS total", "max(y) AS high", "max_by(y, x) AS best", "top_k(x, 2) AS top", *NEWER]
 VALUE = st.one_of(st.none(), st.integers(-1000, 1000))
 
 

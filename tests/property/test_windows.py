@@ -6,7 +6,9 @@ The state's thresholds are set to a handful of rows, so that buffers flush, bloc
 from __future__ import annotations
 
 import copy
+import functools
 import math
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,8 +45,21 @@ CALLS = (
             "quantile(x, 0.3) AS q",
             "collect(x) AS everything",
             "max_by(s, x) AS top_name",
+            "count(*) FILTER (WHERE x > 0) AS positive",
+            "count(distinct s, x % 2) AS pairs",
+            "sum(distinct x) AS different",
+            "collect_set(s) AS set_of_names",
+            "mode(x) AS common",
+            "percentile_approx(x, 0.4) AS near",
+            "bit_xor(x) AS bits",
+            "bool_and(x > -9) AS above",
+            "max(struct(x, s)) AS pair",
+            "listagg(s, '-') WITHIN GROUP (ORDER BY x DESC) AS text",
+            "var_pop(x % 1) AS nothing",
         )
     ),
+    parse_aggregate("first(x) AS opening", SCHEMA, time="t"),
+    parse_aggregate("last(x, true) AS closing", SCHEMA, time="t"),
     UserAggregate(
         init=list,
         add=lambda acc, rows: [*acc, *rows.column("x").to_pylist()],
@@ -87,6 +102,33 @@ def aggregate(rows: list[Row]) -> Row:
         "everything": sorted(xs),
         "top_name": (max(ranked)[2] if max(ranked)[1] else None) if ranked else None,
         "mine": sum(xs),
+        **newer(rows, xs, names),
+    }
+
+
+def newer(rows: list[Row], xs: list[int], names: list[str]) -> Row:
+    both = [(row["x"], row["s"]) for row in rows if row["x"] is not None and row["s"] is not None]
+    texts = sorted(
+        ((row["x"] is not None, row["x"] or 0, row["s"]) for row in rows if row["s"] is not None), reverse=True
+    )
+    pairs = [(row["x"] is not None, row["x"] or 0, row["s"] is not None, row["s"] or "", row) for row in rows]
+    greatest = max(pairs, key=lambda pair: pair[:4])[4]
+    timed = [(row["t"], row["x"] is not None, row["x"] or 0) for row in rows]
+    known = [each for each in timed if each[1]]
+    return {
+        "positive": sum(x > 0 for x in xs),
+        "pairs": len({(s, math.fmod(x, 2)) for x, s in both}),
+        "different": sum(set(xs)) if xs else None,
+        "set_of_names": sorted(set(names)),
+        "common": min(xs, key=lambda x: (-xs.count(x), x), default=None),
+        "near": sorted(xs)[max(math.ceil(0.4 * len(xs)) - 1, 0)] if xs else None,
+        "bits": functools.reduce(operator.xor, xs) if xs else None,
+        "above": all(x > -9 for x in xs) if xs else None,
+        "pair": {"x": greatest["x"], "s": greatest["s"]},
+        "text": "-".join(text for _, _, text in sorted(texts, reverse=True)) if texts else None,
+        "nothing": 0.0 if xs else None,
+        "opening": min(timed)[2] if min(timed)[1] else None,
+        "closing": max(known)[2] if known else None,
     }
 
 

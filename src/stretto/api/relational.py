@@ -20,6 +20,7 @@ from stretto.api.plan import (
     UnionNode,
     WindowAggregateNode,
 )
+from stretto.expressions import AggregateCall
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Session, Span
@@ -42,15 +43,33 @@ def _unsupported_shape(node: Node, plan: Plan, streaming: bool) -> str | None:
             return f"'{node.name}' is a user's Function, which only actors can run"
         case JoinNode(window=Session() | Span()):
             return f"join '{node.name}' is over windows that are neither tumbling nor hopping"
+        case AggregateNode() if (call := _by_arrival(node)) is not None:
+            return (
+                f"'{call.name}' of '{node.name}' depends on the order of arrival, which a DataFrame does not have: "
+                "without event time use min_by or max_by"
+            )
         case SourceNode() if not streaming and getattr(getattr(node.source, "dataframe", None), "isStreaming", False):
             return f"source '{node.name}' is a streaming DataFrame, which has no end"
     return None
+
+
+def _by_arrival(node: AggregateNode) -> AggregateCall | None:
+    calls = (call for call in node.calls if isinstance(call, AggregateCall))
+    return next((call for call in calls if call.is_by_arrival), None)
+
+
+def _distinct(node: AggregateNode | WindowAggregateNode) -> AggregateCall | None:
+    """Returns a call over distinct values; the number of them is that of the elements of a set."""
+    calls = (call for call in node.calls if isinstance(call, AggregateCall))
+    return next((call for call in calls if call.is_distinct and call.function != "count_distinct"), None)
 
 
 def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
     """Returns what Spark's append and update modes do not support: an update-mode query has one stateful operator."""
     above = list(_upstream(node, plan))
     running = next((other for other in above if isinstance(other, AggregateNode)), None)
+    if isinstance(node, AggregateNode | WindowAggregateNode) and (call := _distinct(node)) is not None:
+        return f"'{call.name}' of '{node.name}' has DISTINCT, which Spark's streams only have in count"
     match node:
         case SourceNode() if node.time is not None and node.max_jump_us not in (None, MAX_JUMP_US):
             return f"source '{node.name}' sets max_jump, and Spark's watermark follows every row"

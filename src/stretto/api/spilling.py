@@ -39,7 +39,7 @@ def spill_of_groups(calls: Sequence[AggregateCall | UserAggregate], spill: Size 
     if spill is None:
         return None
     for call in calls:
-        if isinstance(call, UserAggregate) or call.function == "count_distinct":
+        if isinstance(call, UserAggregate) or call.is_distinct:
             raise PlanError(
                 f"the aggregate '{call.name}' cannot spill",
                 "its state of a group is not a row of columns",

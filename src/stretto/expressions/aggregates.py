@@ -1,174 +1,127 @@
-"""Aggregate calls: the function, its argument, and Spark's result type. They are computed in `operators/`."""
+"""Aggregate calls: the function, its arguments, and Spark's result type. They are computed in `operators/`.
+
+An expression over aggregates, such as `sum(price) / count(*)`, is its calls and an expression over their results.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from sqlglot import exp
 
 from stretto.errors import ExpressionError
-from stretto.expressions import types
-from stretto.expressions.parse import Call, parse, split_call
-from stretto.expressions.scalar import Scalar, compile_value
+from stretto.expressions.aggregate_calls import AggregateCall, Written
+from stretto.expressions.aggregate_functions import FUNCTIONS, OWN
+from stretto.expressions.aggregate_texts import CallText, calls_in
+from stretto.expressions.parse import Parsed, parse
+from stretto.expressions.scalar import quoted
 
-_NAMES = {"mean": "avg", "percentile": "quantile", "collect_list": "collect"}
-_ARGUMENTS = {
-    "count": 1,
-    "sum": 1,
-    "min": 1,
-    "max": 1,
-    "avg": 1,
-    "top_k": 2,
-    "quantile": 2,
-    "collect": 1,
-    "max_by": 2,
-    "min_by": 2,
-}
-_ONE_ROW = pa.record_batch({"row": [0]})
-_KNOWN = "count, count(distinct), sum, min, max, avg, top_k, quantile, collect, max_by, min_by"
+_KNOWN = ", ".join(sorted({*FUNCTIONS, "count(distinct)"}))
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateCall:
-    """One aggregate. `sql` is the Spark SQL expression, without an alias, that has the same result."""
+class AggregateText:
+    """An expression over aggregates. `body` has a column in the place of each call, named by `columns`."""
 
+    text: str
     name: str
-    function: str
-    argument: Scalar | None
-    ordering: Scalar | None
-    parameter: float | int | None
-    type: pa.DataType
-    sql: str
+    body: str
+    columns: dict[str, CallText]
+
+    @property
+    def call(self) -> CallText | None:
+        """The call, if the expression is one call and nothing else."""
+        for column, call in self.columns.items():
+            if self.body == quoted(column):
+                return call
+        return None
+
+    def over(self, names: dict[str, str]) -> str:
+        """Returns the expression with the columns that have these names."""
+        body = self.body
+        for column in self.columns:
+            body = body.replace(quoted(column), quoted(names[column]))
+        return body
 
 
 def is_aggregate(name: str) -> bool:
     """Whether an aggregate has this name."""
-    return name in _ARGUMENTS or name in _NAMES
+    return name in FUNCTIONS
 
 
-def parse_aggregate(text: str, schema: pa.Schema, name: str | None = None) -> AggregateCall:
-    """Returns the call of an aggregate such as "max(price) AS highest"."""
-    parsed = parse(text)
-    call = split_call(parsed.body)
+def read_aggregates(text: str, name: str | None = None) -> AggregateText:
+    """Returns the calls of aggregates in a text, and what is computed from their results."""
+    calls = calls_in(text, FUNCTIONS)
+    columns: dict[str, CallText] = {}
+    pieces, done = [], 0
+    for call in calls:
+        column = next((known for known, each in columns.items() if each.text == call.text), None)
+        if column is None:
+            # Names of columns must differ in more than the case of letters.
+            taken = call.text.lower() in map(str.lower, columns)
+            column = f"{call.text} #{len(columns)}" if taken else call.text
+            columns[column] = call
+        pieces += [text[done : call.first], quoted(column)]
+        done = call.last
+    parsed = _parsed("".join([*pieces, text[done:]]), text)
+    if not calls:
+        raise _not_an_aggregate(text, parsed.tree)
+    body = parsed.body
+    original = body
+    for column, call in columns.items():
+        original = original.replace(quoted(column), call.text)
+    return AggregateText(text, parsed.alias or name or original, body, columns)
+
+
+def _parsed(over: str, text: str) -> Parsed:
+    """Returns an expression over aggregates; an error is about the text that the user wrote, if it is one of that."""
+    try:
+        return parse(over)
+    except ExpressionError:
+        parse(text)
+        raise
+
+
+def parse_aggregate(text: str, schema: pa.Schema, name: str | None = None, time: str | None = None) -> AggregateCall:
+    """Returns the call of an aggregate such as "max(price) AS highest". `time` is the column of the event time."""
+    read = read_aggregates(text, name)
+    call = read.call
     if call is None:
         raise ExpressionError(
-            f"{text!r} is not an aggregate", f"known aggregates: {_KNOWN}", "write one call, for example max(price)"
+            f"{text!r} is not an aggregate alone",
+            f"it computes {read.name!r} from aggregates",
+            "write one call, for example max(price)",
         )
-    function = _function(call, text)
-    output = parsed.alias or name or parsed.body
-    if function == "count" and call.arguments[0] == "*":
-        return AggregateCall(output, "count", None, None, None, types.BIGINT, "count(*)")
-    argument = compile_value(call.arguments[0], schema, "an argument")
-    if function == "count" and _is_never_null(argument):
-        # count(1) counts rows, as count(*) does.
-        return AggregateCall(output, "count", None, None, None, types.BIGINT, "count(*)")
-    ordering = compile_value(call.arguments[1], schema, "an argument") if function in ("max_by", "min_by") else None
-    parameter = _parameter(function, call, schema, text)
-    kind = _result_type(function, argument, text)
-    for ordered in (ordering, argument if function in ("min", "max", "top_k", "collect") else None):
-        _require_orderable(ordered, text)
-    sql = _SQL[function](argument.sql, ordering.sql if ordering else "", parameter)
-    return AggregateCall(output, function, argument, ordering, parameter, kind, sql)
+    return replace(compiled_call(call, schema, text, time), name=read.name)
 
 
-def _is_never_null(argument: Scalar) -> bool:
-    """Whether this is a constant that is not null. One that fails is not, since it must fail for every row."""
-    if argument.columns:
-        return False
-    try:
-        return bool(argument.evaluate(_ONE_ROW)[0].is_valid)
-    except ExpressionError:
-        return False
+def compiled_call(call: CallText, schema: pa.Schema, text: str, time: str | None) -> AggregateCall:
+    """Returns a call over rows of a schema. Its name is its text."""
+    definition = FUNCTIONS[call.name]
+    written = Written(call, schema, text, time)
+    written.check_count(definition.least, definition.most)
+    written.check_clauses(definition.takes_order, definition.takes_nulls)
+    return definition.build(written)
 
 
-def _function(call: Call, text: str) -> str:
-    function = _NAMES.get(call.name, call.name)
-    if function not in _ARGUMENTS:
-        close = difflib.get_close_matches(call.name, [*_ARGUMENTS, *_NAMES], 1)
-        hint = f"did you mean {close[0]}?" if close else "use a UserAggregate for other aggregates"
-        raise ExpressionError(f"unknown aggregate {call.name}", f"in {text!r}; known aggregates: {_KNOWN}", hint)
-    wanted = _ARGUMENTS[function]
-    if len(call.arguments) != wanted:
-        raise ExpressionError(
-            f"{call.name} takes {wanted} argument(s), not {len(call.arguments)}", f"in {text!r}", f"pass {wanted}"
-        )
-    if not call.distinct:
-        return function
-    if function != "count":
-        raise ExpressionError(f"DISTINCT inside {call.name}", f"in {text!r}", "only count takes DISTINCT")
-    return "count_distinct"
+def _not_an_aggregate(text: str, tree: exp.Expr) -> ExpressionError:
+    if isinstance(tree, exp.Anonymous):
+        close = difflib.get_close_matches(tree.name.lower(), FUNCTIONS, 1)
+        hint = f"did you mean {close[0]}?" if close else "use a stretto.UserAggregate for other aggregates"
+        return ExpressionError(f"unknown aggregate {tree.name}", f"in {text!r}; known aggregates: {_KNOWN}", hint)
+    return ExpressionError(
+        f"{text!r} is not an aggregate", f"known aggregates: {_KNOWN}", "write a call, for example max(price)"
+    )
 
 
-def _parameter(function: str, call: Call, schema: pa.Schema, text: str) -> float | int | None:
-    if function not in ("top_k", "quantile"):
-        return None
-    node = compile_value(call.arguments[1], schema, "an argument")
-    value: Any = None
-    if not node.columns and types.is_numeric(node.type):
-        value = node.evaluate(_ONE_ROW)[0].as_py()
-    if function == "top_k":
-        if not isinstance(value, int) or value < 1:
-            raise ExpressionError(
-                f"top_k of {call.arguments[1]}", f"in {text!r}", "k must be a whole number, 1 or more"
-            )
-        return value
-    if value is None or not 0 <= value <= 1:
-        raise ExpressionError(f"quantile of {call.arguments[1]}", f"in {text!r}", "q must be a number from 0 to 1")
-    return float(value)
-
-
-def _result_type(function: str, argument: Scalar, text: str) -> pa.DataType:
-    kind = types.canonical(argument.type)
-    if function in ("count", "count_distinct"):
-        return types.BIGINT
-    if function in ("min", "max", "max_by", "min_by"):
-        return kind
-    if function in ("top_k", "collect"):
-        return pa.list_(kind)
-    if not types.is_numeric(kind):
-        raise ExpressionError(
-            f"{function} needs numbers",
-            f"{argument.text!r} is {types.spark_type_name(kind)}, in {text!r}",
-            "CAST it first",
-        )
-    if function == "quantile" or types.is_fractional(kind):
-        return types.DOUBLE
-    if types.is_decimal(kind):
-        if function == "sum":
-            return pa.decimal128(min(kind.precision + 10, types.DECIMAL_DIGITS_MAX), kind.scale)
-        return _bounded_average(kind)
-    return types.BIGINT if function == "sum" else types.DOUBLE
-
-
-def _bounded_average(kind: Any) -> pa.DataType:
-    """Returns the type with four more digits of precision and of scale, each at most 38."""
-    limit = types.DECIMAL_DIGITS_MAX
-    return pa.decimal128(min(kind.precision + 4, limit), min(kind.scale + 4, limit))
-
-
-def _require_orderable(scalar: Scalar | None, text: str) -> None:
-    if scalar is not None and types.is_nested(types.canonical(scalar.type)):
-        raise ExpressionError(
-            f"cannot order {types.spark_type_name(scalar.type)}",
-            f"{scalar.text!r}, in {text!r}",
-            "order by one of its fields",
-        )
-
-
-_SQL: dict[str, Callable[[str, str, Any], str]] = {
-    "count": lambda x, y, k: f"count({x})",
-    "count_distinct": lambda x, y, k: f"count(distinct {x})",
-    "sum": lambda x, y, k: f"sum({x})",
-    "min": lambda x, y, k: f"min({x})",
-    "max": lambda x, y, k: f"max({x})",
-    "avg": lambda x, y, k: f"avg({x})",
-    # Sorted, so that the answer does not depend on the order of arrival.
-    "collect": lambda x, y, k: f"sort_array(collect_list({x}))",
-    "top_k": lambda x, y, k: f"slice(sort_array(collect_list({x}), false), 1, {k})",
-    "quantile": lambda x, y, k: f"percentile({x}, {k!r})",
-    "max_by": lambda x, y, k: f"max_by({x}, {y})",
-    "min_by": lambda x, y, k: f"min_by({x}, {y})",
-}
+__all__ = [
+    "OWN",
+    "AggregateCall",
+    "AggregateText",
+    "compiled_call",
+    "is_aggregate",
+    "parse_aggregate",
+    "read_aggregates",
+]

@@ -1,4 +1,4 @@
-"""Parses text to sqlglot's tree, and finds an alias, a direction or a function call in the text.
+"""Parses text to sqlglot's tree, and finds an alias or a direction in the text.
 
 Spark must get exactly the user's text, because sqlglot's rendering differs in ways that change types (`1L` becomes a
 cast, and a cast is not a literal in Spark's decimal rules). So texts are cut, never rendered.
@@ -9,6 +9,7 @@ tree is refused here; what is in the tree and has no meaning to the binder is re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -117,18 +118,9 @@ class Parsed:
     alias: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A text that is one function call, with the texts of its arguments."""
-
-    name: str
-    distinct: bool
-    arguments: tuple[str, ...]
-
-
 def parse(text: str) -> Parsed:
     """Returns one parsed expression, which may have an alias."""
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     if "${" in text:
         raise ExpressionError(
             f"${{...}} in the expression {text!r}",
@@ -152,7 +144,7 @@ def parse(text: str) -> Parsed:
     body_tokens = tokens[:-1]
     if body_tokens[-1].token_type == TokenType.ALIAS:
         body_tokens = body_tokens[:-1]
-    return Parsed(tree.this, _cut(text, body_tokens), tree.alias)
+    return Parsed(tree.this, cut(text, body_tokens), tree.alias)
 
 
 def _refuse_dropped(tokens: list[Token], tree: exp.Expr, text: str) -> None:
@@ -178,7 +170,7 @@ def _unread(token: Token, text: str) -> ExpressionError:
 
 def split_direction(text: str) -> tuple[str, bool | None]:
     """Returns the text without a direction at its end, and whether that is DESC; None if it has none."""
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     for place, token in enumerate(tokens):
         if token.text.upper() == "NULLS" and tokens[place - 1].token_type in _DIRECTIONS:
             raise ExpressionError(
@@ -188,7 +180,7 @@ def split_direction(text: str) -> tuple[str, bool | None]:
             )
     if len(tokens) < 2 or tokens[-1].token_type not in _DIRECTIONS or tokens[-2].token_type == TokenType.ALIAS:
         return text, None
-    return _cut(text, tokens[:-1]), _DIRECTIONS[tokens[-1].token_type]
+    return cut(text, tokens[:-1]), _DIRECTIONS[tokens[-1].token_type]
 
 
 def too_deep(text: str) -> ExpressionError:
@@ -209,32 +201,8 @@ def span_of(tree: exp.Expr) -> tuple[int, int] | None:
     return None
 
 
-def split_call(body: str) -> Call | None:
-    """Returns the parts of `name(argument, ...)`, or None for any other text."""
-    tokens = _tokens(body)
-    if len(tokens) < 3 or tokens[1].token_type != TokenType.L_PAREN or tokens[-1].token_type != TokenType.R_PAREN:
-        return None
-    inner = tokens[2:-1]
-    groups: list[list[Token]] = [[]]
-    depth = 0
-    for token in inner:
-        if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):
-            depth += 1
-        elif token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET):
-            depth -= 1
-            if depth < 0:
-                return None
-        if token.token_type == TokenType.COMMA and depth == 0:
-            groups.append([])
-        else:
-            groups[-1].append(token)
-    distinct = bool(groups[0]) and groups[0][0].token_type == TokenType.DISTINCT
-    if distinct:
-        groups[0] = groups[0][1:]
-    return Call(tokens[0].text.lower(), distinct, tuple(_cut(body, group) for group in groups if group))
-
-
-def _tokens(text: str) -> list[Token]:
+def tokens_of(text: str) -> list[Token]:
+    """Returns the words of a text, as the parser reads them."""
     try:
         tokens = list(_DIALECT.tokenize(text))
     except TokenError as error:
@@ -281,7 +249,8 @@ def _rejoin_suffixed_numbers(text: str, tokens: list[Token]) -> list[Token]:
     return joined
 
 
-def _cut(text: str, tokens: list[Token]) -> str:
+def cut(text: str, tokens: Sequence[Token]) -> str:
+    """Returns the part of a text from the first to the last of these words of it."""
     return text[tokens[0].start : tokens[-1].end + 1] if tokens else ""
 
 

@@ -22,6 +22,14 @@ NAN = float("nan")
 
 def results(text: str, kind: pa.DataType, groups: list[list[Any]], **more: Any) -> list[Any]:
     """Returns one result per group. Partials of single rows, of halves and of all rows at once must agree on it."""
+    answers = results_in_parts(text, kind, groups, **more)
+    for answer in answers[1:]:
+        assert repr(answer) == repr(answers[0])
+    return answers[0]
+
+
+def results_in_parts(text: str, kind: pa.DataType, groups: list[list[Any]], **more: Any) -> list[list[Any]]:
+    """Returns one result per group, from partials of all rows at once, of halves, and of single rows."""
     schema = pa.schema({"x": kind, **{name: column.type for name, column in more.items()}})
     call = parse_aggregate(text, schema)
     acc = accumulator(call)
@@ -42,9 +50,7 @@ def results(text: str, kind: pa.DataType, groups: list[list[Any]], **more: Any) 
         finished = acc.finish(together)
         assert finished.type == call.type
         answers.append(finished.to_pylist())
-    for answer in answers[1:]:
-        assert repr(answer) == repr(answers[0])
-    return answers[0]
+    return answers
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""Aggregates of numbers: counts, sums, averages and moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from stretto.expressions import types
+from stretto.expressions.aggregate_calls import AggregateCall, Written, present
+from stretto.expressions.scalar import quoted
+
+
+def count(written: Written) -> AggregateCall:
+    arguments = written.arguments
+    if arguments == ("*",):
+        if written.distinct:
+            arguments = tuple(map(quoted, written.names))
+        elif written.has_condition:
+            return written.made("count", written.scalar("1"), types.BIGINT, f"count(*){written.where()}")
+        else:
+            return written.made("count", None, types.BIGINT, "count(*)")
+    if written.distinct:
+        return _count_distinct(written, arguments, written.call_sql("count", *arguments))
+    sql = f"count({', '.join(arguments)}){written.where()}"
+    if len(arguments) > 1:
+        return written.made("count", written.scalar("1", *map(present, arguments)), types.BIGINT, sql)
+    if not written.has_condition and written.is_never_null(arguments[0]):
+        # count(1) counts rows, as count(*) does.
+        return written.made("count", None, types.BIGINT, "count(*)")
+    return written.made("count", written.scalar(arguments[0]), types.BIGINT, sql)
+
+
+def _count_distinct(written: Written, arguments: tuple[str, ...], sql: str) -> AggregateCall:
+    if len(arguments) == 1:
+        argument = written.scalar(arguments[0])
+    else:
+        fields = ", ".join(f"({text}) AS c{place}" for place, text in enumerate(arguments))
+        argument = written.scalar(f"struct({fields})", *map(present, arguments))
+    return written.made("count_distinct", argument, types.BIGINT, sql)
+
+
+def count_if(written: Written) -> AggregateCall:
+    (text,) = written.arguments
+    written.require_boolean(text)
+    sql = written.call_sql("count_if", text)
+    return written.made(written.function("count"), written.scalar("true", text), types.BIGINT, sql)
+
+
+def approx_count_distinct(written: Written) -> AggregateCall:
+    """The exact number: it is within any error that the second argument allows."""
+    text = written.arguments[0]
+    if len(written.arguments) == 2 and not isinstance(written.constant(1), int | float | Decimal):
+        raise written.error(
+            f"approx_count_distinct of {written.arguments[1]}", "the second argument is an error", "pass 0.05"
+        )
+    return _count_distinct(written, (text,), f"count(DISTINCT {text}){written.where()}")
+
+
+# Sums and averages
+
+
+def _summed(written: Written, text: str) -> tuple[str, pa.DataType]:
+    kind = written.type_of(text)
+    return (text, kind) if kind == types.DURATION else written.number(text)
+
+
+def total(written: Written) -> AggregateCall:
+    (given,) = written.arguments
+    text, kind = _summed(written, given)
+    result = kind
+    if types.is_decimal(kind):
+        result = pa.decimal128(min(kind.precision + 10, types.DECIMAL_DIGITS_MAX), kind.scale)
+    elif kind != types.DURATION:
+        result = types.DOUBLE if types.is_fractional(kind) else types.BIGINT
+    sql = written.call_sql(written.name, given)
+    return written.made(written.function(written.name), written.scalar(text), result, sql)
+
+
+def avg(written: Written) -> AggregateCall:
+    (given,) = written.arguments
+    text, kind = _summed(written, given)
+    function = "try_avg" if written.name == "try_avg" else "avg"
+    sql = written.call_sql(function, given)
+    return written.made(written.function(function), written.scalar(text), _average_type(kind), sql)
+
+
+def _average_type(kind: Any) -> pa.DataType:
+    """Returns a decimal with four more digits of precision and of scale, each at most 38; else a double."""
+    if kind == types.DURATION:
+        return types.DURATION
+    if not types.is_decimal(kind):
+        return types.DOUBLE
+    limit = types.DECIMAL_DIGITS_MAX
+    return pa.decimal128(min(kind.precision + 4, limit), min(kind.scale + 4, limit))
+
+
+# Moments
+
+
+def moment(function: str) -> Callable[[Written], AggregateCall]:
+    def build(written: Written) -> AggregateCall:
+        (text,) = written.arguments
+        written.number(text)
+        argument = written.scalar(_as_double(text))
+        return written.made(written.function(function), argument, types.DOUBLE, written.call_sql(function, text))
+
+    return build
+
+
+def comoment(written: Written) -> AggregateCall:
+    written.refuse_distinct()
+    for text in written.arguments:
+        written.number(text)
+    argument, ordering = (written.scalar(_as_double(text)) for text in written.arguments)
+    sql = written.call_sql(written.name, *written.arguments)
+    return written.made(written.name, argument, types.DOUBLE, sql, ordering)
+
+
+def _as_double(text: str) -> str:
+    return f"CAST(({text}) AS DOUBLE)"
+
+
+def regr_count(written: Written) -> AggregateCall:
+    written.refuse_distinct()
+    for text in written.arguments:
+        written.number(text)
+    argument = written.scalar("1", *map(present, written.arguments))
+    return written.made("count", argument, types.BIGINT, written.call_sql("regr_count", *written.arguments))
+
+
+def regr_average(written: Written) -> AggregateCall:
+    written.refuse_distinct()
+    y, x = written.arguments
+    written.number(y if written.name == "regr_avgx" else x)
+    text, kind = written.number(x if written.name == "regr_avgx" else y)
+    argument = written.scalar(text, present(y), present(x))
+    return written.made("avg", argument, _average_type(kind), written.call_sql(written.name, y, x))
