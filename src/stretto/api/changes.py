@@ -8,7 +8,9 @@ import pyarrow.compute as pc
 
 
 def last_by_key(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
-    """Returns the last row of each key, in order of arrival."""
+    """Returns the last row of each key, in order of arrival; the last row, if there are no keys."""
+    if not keys:
+        return table.slice(max(table.num_rows - 1, 0))
     numbered = table.select(list(keys)).append_column("__row", pa.array(np.arange(table.num_rows)))
     last = numbered.group_by(list(keys)).aggregate([("__row", "max")]).column("__row_max")
     return table.take(last.take(pc.sort_indices(last)))

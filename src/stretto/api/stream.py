@@ -35,30 +35,27 @@ from stretto.api.arguments import (
     takes,
 )
 from stretto.api.columns import renamed, star_replaced, with_columns, without
+from stretto.api.grouping import Aggregate, Grouping, grouping, keys_of, refuse_arrival
 from stretto.api.join_verbs import STREAM, JoinVerbs
 from stretto.api.pyspark_words import group_attribute, stream_attribute
 from stretto.api.spilling import Size, spill_of_function, spill_of_groups
 from stretto.api.windowing import TIMESTAMP, needs_window_columns, no_sessions
 from stretto.errors import PlanError
 from stretto.expressions import (
-    AggregateCall,
     Scalar,
     compile_order,
     compile_predicate,
     compile_projection,
     compile_scalar,
-    parse_aggregate,
     parse_schema,
 )
 from stretto.expressions.scalar import quoted
-from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, EventTime, Session, Span, Window, duration_us
 from stretto.rendering import error_text
 
 if TYPE_CHECKING:
     from stretto.api.app import App
 
-Aggregate = str | UserAggregate
 
 STREAMS = Kind("a dict of streams by the names of inputs", mapping_of(STREAM))
 SINK = Kind(
@@ -261,14 +258,27 @@ class Stream(JoinVerbs):
 
     @takes(columns=COLUMNS)
     def key_by(self, *columns: str | Sequence[str]) -> KeyedStream:
-        """Returns the same rows with a key: rows of one key are processed in one partition, in order."""
+        """Returns the same rows with a key: rows of one key are processed in one partition, in order.
+
+        A key is a column or an expression, which becomes a column: `key_by("auction", "lower(name) AS name_lower")`.
+        """
         names = _flat(columns)
         if not names:
             raise PlanError(f"key_by on '{self.name}' names no column", None, "Name at least one column.")
-        for name in names:
-            # Compiled only for its error, which names the unknown column, the known ones and the closest match.
-            compile_scalar(f"`{name}`", self.schema)
-        return KeyedStream(self, names)
+        keys, texts = keys_of(f"key_by on '{self.name}'", self.schema, names)
+        return KeyedStream(self if texts is None else self._projected("key_by", texts, None, None), keys)
+
+    @takes(calls=AGGREGATES, named=AGGREGATES, spill=SIZE.optional())
+    def aggregate(
+        self,
+        *calls: Aggregate,
+        name: str | None = None,
+        parallelism: int | None = None,
+        spill: Size | None = None,
+        **named: Aggregate,
+    ) -> Stream:
+        """Returns a running aggregate over all rows, in one partition: a row that each change replaces by a new one."""
+        return _running(self, (), calls, named, name, parallelism, spill)
 
     @takes(window=WINDOW)
     def window(self, window: Window) -> WindowedStream:
@@ -410,8 +420,7 @@ class KeyedStream:
 
     def __init__(self, stream: Stream, keys: Sequence[str]) -> None:
         self._stream = stream
-        names = {name.lower(): name for name in stream.schema.names}
-        self._keys = tuple(key if key in stream.schema.names else names[key.lower()] for key in keys)
+        self._keys = tuple(keys)
 
     if not TYPE_CHECKING:  # Otherwise every attribute would be known to a type checker.
 
@@ -435,24 +444,7 @@ class KeyedStream:
         """Returns a running aggregate per key, without windows: each change emits the key's new row. With `spill`, such
         as "256 MB", the groups take about that much memory in each partition, and the rest spills to its worker's
         disk."""
-        stream = self._stream
-        stream._only_added("aggregate")
-        parsed = _calls(stream, calls, named)
-        if not parsed:
-            raise PlanError(f"aggregate on '{stream.name}' computes nothing", None, 'Add one, such as "count(*)".')
-        schema = pa.schema([*(stream.schema.field(key) for key in self._keys), *_call_fields(parsed)])
-        return stream._add(
-            plan.AggregateNode,
-            "aggregate",
-            name,
-            schema=_distinct(schema, stream.name),
-            time=None,
-            parallelism=parallelism,
-            changes_by=self._keys,
-            keys=self._keys,
-            calls=parsed,
-            spill_bytes=spill_of_groups(parsed, spill),
-        )
+        return _running(self._stream, self._keys, calls, named, name, parallelism, spill)
 
     @takes(k=COUNT, by=EXPRESSION, ties=FLAG, descending=FLAG)
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
@@ -533,24 +525,27 @@ class WindowedStream:
                 f"spill={spill!r}",
                 "Remove spill: a closed window is dropped.",
             )
-        parsed = _calls(stream, calls, named)
         window = [pa.field("window_start", TIMESTAMP), pa.field("window_end", TIMESTAMP)]
-        schema = pa.schema([*(stream.schema.field(key) for key in self._keys), *window, *_call_fields(parsed)])
+        leading = [*(stream.schema.field(key) for key in self._keys), *window]
+        time = None if self._time is None else self._time.column
+        parsed = grouping(stream.name, stream.schema, leading, time, calls, named)
+        refuse_arrival(stream.name, parsed.calls)
         keyed_by_window = (*self._keys, "window_start", "window_end")
-        return stream._add(
+        aggregated = stream._add(
             plan.WindowAggregateNode,
             "window",
             name,
-            schema=_distinct(schema, stream.name),
+            schema=parsed.schema,
             # A session may still grow when the watermark has just reached its end, so it is emitted one step later.
             time=EventTime("window_end", 0 if isinstance(self._window, Session) else 1),
             parallelism=_keyed_parallelism(parallelism, self._keys, stream.name),
             changes_by=keyed_by_window if self._lateness_us else None,
             keys=self._keys,
             window=self._window,
-            calls=parsed,
+            calls=parsed.calls,
             lateness_us=self._lateness_us,
         )
+        return _selected(aggregated, parsed)
 
     @takes(k=COUNT, by=EXPRESSION, ties=FLAG, descending=FLAG)
     def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
@@ -570,6 +565,41 @@ def _flat(columns: Sequence[str | Sequence[str]]) -> list[str]:
 
 def declared_schema(schema: pa.Schema | str) -> pa.Schema:
     return parse_schema(schema) if isinstance(schema, str) else schema
+
+
+def _running(
+    stream: Stream,
+    keys: tuple[str, ...],
+    calls: Sequence[Aggregate],
+    named: Mapping[str, Aggregate],
+    name: str | None,
+    parallelism: int | None,
+    spill: Size | None,
+) -> Stream:
+    """Returns a running aggregate per key; without keys, over all rows."""
+    stream._only_added("aggregate")
+    time = None if stream.time is None else stream.time.column
+    parsed = grouping(stream.name, stream.schema, [stream.schema.field(key) for key in keys], time, calls, named)
+    if not parsed.calls:
+        raise PlanError(f"aggregate on '{stream.name}' computes nothing", None, 'Add one, such as "count(*)".')
+    aggregated = stream._add(
+        plan.AggregateNode,
+        "aggregate",
+        name,
+        schema=parsed.schema,
+        time=None,
+        parallelism=_keyed_parallelism(parallelism, keys, stream.name, "an aggregate"),
+        changes_by=keys,
+        keys=keys,
+        calls=parsed.calls,
+        spill_bytes=spill_of_groups(parsed.calls, spill),
+    )
+    return _selected(aggregated, parsed)
+
+
+def _selected(aggregated: Stream, parsed: Grouping) -> Stream:
+    """Returns the results of what is more than a call, by a select after the aggregate."""
+    return aggregated if parsed.select is None else aggregated._projected("select", parsed.select, None, None)
 
 
 def _apply(
@@ -671,44 +701,17 @@ def _order(stream: Stream, by: str, descending: bool) -> tuple[Scalar, bool]:
     return order_by, descending if named is None else named
 
 
-def _calls(
-    stream: Stream, calls: Sequence[Aggregate], named: Mapping[str, Aggregate]
-) -> tuple[AggregateCall | UserAggregate, ...]:
-    parsed: list[AggregateCall | UserAggregate] = []
-    for alias, call in [*((None, call) for call in calls), *named.items()]:
-        if isinstance(call, str):
-            parsed.append(parse_aggregate(call, stream.schema, alias))
-            continue
-        for column in call.columns:
-            compile_scalar(f"`{column}`", stream.schema)
-        parsed.append(call if alias is None else call.named(alias))
-    return tuple(parsed)
-
-
-def _call_fields(calls: Sequence[AggregateCall | UserAggregate]) -> list[pa.Field]:
-    return [pa.field(call.name, call.type) for call in calls]
-
-
-def _distinct(schema: pa.Schema, stream: str) -> pa.Schema:
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    if twice:
-        raise PlanError(
-            f"an aggregate on '{stream}' has two columns of one name",
-            ", ".join(twice),
-            'Name them: total="sum(price)".',
-        )
-    return schema
-
-
 def _positive_parallelism(parallelism: int | None, name: str) -> None:
     if parallelism is not None and parallelism < 1:
         raise PlanError(f"the parallelism of '{name}' must be at least 1", f"it is {parallelism}")
 
 
-def _keyed_parallelism(parallelism: int | None, keys: tuple[str, ...], stream: str) -> int | None:
+def _keyed_parallelism(
+    parallelism: int | None, keys: tuple[str, ...], stream: str, what: str = "a window"
+) -> int | None:
     if parallelism is not None and parallelism > 1 and not keys:
         raise PlanError(
-            f"a window without a key on '{stream}' has one partition",
+            f"{what} without a key on '{stream}' has one partition",
             f"a parallelism of {parallelism} was requested",
             "Key the stream with key_by, or remove the parallelism.",
         )

@@ -89,6 +89,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "Stream.sink": {"sink": sinks.null()},
     "AppliedStream.output": {"name": "late"},
     "KeyedStream.window": {"window": tumbling("10 s")},
+    "Stream.aggregate": {"calls": "count(*)"},
     "KeyedStream.aggregate": {"calls": "count(*)"},
     "KeyedStream.top": {"k": 1, "by": "price"},
     "KeyedStream.apply": {"function": Quiet(), "schema": SCHEMA},
