@@ -14,3 +14,8 @@ def last_by_key(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
     numbered = table.select(list(keys)).append_column("__row", pa.array(np.arange(table.num_rows)))
     last = numbered.group_by(list(keys)).aggregate([("__row", "max")]).column("__row_max")
     return table.take(last.take(pc.sort_indices(last)))
+
+
+def replaced_rows(keys: tuple[str, ...]) -> str:
+    """Returns which rows a row of such a stream replaces, in words."""
+    return f"earlier rows with the same {', '.join(keys)}" if keys else "all earlier rows"

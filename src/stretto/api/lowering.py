@@ -28,6 +28,7 @@ from stretto.actors.deployment import (
 from stretto.actors.discipline import STATELESS
 from stretto.actors.function import Function
 from stretto.api import plan as nodes
+from stretto.api.changes import replaced_rows
 from stretto.api.plan import Plan
 from stretto.errors import InvariantError, PlanError
 from stretto.operators.ends import SinkFunction, SourceFunction
@@ -171,7 +172,7 @@ class _Lowering:
         if node.changes_by is not None and partitions > 1 and feeding != {partitions}:
             raise PlanError(
                 f"'{node.name}' cannot have a parallelism of {partitions}",
-                f"its rows replace earlier rows with the same {', '.join(node.changes_by)}, and would get out of order",
+                f"its rows replace {replaced_rows(node.changes_by)}, and would get out of order",
                 f"Use a parallelism of 1, or that of '{node.inputs[0]}', or leave it out.",
             )
 

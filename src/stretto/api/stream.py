@@ -34,6 +34,7 @@ from stretto.api.arguments import (
     mapping_of,
     takes,
 )
+from stretto.api.changes import replaced_rows
 from stretto.api.columns import renamed, star_replaced, with_columns, without
 from stretto.api.grouping import Aggregate, Grouping, grouping, keys_of, refuse_arrival
 from stretto.api.join_verbs import STREAM, JoinVerbs
@@ -349,8 +350,7 @@ class Stream(JoinVerbs):
         if self._node.changes_by is not None and not sink.takes_updates:
             raise PlanError(
                 f"sink on '{self.name}' cannot replace rows",
-                f"later rows replace earlier ones with the same {', '.join(self._node.changes_by)}; "
-                f"{sink.describe()} can only add rows",
+                f"its rows replace {replaced_rows(self._node.changes_by)}; {sink.describe()} can only add rows",
                 'Use sinks.parquet(..., changelog="_change"), sinks.callback(...) or a sink of your own with '
                 "takes_updates = True, or aggregate in windows.",
             )
@@ -383,7 +383,7 @@ class Stream(JoinVerbs):
         if self._node.changes_by is not None:
             raise PlanError(
                 f"{verb} cannot follow '{self.name}'",
-                f"its rows replace earlier rows with the same {', '.join(self._node.changes_by)}",
+                f"its rows replace {replaced_rows(self._node.changes_by)}",
                 "Use select and sinks after a running aggregate, or aggregate in windows.",
             )
 

@@ -153,7 +153,7 @@ class Written:
     def orderable(self, text: str) -> pa.DataType:
         """Returns the type of an argument, which has an order in Spark: a map has none."""
         kind = self.type_of(text)
-        if not is_orderable(kind):
+        if not types.is_orderable(kind):
             raise self.error(f"cannot order {types.spark_type_name(kind)}", f"{text!r}", "order by one of its parts")
         return kind
 
@@ -185,12 +185,3 @@ class Written:
 def present(text: str) -> str:
     """Returns the condition that an expression is not null."""
     return f"({text}) IS NOT NULL"
-
-
-def is_orderable(kind: pa.DataType) -> bool:
-    """Whether the values of a type have an order, in Spark and here."""
-    if pa.types.is_struct(kind):
-        return all(is_orderable(field.type) for field in kind)
-    if pa.types.is_list(kind):
-        return is_orderable(kind.value_type)
-    return not pa.types.is_map(kind) and kind != types.MONTHS

@@ -34,6 +34,8 @@ def count(written: Written) -> AggregateCall:
 
 
 def _count_distinct(written: Written, arguments: tuple[str, ...], sql: str) -> AggregateCall:
+    for text in arguments:
+        written.orderable(text)  # Maps are equal in any order of their entries, which would have to be found first.
     if len(arguments) == 1:
         argument = written.scalar(arguments[0])
     else:
