@@ -113,7 +113,7 @@ def test_an_aggregate_without_a_key() -> None:
     stream.sink(sinks.collect())
     assert "all [x1]" in app.explain()
     assert unsupported(app.plan(), streaming=False) is None
-    with pytest.raises(PlanError, match="its rows replace all earlier rows; parquet"):
+    with pytest.raises(PlanError, match="its rows replace all earlier rows; Parquet"):
         stream.sink(sinks.parquet("out"))
     with pytest.raises(PlanError, match="has one partition"):
         bids().aggregate("count(*)", parallelism=2)
