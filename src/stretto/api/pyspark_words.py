@@ -27,7 +27,7 @@ _STREAM = {
     "columns": "schema.names",
     "printSchema": "schema",
     "alias": "a name= at any verb",
-    "agg": 'key_by("auction").aggregate(n="count(*)")',
+    "agg": 'aggregate(n="count(*)")',
 }
 _GROUPS = {
     "agg": 'aggregate(n="count(*)")',

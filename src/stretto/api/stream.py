@@ -582,6 +582,8 @@ def _running(
     parsed = grouping(stream.name, stream.schema, [stream.schema.field(key) for key in keys], time, calls, named)
     if not parsed.calls:
         raise PlanError(f"aggregate on '{stream.name}' computes nothing", None, 'Add one, such as "count(*)".')
+    if spill is not None and not keys:
+        raise PlanError("an aggregate without a key does not spill", "it has one group", "Remove spill.")
     aggregated = stream._add(
         plan.AggregateNode,
         "aggregate",

@@ -117,6 +117,8 @@ def test_an_aggregate_without_a_key() -> None:
         stream.sink(sinks.parquet("out"))
     with pytest.raises(PlanError, match="has one partition"):
         bids().aggregate("count(*)", parallelism=2)
+    with pytest.raises(PlanError, match="an aggregate without a key does not spill"):
+        bids().aggregate("count(*)", spill="1 MB")
     with pytest.raises(PlanError, match="computes nothing"):
         bids().aggregate()
 
