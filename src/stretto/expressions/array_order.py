@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.expressions import types
+from stretto.expressions.arguments import string
 from stretto.expressions.array_sets import comparable_elements
 from stretto.expressions.arrays import array_of
 from stretto.expressions.casts import cast
@@ -16,7 +17,6 @@ from stretto.expressions.lists import Lists, is_missing, put_together, taken_apa
 from stretto.expressions.nodes import Node, Site, arrayed, constant_argument, null
 from stretto.expressions.ranks import ranks
 from stretto.expressions.registry import Function, fixed
-from stretto.expressions.strings import string
 
 
 def sorted_array(node: Node, site: Site, descending: bool, nulls_last: bool) -> Node:

@@ -228,10 +228,10 @@ def times_micros(node: Node, factor: int, site: Site) -> Node:
 
 def _to_string(node: Node, kind: Any, site: Site) -> Node:
     source = node.type
-    if source in (types.BOOLEAN, types.DATE, types.BINARY) or types.is_integral(source):
-        return kernel(
-            kind, lambda values: pc.cast(values, types.STRING), site, (node,), fallible=source == types.BINARY
-        )
+    if source in (types.BOOLEAN, types.DATE) or types.is_integral(source):
+        return kernel(kind, lambda values: pc.cast(values, types.STRING), site, (node,))
+    if source == types.BINARY:
+        return kernel(kind, lambda values: _decoded(values, site), site, (node,), fallible=True)
     if source == types.TIMESTAMP:
         return kernel(kind, texts.timestamp_text, site, (node,))
     if types.is_fractional(source):
@@ -239,6 +239,15 @@ def _to_string(node: Node, kind: Any, site: Site) -> Node:
     if types.is_decimal(source):
         return written(node, texts.plain_decimal(source.scale), site)
     raise site.error(f"cannot cast {types.spark_type_name(source)} to string")
+
+
+def _decoded(values: Any, site: Site) -> Any:
+    try:
+        return pc.cast(values, types.STRING)
+    except pa.ArrowInvalid:
+        raise site.error(
+            "bytes that are not UTF-8", "a string here has no other bytes", "use decode(value, 'ISO-8859-1') or hex()"
+        ) from None
 
 
 def written(node: Node, write: Callable[[Any], str], site: Site) -> Node:

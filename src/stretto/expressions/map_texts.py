@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.expressions import types
+from stretto.expressions.arguments import string
 from stretto.expressions.lists import taken_apart
 from stretto.expressions.maps import checked
 from stretto.expressions.nodes import Node, Site, arrayed, constant_argument, null
 from stretto.expressions.registry import Function
-from stretto.expressions.strings import string
 
 _KIND = pa.map_(types.STRING, types.STRING)
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")

@@ -84,6 +84,11 @@ def integer(value: int, site: Site) -> Node:
     return constant(types.INT, (np.int32(value), None), site)
 
 
+def text_constant(value: str, site: Site) -> Node:
+    """Returns a constant string, such as the default of an argument."""
+    return constant(types.STRING, (pa.scalar(value, types.STRING), None), site)
+
+
 def null(kind: pa.DataType, site: Site) -> Node:
     return constant(kind, vectors.null_of(kind), site)
 

@@ -24,4 +24,4 @@ def _by_type(of_arrays: Function, other: Function | None) -> Function:
             return of_arrays.build(site, *nodes)
         return other.build(site, *nodes)
 
-    return Function(build, of_arrays.least, of_arrays.most)
+    return Function(build, min(of_arrays.least, other.least if other else MANY), of_arrays.most)

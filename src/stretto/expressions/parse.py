@@ -20,7 +20,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from stretto.errors import ExpressionError
-from stretto.expressions.precedence import SparkPrecedence
+from stretto.expressions.call_forms import FORMS, WORDS, CallForms
 
 _DIALECT = Dialect.get_or_raise("spark")
 _SPARK_PARSER: Any = Spark.parser_class
@@ -34,7 +34,21 @@ _LITERALS = (TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING, TokenType
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 #: Words of the grammar that sqlglot knows by their text; in the tree they are a node or one of its properties.
 _WORDS = frozenset(
-    ("at", "cast", "exclude", "format", "if", "ignore", "nulls", "respect", "symmetric", "to", "try_cast", "within")
+    (
+        "at",
+        "cast",
+        "exclude",
+        "format",
+        "if",
+        "ignore",
+        "nulls",
+        "respect",
+        "symmetric",
+        "to",
+        "try_cast",
+        "within",
+        *WORDS,
+    )
 )
 _TYPES_WITH_LENGTH = (TokenType.VARCHAR, TokenType.CHAR)
 _DIRECTIONS = {TokenType.ASC: False, TokenType.DESC: True}
@@ -54,13 +68,13 @@ def _typed_literal(parser: Any, this: Any, kind: exp.DataType) -> Any:
     return this
 
 
-class _Parser(SparkPrecedence):
+class _Parser(CallForms):
     """Spark's grammar, with every function call kept under the user's name for it, and the place of each part."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parser for name, parser in _SPARK_PARSER.FUNCTION_PARSERS.items() if name in ("CAST", "TRY_CAST")
-    }
+    } | FORMS
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
     # Without TRANSFORM, which is a function of arrays here and not Hive's clause.
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {

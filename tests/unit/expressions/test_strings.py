@@ -116,3 +116,88 @@ def test_a_row_that_fails(text: str, words: str) -> None:
         scalar.evaluate(BATCH)
     assert words in str(caught.value)
     assert compile_scalar(f"if(s is null, {text}, null)", BATCH.schema).evaluate(BATCH).null_count == len(BATCH)
+
+
+#: Calls of constants, with Spark's answers.
+PLAIN: list[tuple[str, Any]] = [
+    ("concat('a', 1, true)", "a1true"),
+    ("concat()", ""),
+    ("concat(cast('a' as binary), cast('b' as binary))", b"ab"),
+    ("1 || 2", "12"),
+    ("concat_ws(',', 'a', null, 2)", "a,2"),
+    ("concat_ws(null, 'a')", None),
+    ("concat_ws('-', split('a,b', ','), 'c')", "a-b-c"),
+    ("length(5)", 1),
+    ("octet_length('é')", 2),
+    ("bit_length('é')", 16),
+    ("repeat('ab', -1)", ""),
+    ("space('2')", "  "),
+    ("lpad('hi', 5, 'é😀')", "é😀éhi"),
+    ("rpad('hi', 1, '?')", "h"),
+    ("lpad(cast('a' as binary), 3)", b"\0\0a"),
+    ("elt(2, 'a', 1)", "1"),
+    ("substring('hello', -10, 7)", "he"),
+    ("substring('hello' from 2 for 3)", "ell"),
+    ("left(12345, '2')", "12"),
+    ("right('abc', 5)", "abc"),
+    ("substring_index('aaaa', 'aa', -2)", "a"),
+    ("trim('x', 'xax')", "a"),
+    ("btrim('xax', 'x')", "a"),
+    ("trim(leading 'x' from 'xax')", "ax"),
+    ("trim(trailing from ' a ')", " a"),
+    ("position('l' in 'hello')", 3),
+    ("locate('b', 'abcb', 3)", 4),
+    ("locate('b', 'abcb', null)", 0),
+    ("locate('', 'abc', 5)", 1),
+    ("find_in_set('ab', 'abc,b,ab,c')", 3),
+    ("levenshtein('kitten', 'sitting', 2)", -1),
+    ("levenshtein('kitten', 'sitting')", 3),
+    ("soundex('Tymczak')", "T522"),
+    ("soundex('Ashcraft')", "A261"),
+    ("translate('AaBbCc', 'abc', '12')", "A1B2C"),
+    ("overlay('Spark SQL' placing 'ANSI ' from 7 for 0)", "Spark ANSI SQL"),
+    ("overlay('abc', 'x', -1)", "xabc"),
+    ("reverse('a😀b')", "b😀a"),
+    ("mask('AbC1-é')", "XxXn-x"),
+    ("replace('aaa', 'aa', 'b')", "ba"),
+    ("ascii('😀')", 128512),
+    ("chr(321)", "A"),
+    ("base64('Spark SQL')", "U3BhcmsgU1FM"),
+    ("unbase64('U3B hcmsg')", b"Spark "),
+    ("encode('aé', 'UTF-16')", b"\xfe\xff\0a\0\xe9"),
+    ("decode(unhex('ff'), 'ISO-8859-1')", "ÿ"),
+    ("decode(null, 1, 'a', null, 'b')", "b"),
+    ("url_encode('a b~*é')", "a+b%7E*%C3%A9"),
+    ("url_decode('a+b%C3%A9')", "a bé"),
+    ("try_url_decode('%zz')", None),
+    ("luhn_check('79927398713')", True),
+    ("quote('Don''t')", "'Don\\'t'"),
+    ("md5('Spark')", "8cde774d6f7333752ed72cacddb05126"),
+    ("sha2('Spark', 224)", "dbeab94971678d36af2195851c0f7485775a2a7c60073d62fc04549c"),
+    ("sha2('Spark', 1)", None),
+    ("crc32('Spark')", 1557323817),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), PLAIN)
+def test_plain_functions(text: str, value: Any) -> None:
+    assert evaluated(text)[0] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("elt(3, s, e)", "index 3"),
+        ("encode('é', 'US-ASCII')", "has no bytes in US-ASCII"),
+        ("decode(unhex('ff'), 'UTF-8')", "not UTF-8"),
+        ("cast(unhex('ff') as string)", "not UTF-8"),
+        ("unbase64('U')", "is not base64"),
+        ("url_decode('%')", "is not an encoded URL"),
+        ("encode(s, 'latin1')", "the charset 'latin1'"),
+    ],
+)
+def test_plain_functions_fail_by_name(text: str, words: str) -> None:
+    scalar = compile_scalar(text, BATCH.schema)
+    with pytest.raises(ExpressionError) as caught:
+        scalar.evaluate(BATCH)
+    assert words in str(caught.value)
