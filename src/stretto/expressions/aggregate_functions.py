@@ -36,9 +36,6 @@ _PERCENTILE, _APPROX = Definition(2, 2, lists.percentile), Definition(2, 3, list
 _LISTAGG = Definition(1, 2, lists.listagg, takes_order=True)
 _TWO = Definition(2, 2, numbers.comoment)
 
-OWN = ("collect", "quantile", "top_k")
-"""Aggregates that Spark does not have."""
-
 FUNCTIONS: dict[str, Definition] = {
     "count": Definition(1, None, numbers.count),
     "count_if": Definition(1, 1, numbers.count_if),

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from stretto.errors import ExpressionError
 from stretto.expressions.aggregate_calls import AggregateCall, Written
-from stretto.expressions.aggregate_functions import FUNCTIONS, OWN
+from stretto.expressions.aggregate_functions import FUNCTIONS
 from stretto.expressions.aggregate_texts import CallText, calls_in
 from stretto.expressions.parse import Parsed, parse
 from stretto.expressions.scalar import quoted
@@ -117,7 +117,6 @@ def _not_an_aggregate(text: str, tree: exp.Expr) -> ExpressionError:
 
 
 __all__ = [
-    "OWN",
     "AggregateCall",
     "AggregateText",
     "compiled_call",

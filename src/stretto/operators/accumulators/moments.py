@@ -58,7 +58,21 @@ def _means(index: Any, values: Doubles, weights: Doubles, total: Doubles) -> Dou
     return means
 
 
-class Moments(Accumulator):
+class _Central(Accumulator):
+    """Partials: the count, and then means and sums about them."""
+
+    def merge(self, groups: Groups, partials: Sequence[Column]) -> list[Column]:
+        counts = fixed_values(partials[0], INT64)
+        some = counts > 0
+        columns = [counts.astype(np.float64), *(fixed_values(column, FLOAT64) for column in partials[1:])]
+        return self._summed(groups.index[some], groups.count, [column[some] for column in columns])
+
+    def _summed(self, index: Any, count: int, columns: Sequence[Doubles]) -> list[Column]:
+        """Returns partials of groups from those of their parts; a row is a part of one value."""
+        raise NotImplementedError
+
+
+class Moments(_Central):
     """Partials: the count, the mean, and sums of powers of the distances from the mean, as many as are needed."""
 
     def __init__(self, name: str, result: pa.DataType, function: str) -> None:
@@ -74,14 +88,7 @@ class Moments(Accumulator):
         ones = np.ones(len(values))
         return self._summed(index, groups.count, [ones, values, *[np.zeros(len(values))] * (self._order - 1)])
 
-    def merge(self, groups: Groups, partials: Sequence[Column]) -> list[Column]:
-        counts = fixed_values(partials[0], INT64)
-        some = counts > 0
-        columns = [counts.astype(np.float64), *(fixed_values(column, FLOAT64) for column in partials[1:])]
-        return self._summed(groups.index[some], groups.count, [column[some] for column in columns])
-
     def _summed(self, index: Any, count: int, columns: Sequence[Doubles]) -> list[Column]:
-        """Returns partials of groups from those of their parts; a row is a part of one value."""
         n, mean, *powers = columns
         with np.errstate(invalid="ignore", over="ignore"):
             total: Doubles = np.bincount(index, n, count).astype(np.float64, copy=False)
@@ -138,7 +145,7 @@ COMOMENTS: dict[str, Callable[[_Sums], tuple[Doubles, Bools]]] = {
 """The result of each function of y and x, and where it is not null."""
 
 
-class Comoments(Accumulator):
+class Comoments(_Central):
     """Functions of two variables, y and x, over the rows that have both."""
 
     arity = 2
@@ -157,12 +164,6 @@ class Comoments(Accumulator):
             y, x, index = y[both], x[both], index[both]
         zero = np.zeros(len(y))
         return self._summed(index, groups.count, [np.ones(len(y)), y, x, zero, zero, zero])
-
-    def merge(self, groups: Groups, partials: Sequence[Column]) -> list[Column]:
-        counts = fixed_values(partials[0], INT64)
-        some = counts > 0
-        columns = [counts.astype(np.float64), *(fixed_values(column, FLOAT64) for column in partials[1:])]
-        return self._summed(groups.index[some], groups.count, [column[some] for column in columns])
 
     def _summed(self, index: Any, count: int, columns: Sequence[Doubles]) -> list[Column]:
         n, y, x, xy, yy, xx = columns
