@@ -260,3 +260,20 @@ def test_partitions_meet_in_one_type(one: list[Any], other: list[Any], kind: pa.
 
 def test_text_that_is_no_unicode_is_shown_anyway() -> None:
     assert column_of(["\ud800", np.float64(1.5)]).to_pylist() == ["?", "np.float64(1.5)"]
+
+
+def test_newer_aggregates_are_read_back() -> None:
+    texts = (
+        "sum(distinct x) AS different",
+        "listagg(x, ',') WITHIN GROUP (ORDER BY x DESC) AS text",
+        "percentile(x, 0.5) AS middle",
+        "mode(x) AS common",
+        "first(x) FILTER (WHERE x > 1) AS opening",
+        "var_pop(x) AS variance",
+    )
+    calls = tuple(parse_aggregate(text, SCHEMA) for text in texts)
+    (one, other) = held(RunningAggregate(SCHEMA, ("k",), calls), "totals")
+    assert one["value"] == {
+        "different": 6, "text": "3,2,1", "middle": 2.0, "common": 1, "opening": 2, "variance": pytest.approx(2 / 3),
+    }  # fmt: skip
+    assert other["value"]["text"] == "5,5"
