@@ -85,6 +85,12 @@ PLAIN = [
     "url_decode(url_encode(s))", "try_url_decode(s)", "try_url_decode(concat(s, '%'))", "luhn_check(s)",
     "luhn_check('79927398713')", "quote(s)", "is_valid_utf8(s)", "make_valid_utf8(s)", "validate_utf8(s)", "md5(s)",
     "md5(z)", "sha(s)", "sha1(z)", "sha2(s, 256)", "sha2(s, 0)", "sha2(z, 512)", "sha2(s, abs(i) * 32)", "crc32(s)",
+    "hash(s)", "hash(s, q, i, n, x, d, b, z)", "hash(repeat(s, 9))", "hash(null, i)", "hash(cast(i as tinyint), -x)",
+    "hash(cast(d as decimal(38,2)))", "xxhash64(s)", "xxhash64(s, q, i, n, x, d, b, z)", "xxhash64(repeat(s, 20))",
+    "xxhash64(cast(d as decimal(38,2)))", "xxhash64('a', null)", "format_number(x, 2)", "format_number(d, i)",
+    "format_number(n, 1)", "format_number(x / 7, 3)", "format_string('%s|%5d|%-4s|%08.3f|%x', s, i, q, x, n)",
+    "format_string('%,d %+d %(d %b %S', n, i, i, b, s)", "printf('%.2e %c', x / 3, abs(i) + 65)", "printf(q, 1)",
+    "printf('%.1s|%.2s|%5.3s', s, s, s)",
     "crc32(z)", "hex(s)", "hex(z)", "unhex(hex(s))", "upper(trim(concat(s, q)))",
 ]  # fmt: skip
 #: Patterns that meet every text, both for the whole text and for each of its matches.
@@ -108,6 +114,7 @@ FAILING = [
     "regexp_replace(s, 'a', '$1')", "regexp_replace(s, 'a', '$')", "regexp_replace(s, 'a', 'x\\\\')", "upper(s, s)",
     "encode(s, 'US-ASCII')", "encode(s, 'latin1')", "decode(z, 'UTF-8')", "unbase64('U')", "unbase64('YQ=')",
     "url_decode(concat(s, '%'))", "elt(i, s, q)", "elt(1)", "md5(i)", "base64(i)", "crc32(x)", "substring(s, b)",
+    "format_string('%d', s)", "format_string('%s')", "format_number(s, 2)", "hash()",
     "left(s)", "lpad(s, true)", "mask(s, 'QQ')", "concat(s, array(s))", "chr('x')", "trim(both s)",
     "regexp_replace(s, 'a', 'b', 0)", "regexp_replace(s, 'a', 'b', i)", "regexp_extract_all(s, 'a', 1)",
 ]  # fmt: skip

@@ -176,6 +176,29 @@ PLAIN: list[tuple[str, Any]] = [
     ("sha2('Spark', 224)", "dbeab94971678d36af2195851c0f7485775a2a7c60073d62fc04549c"),
     ("sha2('Spark', 1)", None),
     ("crc32('Spark')", 1557323817),
+    ("hash('Spark', 1)", 205329825),
+    ("hash(1Y, 2S, 3L, true, null)", 292960204),
+    ("hash(double('nan'), -0.0D, 1.5F)", -533214994),
+    ("hash(-12345678901234567890.5)", -777928638),
+    ("hash(date '2020-01-01', 'é😀')", -1010726201),
+    ("hash(null)", 42),
+    ("xxhash64('Spark', 1)", -4449867541325528513),
+    ("xxhash64(repeat('abcdefg', 20))", -8644238935828707299),
+    ("xxhash64(1.5D, 12345678901234567890.5, null)", -3821041110882350483),
+    ("format_number(12332.123456, 4)", "12,332.1235"),
+    ("format_number(0.125D, 2)", "0.12"),
+    ("format_number(-0.4, 0)", "-0"),
+    ("format_number(1e23D, 1)", "99,999,999,999,999,990,000,000.0"),
+    ("format_number(double('inf'), 2)", "∞"),
+    ("format_number(12, -1)", None),
+    (
+        "format_string('%5d|%-5d|%05d|%+d|%,d|%(d', 12, 12, 12, 12, 1234567, -5)",
+        "   12|12   |00012|+12|1,234,567|(5)",
+    ),
+    ("format_string('%x %X %#x', -1Y, 255, 255)", "ff FF 0xff"),
+    ("format_string('%.2f %e %.0f', 1.005D, 12345.678D, 2.5D)", "1.01 1.234568e+04 3"),
+    ("format_string('%2$s %1$S %b', 'a', null)", "null A true"),
+    ("printf('%c%%%5s|', 65, true)", "A% true|"),
 ]
 
 
@@ -194,6 +217,8 @@ def test_plain_functions(text: str, value: Any) -> None:
         ("unbase64('U')", "is not base64"),
         ("url_decode('%')", "is not an encoded URL"),
         ("encode(s, 'latin1')", "the charset 'latin1'"),
+        ("format_string('%d', 'x')", "%d of string"),
+        ("format_string(concat('%', s), 1)", "is not supported"),
     ],
 )
 def test_plain_functions_fail_by_name(text: str, words: str) -> None:
