@@ -38,7 +38,9 @@ _ONE = (
     "bool_and", "bool_or", "every", "some", "any", "count_if", "approx_count_distinct", "median", "mode", "skewness",
     "kurtosis", "bit_and", "bit_or", "bit_xor", "try_sum", "try_avg", "array_agg",
 )  # fmt: skip
-_CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
+Call = tuple[str, tuple[str, ...]]
+"""A label, and the texts around the arguments."""
+CALLS: tuple[Call, ...] = (
     ("count(*)", ("count(*)",)),
     *((name, (f"{name}(", ")")) for name in _ONE),
     ("count distinct", ("count(DISTINCT ", ")")),
@@ -55,7 +57,6 @@ _CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("covar_pop", ("covar_pop(", ", ", ")")),
     ("covar_samp", ("covar_samp(", ", ", ")")),
 )
-CALL_LABELS = [label for label, _ in _CALLS]
 _COLUMN_SHARE = 0.7
 _TRIES_MAX = 30
 
@@ -83,7 +84,8 @@ def _quarter(rng: Random) -> float | None:
 class AggregateGenerator:
     """Makes random aggregates that the compiler accepts."""
 
-    def __init__(self, terms: Generator, schema: pa.Schema, rng: Random) -> None:
+    def __init__(self, terms: Generator, schema: pa.Schema, rng: Random, calls: Sequence[Call] = CALLS) -> None:
+        self._calls = calls
         self._terms = terms
         self._schema = schema
         self._rng = rng
@@ -92,7 +94,7 @@ class AggregateGenerator:
 
     def term(self, keys: Sequence[Term]) -> Term:
         """Returns an aggregate by these keys; count(*) if nothing else is accepted."""
-        for label, pieces in self._rng.sample(_CALLS, len(_CALLS)):
+        for label, pieces in self._rng.sample(self._calls, len(self._calls)):
             if label in self.refused:
                 continue
             for _ in range(_TRIES_MAX):
@@ -100,7 +102,7 @@ class AggregateGenerator:
                 if self._accepts(call):
                     return grouped(call, keys)
             self.refused.add(label)
-        return grouped(Term(*_CALLS[0]), keys)
+        return grouped(Term(*CALLS[0]), keys)
 
     def _accepts(self, call: Term) -> bool:
         try:
@@ -116,7 +118,7 @@ class AggregateGenerator:
         return [column(field.name, family(field.type)) for field in fields]
 
     def _argument(self) -> Term:
-        if self._rng.random() < _COLUMN_SHARE:
+        if self._rng.random() < _COLUMN_SHARE or not self._terms.has_forms:
             field = self._rng.choice(list(self._schema)[:-1])
             return column(field.name, family(field.type))
         return self._terms.term(2)
@@ -165,27 +167,34 @@ def spark_answers(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBat
         return []
     try:
         return _together(oracle.frame(rows), terms, rows)
-    except PySparkException as error:
+    except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
         if len(terms) > 1:
             middle = len(terms) // 2
             return spark_answers(oracle, terms[:middle], rows) + spark_answers(oracle, terms[middle:], rows)
         if isinstance(error, AnalysisException):
             return [Refused(str(error).splitlines()[0][:200])]
-        return [Answered("", [FAILED])]
+        if isinstance(error, PySparkException):
+            return [Answered("", [FAILED])]
+        return [Answered(_selected(oracle.frame(rows), terms, rows).dtypes[-1][1], [], comparable=False)]
 
 
 def _together(frame: DataFrame, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Answer]:
-    keys = [key.text for key in terms[0].arguments[1:]]
-    columns = [expr(_call(term, rows.schema).sql).alias(f"v{place}") for place, term in enumerate(terms)]
-    selected = frame.groupBy(*keys).agg(*columns)
-    kinds = [kind for _, kind in selected.dtypes[len(keys) :]]
+    selected = _selected(frame, terms, rows)
+    keys = len(terms[0].arguments) - 1
+    kinds = [kind for _, kind in selected.dtypes[keys:]]
     table = selected.toArrow()
     values = [plain_values(column.combine_chunks()) for column in table.columns]
-    found = values[: len(keys)]
+    found = values[:keys]
     return [
-        Answered(kind, in_order(list(zip(*found, each, strict=True)), len(keys)))
-        for kind, each in zip(kinds, values[len(keys) :], strict=True)
+        Answered(kind, in_order(list(zip(*found, each, strict=True)), keys))
+        for kind, each in zip(kinds, values[keys:], strict=True)
     ]
+
+
+def _selected(frame: DataFrame, terms: Sequence[Term], rows: pa.RecordBatch) -> DataFrame:
+    keys = [key.text for key in terms[0].arguments[1:]]
+    columns = [expr(_call(term, rows.schema).sql).alias(f"v{place}") for place, term in enumerate(terms)]
+    return frame.groupBy(*keys).agg(*columns)
 
 
 def _call(term: Term, schema: pa.Schema) -> AggregateCall:

@@ -8,10 +8,11 @@ from typing import Any
 
 from stretto.bench.fuzz.aggregates import GROUPED
 from stretto.bench.fuzz.documented import DOCUMENTED
-from stretto.bench.fuzz.judging import Disagreement
+from stretto.bench.fuzz.judging import Disagreement, Kind
 from stretto.bench.fuzz.literals import exact_text
 from stretto.bench.fuzz.plain import plain_values
 from stretto.bench.fuzz.shrinking import Case
+from stretto.bench.fuzz.terms import Term
 
 _SHOWN_MAX = 300
 EXAMPLES_MAX = 3
@@ -29,6 +30,7 @@ class Finding:
     ours: str
     sparks: str
     first_seen_in: str
+    head: str = ""
     count: int = 1
 
 
@@ -50,6 +52,7 @@ class Report:
     never_exercised: list[str] = field(default_factory=list)
     functions: int = 0
     seconds: float = 0.0
+    heads: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, case: Case, disagreement: Disagreement, original: str) -> None:
         """Records a disagreement that was made small; of those alike, a few are kept and the rest counted."""
@@ -61,6 +64,16 @@ class Report:
             (*same, *alike)[0].count += 1
         else:
             self.findings.append(found)
+        self.heads[found.kind, found.head] += 1
+
+    def knows(self, kind: Kind, term: Term) -> bool:
+        """Whether so many disagreements of this kind and head are kept that another one would only be counted."""
+        return self.heads[kind.value, term.head] >= EXAMPLES_MAX
+
+    def add_known(self, kind: Kind, term: Term) -> None:
+        """Counts a disagreement with those of its kind and head."""
+        self.disagreements += 1
+        next(known for known in self.findings if (known.kind, known.head) == (kind.value, term.head)).count += 1
 
     def note_refusal(self, reason: str) -> None:
         counts = Counter(self.refused)
@@ -75,7 +88,8 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         per_second = (self.expressions + self.aggregates) / self.seconds if self.seconds else 0.0
-        return {**asdict(self), "evaluations_per_s": round(per_second, 1), "match": not self.findings}
+        plain = {name: value for name, value in asdict(self).items() if name != "heads"}
+        return {**plain, "evaluations_per_s": round(per_second, 1), "match": not self.findings}
 
 
 def finding(case: Case, disagreement: Disagreement, original: str) -> Finding:
@@ -87,6 +101,7 @@ def finding(case: Case, disagreement: Disagreement, original: str) -> Finding:
         _shown(disagreement.ours),
         _shown(disagreement.sparks),
         original[:_SHOWN_MAX],
+        case.term.head,
     )
 
 

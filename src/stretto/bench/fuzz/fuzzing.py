@@ -15,9 +15,9 @@ from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.answers import Answer, Answered, Refused
 from stretto.bench.fuzz.columns import random_rows, schema
 from stretto.bench.fuzz.findings import Report
-from stretto.bench.fuzz.forms import all_forms
+from stretto.bench.fuzz.forms import Form, all_forms
 from stretto.bench.fuzz.generator import Generator
-from stretto.bench.fuzz.judging import Disagreement, Verdict, judge
+from stretto.bench.fuzz.judging import Disagreement, Verdict, judge, judge_kind
 from stretto.bench.fuzz.shrinking import Case, StillWrong, shrink_all
 from stretto.bench.fuzz.sparks import SparkOracle
 from stretto.bench.fuzz.terms import Term
@@ -31,18 +31,30 @@ AGGREGATES_SHARE = 0.02
 """Aggregates for each expression."""
 AGGREGATES_ROUND, AGGREGATE_ROWS = 12, 60
 REFUSALS_ASKED_MAX = 600
+FILLINGS = 3
+"""Arguments of a signature that Spark is asked about before the signature counts as refused."""
 
 Progress = Callable[[str, float], None]
 Judged = Callable[[Sequence[Case]], list[Verdict]]
+Wrong = tuple[Case, Disagreement]
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What to run: the number of expressions, the seed, and the session's time zone."""
+    """What to run: the number of expressions, the seed, the session's time zone, and the forms if not all."""
 
     expressions: int = 10_000
     seed: int = 1
     timezone: str = "UTC"
+    only: tuple[str, ...] = ()
+
+    def forms(self) -> list[Form]:
+        """Returns the forms that expressions are made of."""
+        return [form for form in all_forms() if not self.only or form.label in self.only]
+
+    def aggregate_calls(self) -> list[grouping.Call]:
+        """Returns the calls that aggregates are made of."""
+        return [call for call in grouping.CALLS if not self.only or call[0] in self.only]
 
 
 def run(spark: SparkSession, setup: Setup, progress: Progress = lambda what, share: None) -> Report:
@@ -61,10 +73,15 @@ class _Fuzzing:
     def run(self) -> Report:
         began = time.monotonic()
         vocabulary = explore(
-            all_forms(), self._schema, self._rng("vocabulary"), lambda share: self._progress("trying arguments", share)
+            self._setup.forms(),
+            self._schema,
+            self._rng("vocabulary"),
+            lambda share: self._progress("trying arguments", share),
         )
         self._report.never_exercised = vocabulary.never
-        self._expressions(vocabulary)
+        self._leave_wrong(vocabulary)
+        if vocabulary.signatures:
+            self._expressions(vocabulary)
         self._aggregates(vocabulary)
         self._refusals(vocabulary.refusals)
         self._report.seconds = round(time.monotonic() - began, 1)
@@ -72,6 +89,31 @@ class _Fuzzing:
 
     def _rng(self, *names: object) -> Random:
         return Random("/".join(map(str, (self._setup.seed, *names))))
+
+    def _leave_wrong(self, vocabulary: Vocabulary) -> None:
+        """Reports the signatures that Spark refuses or gives another type, and leaves them out.
+
+        With them, most of what is made of them would be refused."""
+        rng = self._rng("signatures")
+        rows = random_rows(self._schema, 1, rng)
+        left = [(form, each) for form, signatures in vocabulary.signatures.items() for each in signatures]
+        wrong: list[tuple[Case, Disagreement]] = []
+        for _ in range(FILLINGS):  # Of some constants, only a few may be accepted.
+            terms = [form.of(vocabulary.filled(signature.slots, rng), signature.result) for form, signature in left]
+            verdicts = self._typed(terms, rows)
+            found = [each for each in zip(left, terms, verdicts, strict=True) if each[2]]
+            left = [pair for pair, _, _ in found]
+            wrong = [(Case(term, rows), each) for _, term, each in found if each]
+        for form, signature in left:
+            vocabulary.remove(form, signature)
+        for case, disagreement in wrong:
+            self._report.add(case, disagreement, case.term.text)
+
+    def _typed(self, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Disagreement | None]:
+        """Returns how the types of terms disagree, without evaluating them."""
+        mine = [ours.kind(term.text, rows.schema) for term in terms]
+        theirs = self._oracle.kinds([term.text for term in terms], rows)
+        return [None if here is None else judge_kind(here, there) for here, there in zip(mine, theirs, strict=True)]
 
     def _expressions(self, vocabulary: Vocabulary) -> None:
         total = self._setup.expressions
@@ -134,6 +176,8 @@ class _Fuzzing:
         if not wrong:
             return
 
+        wrong = self._without_known(wrong, judged)
+
         def still_wrong(candidates: list[tuple[int, Case]]) -> list[bool]:
             found = judged([case for _, case in candidates])
             return [_is_like(wrong[number][1], verdict) for (number, _), verdict in zip(candidates, found, strict=True)]
@@ -149,15 +193,33 @@ class _Fuzzing:
             else:
                 self._report.add(smaller, verdict.disagreement or disagreement, case.term.text)
 
+    def _without_known(self, wrong: Sequence[Wrong], judged: Judged) -> list[Wrong]:
+        """Returns the disagreements that are not those of a part whose like is known well; such ones are counted."""
+        asked = [
+            (number, part)
+            for number, (case, disagreement) in enumerate(wrong)
+            for part in (case.term, *case.term.inner())
+            if self._report.knows(disagreement.kind, part)
+        ]
+        verdicts = judged([Case(part, wrong[number][0].rows) for number, part in asked])
+        known: dict[int, Term] = {}
+        for (number, part), verdict in zip(asked, verdicts, strict=True):
+            if _is_like(wrong[number][1], verdict):
+                known[number] = part
+        for number, part in known.items():
+            self._report.add_known(wrong[number][1].kind, part)
+        return [each for number, each in enumerate(wrong) if number not in known]
+
     # Aggregates
 
     def _aggregates(self, vocabulary: Vocabulary) -> None:
-        total = int(self._setup.expressions * AGGREGATES_SHARE)
+        calls = self._setup.aggregate_calls()
+        total = int(self._setup.expressions * AGGREGATES_SHARE) if calls else 0
         refused: set[str] = set()
         for start in range(0, total, AGGREGATES_ROUND):
             rng = self._rng("aggregates", start)
             rows = grouping.aggregate_rows(self._schema, AGGREGATE_ROWS, rng)
-            generator = grouping.AggregateGenerator(Generator(vocabulary, rng), rows.schema, rng)
+            generator = grouping.AggregateGenerator(Generator(vocabulary, rng), rows.schema, rng, calls)
             generator.refused = refused
             keys = generator.keys()
             terms = [generator.term(keys) for _ in range(min(AGGREGATES_ROUND, total - start))]
@@ -169,7 +231,7 @@ class _Fuzzing:
             self._settle(cases, self._judged_aggregates, verdicts)
             self._report.aggregates += len(terms)
             self._progress("comparing aggregates", (start + len(terms)) / total)
-        never = [f"aggregate {label}" for label in grouping.CALL_LABELS if label in refused]
+        never = [f"aggregate {label}" for label, _ in calls if label in refused]
         self._report.never_exercised = [*self._report.never_exercised, *never]
 
     def _judged_aggregates(self, cases: Sequence[Case]) -> list[Verdict]:
@@ -191,9 +253,9 @@ class _Fuzzing:
         count = min(len(refusals), REFUSALS_ASKED_MAX, self._setup.expressions)
         asked = rng.sample(list(refusals), count)
         rows = random_rows(self._schema, 1, rng)
-        accepted = self._oracle.accepts([refusal.term.text for refusal in asked], rows)
-        for refusal, is_accepted in zip(asked, accepted, strict=True):
-            if is_accepted:
+        answers = self._oracle.kinds([refusal.term.text for refusal in asked], rows)
+        for refusal, answer in zip(asked, answers, strict=True):
+            if not isinstance(answer, Refused):
                 self._report.note_accepted_by_spark(refusal.reason, refusal.term.text)
 
 

@@ -25,6 +25,10 @@ class Generator:
         self._forms = list(vocabulary.signatures)
         self._weights = [form.weight for form in self._forms]
 
+    @property
+    def has_forms(self) -> bool:
+        return bool(self._forms)
+
     def term(self, depth_max: int | None = None) -> Term:
         """Returns a term of any form, at most so deep; four by default."""
         depths = [depth for depth in DEPTH_WEIGHTS if depth_max is None or depth <= depth_max]

@@ -47,14 +47,20 @@ def judge(term: Term, ours: Answer, sparks: Answer) -> Verdict:
         if ours.crash and isinstance(sparks, Answered):
             return Verdict(Disagreement(Kind.CRASH, ours.reason, sparks.kind))
         return Verdict()
-    if isinstance(sparks, Refused):
-        return Verdict(Disagreement(Kind.REFUSED_BY_SPARK, ours.kind, sparks.reason))
-    if ours.kind.lower() != sparks.kind.lower():
-        return Verdict(Disagreement(Kind.TYPE, ours.kind, sparks.kind))
+    typed = judge_kind(ours.kind, sparks if isinstance(sparks, Refused) else sparks.kind)
+    if typed is not None or isinstance(sparks, Refused):
+        return Verdict(typed)
     verdict = _compare_rows(term, ours.rows, sparks.rows) if sparks.comparable else Verdict()
     if ours.on_nothing is None or verdict.disagreement is not None or _fails_on_every_row(ours):
         return verdict
     return Verdict(Disagreement(Kind.EMPTY_BATCH, ours.on_nothing.text, "no rows"))
+
+
+def judge_kind(ours: str, sparks: str | Refused) -> Disagreement | None:
+    """Returns how the types of an expression that stretto accepts disagree."""
+    if isinstance(sparks, Refused):
+        return Disagreement(Kind.REFUSED_BY_SPARK, ours, sparks.reason)
+    return None if ours.lower() == sparks.lower() else Disagreement(Kind.TYPE, ours, sparks)
 
 
 def _fails_on_every_row(ours: Answered) -> bool:

@@ -31,6 +31,14 @@ def answer(text: str, rows: pa.RecordBatch) -> Answer:
     return Answered(kind, values, nothing if isinstance(nothing, Failure) else None)
 
 
+def kind(text: str, schema: pa.Schema) -> str | None:
+    """Returns the type of an expression, or None if it is refused."""
+    try:
+        return spark_type_name(compile_scalar(text, schema).type)
+    except Exception:  # Whatever is raised here is found when the vocabulary is explored.
+        return None
+
+
 def _only(values: list[Any] | Failure) -> Any:
     return values if isinstance(values, Failure) else values[0]
 

@@ -10,7 +10,7 @@ import pyarrow.types as pat
 
 
 def plain_values(array: pa.Array) -> list[Any]:
-    """Returns the values of an array; dates are days and timestamps microseconds since 1970.
+    """Returns the values of an array; dates are days and timestamps microseconds since 1970, intervals are months.
 
     A struct is a tuple, because two of its fields may have one name."""
     kind = array.type
@@ -23,6 +23,8 @@ def plain_values(array: pa.Array) -> list[Any]:
     if pat.is_string(kind):
         # Spark's strings may be of any bytes: CAST(X'FF' AS string).
         return [None if each is None else each.decode("utf-8", "surrogateescape") for each in _bytes(array)]
+    if pat.is_interval(kind):
+        return [None if each is None else each.months for each in array.to_pylist()]
     raw = _raw_type(kind)
     values: list[Any] = (array if raw == kind else array.cast(raw)).to_pylist()
     return values

@@ -3,7 +3,8 @@
 Each expression is wrapped in Catalyst's `TryEval`, which gives NULL where its argument raises, around an array of the
 one value, which is not NULL where the value is. So one query tells values, NULLs and failures apart, row by row. Code
 generation is off: a query of hundreds of columns over a few rows would mostly compile Java. So is the elimination of
-common parts of expressions, since it would evaluate them outside of their wrapping.
+common parts of expressions, since it would evaluate them outside of their wrapping. The interpreter answers what
+generated code does, but for defects of Spark's own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ _ZERO = "fuzz_zero"
 # A constant that fails would fail the query while it is planned, unless a condition decides whether it is evaluated.
 _ALWAYS = f"{_ZERO} = 0"
 FAILED = Failure("fails in Spark")
+_MONTHS = ("interval year", "interval month", "interval year to month")
 _NOT_SENT = ("interval year", "interval month", "interval>")
+ASKED_MAX = 400
+"""Expressions that are asked about together."""
+PARTS = 20
+"""Parts into which columns are divided when together they fail. Twice divided, a round's columns stand alone."""
 
 
 class SparkOracle:
@@ -58,6 +64,26 @@ class SparkOracle:
         """Returns an answer for each expression, in order."""
         frame = self.frame(rows)
         found: dict[int, Answer] = {}
+        columns = self._all_parsed(texts, found)
+        accepted = self._accepted_of(frame, columns, found)
+        self._evaluate(frame, accepted, found)
+        return [found[place] for place in range(len(texts))]
+
+    def kinds(self, texts: list[str], rows: pa.RecordBatch) -> list[str | Refused]:
+        """Returns the type of each expression, or why Spark refuses it; none is evaluated."""
+        frame = self.frame(rows)
+        found: list[str | Refused] = []
+        for start in range(0, len(texts), ASKED_MAX):
+            refused: dict[int, Answer] = {}
+            columns = self._all_parsed(texts[start : start + ASKED_MAX], refused)
+            accepted = self._accepted_of(frame, columns, refused)
+            types = _kinds(frame.select(*accepted.values()), accepted)
+            for place in range(len(texts[start : start + ASKED_MAX])):
+                answer = refused.get(place)
+                found.append(answer if isinstance(answer, Refused) else types[place])
+        return found
+
+    def _all_parsed(self, texts: list[str], found: dict[int, Answer]) -> dict[int, Column]:
         columns: dict[int, Column] = {}
         for place, text in enumerate(texts):
             parsed = self._parsed(text, place)
@@ -65,63 +91,70 @@ class SparkOracle:
                 found[place] = parsed
             else:
                 columns[place] = parsed
-        accepted = self._accepted_of(frame, columns, found)
-        self._evaluate(frame, accepted, found)
-        return [found[place] for place in range(len(texts))]
-
-    def accepts(self, texts: list[str], rows: pa.RecordBatch) -> list[bool]:
-        """Returns which expressions Spark accepts, without evaluating them."""
-        frame = self.frame(rows)
-        return [self._accepted(frame, self._parsed(text, 0)) for text in texts]
-
-    def _accepted(self, frame: DataFrame, parsed: Column | Refused) -> bool:
-        if isinstance(parsed, Refused):
-            return False
-        try:
-            frame.select(parsed)
-        except AnalysisException:
-            return False
-        return True
+        return columns
 
     def _parsed(self, text: str, place: int) -> Column | Refused:
         try:
-            tree = self._parser.parseExpression(f"if({_ALWAYS}, array({text}), NULL)")
+            # Quoted, since Spark's lexer does not read >> as an operator after the word ARRAY.
+            tree = self._parser.parseExpression(f"if({_ALWAYS}, `array`({text}), NULL)")
         except (ParseException, AnalysisException) as error:
             return Refused(_first_line(error))
         return ClassicColumn(self._column(self._try(tree))).alias(f"c{place}")
 
     def _accepted_of(self, frame: DataFrame, columns: dict[int, Column], found: dict[int, Answer]) -> dict[int, Column]:
-        """Returns the columns that Spark accepts; halves their number when one is refused, to find it."""
+        """Returns the columns that Spark accepts; asks about fewer of them when one is refused, to find it."""
+        if not columns:
+            return {}
         try:
             frame.select(*columns.values())
         except AnalysisException as error:
             if len(columns) == 1:
                 found[next(iter(columns))] = Refused(_first_line(error))
                 return {}
-            first, second = _halves(columns)
-            return {**self._accepted_of(frame, first, found), **self._accepted_of(frame, second, found)}
+            accepted: dict[int, Column] = {}
+            for part in _parts(columns):
+                accepted |= self._accepted_of(frame, part, found)
+            return accepted
         return columns
 
     def _evaluate(self, frame: DataFrame, columns: dict[int, Column], found: dict[int, Answer]) -> None:
-        """Evaluates columns together; halves their number when the query as a whole fails, to find the cause."""
+        """Evaluates columns together; evaluates fewer of them when the query as a whole fails, to find the cause."""
+        if not columns:
+            return
         selected = frame.select(*columns.values())
-        kinds = {place: kind[len("array<") : -1] for place, (_, kind) in zip(columns, selected.dtypes, strict=True)}
+        kinds = _kinds(selected, columns)
         for place in columns:
             found[place] = Answered(kinds[place], [], comparable=False)
-        sent = {place: columns[place] for place in columns if not any(word in kinds[place] + ">" for word in _NOT_SENT)}
+        sent = {place: _sendable(columns[place], kinds[place], place) for place in columns if _is_sent(kinds[place])}
         if not sent:
             return
         try:
-            table = (selected if len(sent) == len(columns) else frame.select(*sent.values())).toArrow()
-        except PySparkException as error:
-            if len(sent) == 1:
+            table = frame.select(*sent.values()).toArrow()
+        except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
+            if len(sent) == 1 and isinstance(error, PySparkException):
                 found[next(iter(sent))] = Refused(_first_line(error), crash=True)
+            if len(sent) == 1:
                 return
-            for half in _halves(sent):
-                self._evaluate(frame, half, found)
+            for part in _parts({place: columns[place] for place in sent}):
+                self._evaluate(frame, part, found)
             return
         for place, column in zip(sent, table.columns, strict=True):
             found[place] = Answered(kinds[place], _rows(column.combine_chunks()))
+
+
+def _kinds(selected: DataFrame, columns: dict[int, Column]) -> dict[int, str]:
+    return {place: kind[len("array<") : -1] for place, (_, kind) in zip(columns, selected.dtypes, strict=True)}
+
+
+def _is_sent(kind: str) -> bool:
+    return kind in _MONTHS or not any(word in kind + ">" for word in _NOT_SENT)
+
+
+def _sendable(column: Column, kind: str, place: int) -> Column:
+    """Returns the column, or the number of months where it holds such intervals, which Arrow does not have."""
+    if kind not in _MONTHS:
+        return column
+    return column.cast("array<interval month>").cast("array<int>").alias(f"c{place}")
 
 
 def _rows(array: pa.ListArray) -> list[Any]:
@@ -129,10 +162,10 @@ def _rows(array: pa.ListArray) -> list[Any]:
     return [next(values) if succeeded else FAILED for succeeded in array.is_valid().to_pylist()]
 
 
-def _halves(columns: dict[int, Column]) -> tuple[dict[int, Column], dict[int, Column]]:
+def _parts(columns: dict[int, Column]) -> list[dict[int, Column]]:
     places = list(columns)
-    middle = len(places) // 2
-    return {place: columns[place] for place in places[:middle]}, {place: columns[place] for place in places[middle:]}
+    size = -(-len(places) // PARTS)
+    return [{place: columns[place] for place in places[start : start + size]} for start in range(0, len(places), size)]
 
 
 def _first_line(error: Exception) -> str:

@@ -53,6 +53,11 @@ class Term:
         """The term with families in place of its leaves: what two terms of one cause share."""
         return f"{self.label}({', '.join(each.shape if each.arguments else each.family for each in self.arguments)})"
 
+    @property
+    def head(self) -> str:
+        """The label with the families of the arguments."""
+        return f"{self.label}({', '.join(each.family for each in self.arguments)})"
+
     def nodes(self) -> Iterator[Term]:
         """Yields this term and all terms in it."""
         yield self

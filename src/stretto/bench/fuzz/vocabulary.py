@@ -84,6 +84,16 @@ class Vocabulary:
         self.signatures.setdefault(form, []).append(signature)
         self.by_result.setdefault(signature.result, {}).setdefault(form, []).append(signature)
 
+    def filled(self, slots: tuple[Slot, ...], rng: Random) -> tuple[Term, ...]:
+        """Returns leaves for some slots."""
+        return tuple(filled(slot, self.columns, rng) for slot in slots)
+
+    def remove(self, form: Form, signature: Signature) -> None:
+        for signatures in (self.signatures, self.by_result[signature.result]):
+            signatures[form].remove(signature)
+            if not signatures[form]:
+                del signatures[form]
+
 
 def explore(
     forms: list[Form], schema: pa.Schema, rng: Random, progress: Callable[[float], None] = lambda share: None
@@ -117,7 +127,7 @@ def filled(slot: Slot, columns: dict[str, list[Term]], rng: Random) -> Term:
 
 
 def _try(found: Vocabulary, form: Form, slots: tuple[Slot, ...], schema: pa.Schema, rng: Random) -> None:
-    term = form.of(tuple(filled(slot, found.columns, rng) for slot in slots))
+    term = form.of(found.filled(slots, rng))
     try:
         kind = compile_scalar(term.text, schema).type
     except ExpressionError as error:

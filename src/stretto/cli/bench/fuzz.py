@@ -24,6 +24,9 @@ def fuzz(
     ] = DEFAULT.expressions,
     seed: Annotated[int, typer.Option(help="Random seed; equal seeds give equal expressions and rows.")] = DEFAULT.seed,
     timezone: Annotated[str, typer.Option(help="Time zone of the Spark session.")] = DEFAULT.timezone,
+    only: Annotated[
+        str, typer.Option(help="Functions, operators, casts and aggregates to try, by comma: upper,lower,cast as int.")
+    ] = "",
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
     """Compare random expressions and aggregates with Spark: every value, every type and every failure.
@@ -33,6 +36,9 @@ def fuzz(
     disagreement is made small and printed with a query that shows it in Spark. Differences that are meant are counted
     by name.
 
+    `--only upper,lower` makes expressions of these and of columns and constants: quick, while one writes a function.
+    Names are those of Spark's functions and aggregates, operators (`+`, `IN`, `CASE`) and casts (`cast as int`).
+
     The exit code is 1 when there is a disagreement."""
     with (
         reported(),
@@ -40,7 +46,8 @@ def fuzz(
         Progress(console=Console(stderr=True)) as bar,
     ):
         task = bar.add_task("starting", total=1.0)
-        setup = Setup(expressions, seed, timezone)
+        names = tuple(name.strip() for name in only.split(",") if name.strip())
+        setup = Setup(expressions, seed, timezone, names)
         report = fuzzing.run(spark, setup, lambda what, share: bar.update(task, completed=share, description=what))
     if json:
         print_json(report.as_dict())
