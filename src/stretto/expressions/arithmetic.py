@@ -22,7 +22,7 @@ def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
     """Returns `left operator right` for numbers; `operator` is one of + - * / % div."""
     left, right = _numbers(left, right, site)
     if left.type == types.NULL:
-        return null(types.DOUBLE, site)
+        return null(types.BIGINT if operator == "div" else types.DOUBLE, site)
     if operator == "div":
         return _integral_division(left, right, site)
     if types.is_fractional(left.type) or types.is_fractional(right.type):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from stretto.errors import ExpressionError
-from stretto.expressions import nested_casts, times, types
+from stretto.expressions import nested_casts, signs, times, types
 from stretto.expressions.arithmetic import arithmetic
 from stretto.expressions.casts import cast
 from stretto.expressions.nodes import Node, Run, Site, combine, null, slot
@@ -94,6 +94,8 @@ def try_cast(node: Node, kind: pa.DataType, site: Site) -> Node:
 
 def _trying(operator: str) -> Function:
     def strict(left: Node, right: Node, site: Site) -> Node:
+        # A string that is no number is null here too.
+        left, right = signs.numbers(left, right, site)
         return times.time_arithmetic(operator, left, right, site) or arithmetic(operator, left, right, site)
 
     def build(site: Site, left: Node, right: Node) -> Node:

@@ -146,7 +146,8 @@ class _Binder:
         if kind in _COMPARISON:
             return logic.compared(_COMPARISON[kind], self.bind(tree.this), self.bind(tree.expression), site)
         if kind in _BITWISE:
-            return bits.bitwise(_BITWISE[kind], self.bind(tree.this), self.bind(tree.expression), site)
+            left, right = self.bind(tree.this), self.bind(tree.expression)
+            return logic.strict(bits.bitwise(_BITWISE[kind], left, right, site), (left, right), site, casts=True)
         form = self._forms.get(kind)
         if form is None:
             raise unsupported(site)
@@ -261,6 +262,8 @@ class _Binder:
         branches = []
         for branch in tree.args["ifs"]:
             condition = self.bind(branch.this)
+            if subject is None and condition.type == types.NULL:
+                raise site.error("not a boolean", "NULL after WHEN", "leave the branch out, or CAST(NULL AS boolean)")
             if subject is not None:
                 condition = logic.compared("=", subject, condition, site)
             branches.append((condition, self.bind(branch.args["true"])))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stretto.expressions import types
+from stretto.expressions import signs, types
 from stretto.expressions.casts import cast
 from stretto.expressions.nodes import Node, Site, combine, elementwise, null
 from stretto.expressions.registry import fixed, with_aliases
@@ -29,6 +29,7 @@ def _integral(node: Node, site: Site, default: pa.DataType = types.INT) -> Node:
 
 def bitwise(operator: str, left: Node, right: Node, site: Site) -> Node:
     """Returns `left operator right`, where the operator is one of & | ^."""
+    left, right = signs.numbers(left, right, site)
     left, right = _integral(left, site, right.type), _integral(right, site, left.type)
     if left.type == types.NULL:
         return null(types.INT, site)
@@ -46,7 +47,8 @@ def _shift(apply: Callable[..., Any]) -> Callable[[Site, Node, Node], Node]:
     """Returns the builder of a shift. Java uses the last bits of the distance alone: 33 shifts an int by 1."""
 
     def build(site: Site, node: Node, distance: Node) -> Node:
-        node, distance = _integral(node, site), cast(number(distance, site), types.INT, site)
+        node = cast(node, types.INT, site) if node.type == types.STRING else _integral(node, site)
+        distance = cast(number(distance, site, types.INT), types.INT, site)
         kind = types.BIGINT if node.type == types.BIGINT else types.INT
         last_bits = 8 * dtype_of(kind).itemsize - 1
         places = elementwise(kind, lambda values: values.astype(dtype_of(kind)) & last_bits, site, (distance,))
@@ -72,7 +74,7 @@ def bit_count(site: Site, node: Node) -> Node:
 
 def bit_get(site: Site, node: Node, position: Node) -> Node:
     """Returns the bit at a position, from 0 at the right, as a tinyint."""
-    node, position = _integral(node, site), cast(number(position, site), types.INT, site)
+    node, position = _integral(node, site), cast(number(position, site, types.INT), types.INT, site)
     first, second, size = node.run, position.run, 8 * dtype_of(node.type).itemsize
 
     def run(batch: pa.RecordBatch) -> Value:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from stretto.expressions import decimals, nested_casts, texts, types
 from stretto.expressions.java_digits import rounded_at
 from stretto.expressions.nodes import Node, Site, combine, elementwise, kernel, null
-from stretto.expressions.vectors import INT64_MAX, Value, arrow_operand, bound, dtype_of, is_wide, widened
+from stretto.expressions.vectors import INT64_MAX, Value, arrow_operand, bound, dtype_of, is_wide, null_of, widened
 
 MICROS_PER_SECOND = 1_000_000
 MICROS_PER_DAY = 86_400 * MICROS_PER_SECOND
@@ -30,13 +30,24 @@ def cast(node: Node, kind: pa.DataType, site: Site) -> Node:
     if source == kind:
         return node
     if source == types.NULL:
-        return null(kind, site)
+        return _void(node, kind, site) if node.fallible else null(kind, site)
     if types.is_nested(source):
         return nested_casts.cast_nested(node, kind, site, cast)
     build = _find(source, kind)
     if build is None:
         raise nested_casts.no_cast(source, kind, site)
     return build(node, kind, site)
+
+
+def _void(node: Node, kind: pa.DataType, site: Site) -> Node:
+    """Returns nulls, after the node has run, which may fail: raise_error('...')."""
+    run_inner = node.run
+
+    def run(batch: pa.RecordBatch) -> Value:
+        run_inner(batch)
+        return null_of(kind)
+
+    return combine(kind, run, site, (node,), fallible=True)
 
 
 def _find(source: pa.DataType, kind: pa.DataType) -> Callable[[Node, Any, Site], Node] | None:

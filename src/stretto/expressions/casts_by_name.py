@@ -21,6 +21,8 @@ FUNCTIONS = {
     "bigint": _to(types.BIGINT),
     "float": _to(types.FLOAT),
     "double": _to(types.DOUBLE),
+    "decimal": _to(pa.decimal128(10, 0)),
+    "binary": _to(types.BINARY),
     "string": _to(types.STRING),
     "date": _to(types.DATE),
     "timestamp": _to(types.TIMESTAMP),

@@ -135,7 +135,7 @@ def comparable(nodes: Sequence[Node], site: Site) -> list[Node]:
 def _nan_aware(operator: str, right: Node) -> Callable[..., Any]:
     """Returns a comparison where NaN is above every number and equals itself, as in Spark but not in numpy."""
     ufunc, isnan = _UFUNCS[operator], np.isnan
-    if not right.columns and right.constant[1] is None and not isnan(right.constant[0]):
+    if not (right.columns or right.fallible) and right.constant[1] is None and not isnan(right.constant[0]):
         # With an ordinary constant on the right only > and >= differ: a NaN on the left is greater.
         return (lambda a, b: ufunc(a, b) | isnan(a)) if operator in (">", ">=") else ufunc
     if operator == "=":
@@ -250,7 +250,7 @@ def _among_strings(node: Node, choices: Sequence[Node], has_null: bool, site: Si
 
 def _can_be_a_set(kind: pa.DataType, choices: Sequence[Node]) -> bool:
     exact = types.is_integral(kind) or types.is_temporal(kind)
-    return exact and all(not choice.columns and choice.constant[1] is None for choice in choices)
+    return exact and all(not (choice.columns or choice.fallible) and choice.constant[1] is None for choice in choices)
 
 
 def _among_numbers(node: Node, choices: Sequence[Node], has_null: bool, site: Site) -> Node:

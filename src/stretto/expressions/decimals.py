@@ -18,6 +18,7 @@ from stretto.expressions.vectors import INT64_MAX, Value, both_valid, bound, is_
 #: Scala's BigDecimal, in which Spark negates, has so many digits.
 _NEGATED_DIGITS = 34
 _DIVIDING = ("/", "%", "pmod")
+_QUOTIENT_MAX = 10**38
 
 
 def operand_type(node: Node) -> Any:
@@ -138,6 +139,26 @@ def _remainder(left: Any, right: Any, s1: int, s2: int) -> Any:
     return signed(left < 0, abs(left) % abs(right))
 
 
+def _check_quotient(left: Any, right: Any, valid: Any, scales: tuple[int, int], site: Site) -> None:
+    """Raises where the whole quotient has more than 38 digits: Java computes no remainder then."""
+    left, right = align(left, right, *scales)
+    if bound(left) < _QUOTIENT_MAX:
+        return
+    impossible = _is_too_long(abs(left) // abs(right))
+    if np.any(impossible if valid is None else impossible & valid):
+        raise site.error(
+            "a remainder of numbers too far apart",
+            "their quotient has more than 38 digits",
+            "CAST the dividend to fewer digits",
+        )
+
+
+def _is_too_long(quotients: Any) -> Any:
+    """Whether digits other than zeros follow the first 38."""
+    too_long = np.frompyfunc(lambda value: value >= _QUOTIENT_MAX and value % 10 ** (len(str(value)) - 38) != 0, 1, 1)
+    return np.asarray(too_long(quotients), np.bool_)[()]
+
+
 def _positive_remainder(left: Any, right: Any, s1: int, s2: int) -> Any:
     """Returns `(rest + right) % right` where the rest is negative, exactly: no step is rounded to a type."""
     rest, scale = _remainder(left, right, s1, s2), max(s1, s2)
@@ -173,7 +194,8 @@ def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
     left_type, right_type = operand_type(left), operand_type(right)
     kind = result_type(operator, left_type, right_type)
     operate = _operate(operator, left_type.scale, right_type.scale, kind.scale)
-    first, second, divides = left.run, right.run, operator in _DIVIDING
+    first, second, divides, rest = left.run, right.run, operator in _DIVIDING, operator in ("%", "pmod")
+    scales = (left_type.scale, right_type.scale)
 
     def run(batch: pa.RecordBatch) -> Value:
         a, a_valid = first(batch)
@@ -182,6 +204,8 @@ def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
         a, b = _as_int64(a), _as_int64(b)
         if divides:
             b = nonzero(b, valid, site, operator)
+        if rest:
+            _check_quotient(a, b, valid, scales, site)
         return fit(operate(a, b), valid, kind, site), valid
 
     return combine(kind, run, site, (left, right), fallible=True)

@@ -18,6 +18,7 @@ from stretto.expressions import (
     casing,
     casts_by_name,
     changing,
+    checks,
     conditionals,
     cutting,
     digests,
@@ -49,9 +50,11 @@ from stretto.expressions.nodes import Node, Site
 from stretto.expressions.overloads import with_array_forms
 from stretto.expressions.reads import unsupported
 from stretto.expressions.registry import Function
+from stretto.expressions.strictness import in_sparks_order
 
 _TABLES = (
     conditionals.FUNCTIONS,
+    checks.FUNCTIONS,
     mathematics.FUNCTIONS,
     signs.FUNCTIONS,
     rounding.FUNCTIONS,
@@ -107,7 +110,8 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
     if not function.least <= len(arguments) <= function.most:
         raise site.error(f"{name} takes {function.counts}, not {len(arguments)}", None, "see Spark's documentation")
     # round(2L) is 2L again, but no longer a literal in Spark's decimal rules.
-    return replace(function.build(site, *arguments), literal=False)
+    node = replace(function.build(site, *arguments), literal=False)
+    return in_sparks_order(name.lower(), node, arguments, site)
 
 
 def call_with_functions(name: str, trees: list[exp.Expression], scope: Scope, site: Site) -> Node:

@@ -33,17 +33,23 @@ def boolean(node: Node, site: Site) -> Node:
     return node
 
 
-def _truth(node: Node, site: Site) -> Node:
-    """Returns an operand of AND, OR or NOT, for which a string is cast."""
-    return cast(node, types.BOOLEAN, site) if node.type == types.STRING else boolean(node, site)
-
-
 def conjunction(left: Node, right: Node, site: Site) -> Node:
-    return _connective(_truth(left, site), _truth(right, site), site, decisive=False)
+    return _connective(*_truths(left, right, site), site, decisive=False)
 
 
 def disjunction(left: Node, right: Node, site: Site) -> Node:
-    return _connective(_truth(left, site), _truth(right, site), site, decisive=True)
+    return _connective(*_truths(left, right, site), site, decisive=True)
+
+
+def _truths(left: Node, right: Node, site: Site) -> tuple[Node, Node]:
+    """Returns the operands of AND or OR; a string beside a boolean is cast, as in Spark, and else refused."""
+    if types.BOOLEAN not in (left.type, right.type):
+        return boolean(left, site), boolean(right, site)
+    return _truth(left, site), _truth(right, site)
+
+
+def _truth(node: Node, site: Site) -> Node:
+    return cast(node, types.BOOLEAN, site) if node.type == types.STRING else boolean(node, site)
 
 
 def _connective(left: Node, right: Node, site: Site, decisive: bool) -> Node:
@@ -77,16 +83,16 @@ def _settles(value: Value, decisive: bool) -> bool:
     return bool(values == decisive) and (valid is None or bool(valid))
 
 
-def strict(node: Node, operands: Sequence[Node], site: Site) -> Node:
+def strict(node: Node, operands: Sequence[Node], site: Site, casts: bool = False) -> Node:
     """Returns an operator's node that is null where an operand is, and fails only where Spark evaluates it.
 
     Spark evaluates the operands in their order, and for a row not the rest after a null. Rows with nulls are rare among
-    those that fail, so it is only after a failure that the other rows are selected and run.
+    those that fail, so it is only after a failure that the other rows are selected and run. `casts` says that the node
+    casts its operands itself, which may fail too.
     """
     if any(_is_null_constant(operand) for operand in operands):
         return null(node.type, site)
-    # A constant that fails does so for every row, since Spark evaluates it before it reads one.
-    if not any(operand.fallible and operand.columns for operand in operands[1:]):
+    if not (node.fallible if casts else any(operand.fallible for operand in operands[1:])):
         return node
     run, kind, reached = node.run, node.type, selected(node)
 
@@ -94,12 +100,20 @@ def strict(node: Node, operands: Sequence[Node], site: Site) -> Node:
         try:
             return run(batch)
         except ExpressionError:
-            missing = is_null(operands[0].run(batch), operands[0].type)
-            if not np.any(missing):
+            rows = _not_null(operands[:-1], batch)
+            if np.all(rows):
                 raise
-        return choose(~missing, reached(batch, ~missing), null_of(kind), kind)
+        return choose(rows, reached(batch, rows), null_of(kind), kind)
 
     return replace(node, run=run_where_reached)
+
+
+def _not_null(operands: Sequence[Node], batch: pa.RecordBatch) -> Any:
+    """Returns the rows on which no operand is null; each operand is evaluated where those before it are not null."""
+    rows = np.ones(batch.num_rows, np.bool_)
+    for operand in operands:
+        rows = rows & ~is_null(selected(operand)(batch, rows), operand.type)
+    return rows
 
 
 def compared(operator: str, left: Node, right: Node, site: Site) -> Node:

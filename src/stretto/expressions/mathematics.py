@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stretto.expressions import logic, types
-from stretto.expressions.arithmetic import absolute, arithmetic, negate, pmod
+from stretto.expressions import logic, signs, types
+from stretto.expressions.arithmetic import absolute, arithmetic, pmod
 from stretto.expressions.casts import cast
 from stretto.expressions.nodes import Node, Site, combine, constant, elementwise
 from stretto.expressions.registry import Function, fixed, with_aliases
@@ -81,7 +81,7 @@ def _constant(value: float) -> Function:
 
 def factorial(site: Site, node: Node) -> Node:
     """Returns n! as a bigint, and null where it does not fit."""
-    inner = cast(number(node, site), types.INT, site)
+    inner = cast(number(node, site, types.INT), types.INT, site)
     run_inner = inner.run
 
     def run(batch: pa.RecordBatch) -> Value:
@@ -90,12 +90,6 @@ def factorial(site: Site, node: Node) -> Node:
         return _FACTORIALS[np.where(inside, values, 0)], inside if valid is None else inside & valid
 
     return combine(types.BIGINT, run, site, (inner,))
-
-
-def positive(site: Site, node: Node) -> Node:
-    if node.type in (types.DURATION, types.MONTHS):
-        return node
-    return number(node, site)
 
 
 def is_nan(site: Site, node: Node) -> Node:
@@ -121,7 +115,7 @@ def nanvl(site: Site, node: Node, other: Node) -> Node:
 def width_bucket(site: Site, value: Node, low: Node, high: Node, count: Node) -> Node:
     """Returns in which of `count` equal buckets from `low` to `high` a value is; 0 and count + 1 are outside."""
     parts = [cast(number(node, site), types.DOUBLE, site) for node in (value, low, high)]
-    parts.append(cast(number(count, site), types.BIGINT, site))
+    parts.append(cast(number(count, site, types.BIGINT), types.BIGINT, site))
     runs = [part.run for part in parts]
 
     def run(batch: pa.RecordBatch) -> Value:
@@ -172,7 +166,7 @@ _ANGLES: dict[str, Callable[..., Any]] = {
 FUNCTIONS = with_aliases(
     {
         **{name: fixed(of_doubles(apply), 1) for name, apply in _ANGLES.items()},
-        "abs": fixed(lambda site, node: absolute(node, site), 1),
+        "abs": fixed(lambda site, node: absolute(signs.number(node, site), site), 1),
         "atan2": fixed(of_doubles(lambda y, x: np.arctan2(y + 0.0, x + 0.0)), 2),
         "hypot": fixed(of_doubles(np.hypot), 2),
         "sqrt": fixed(of_doubles(np.sqrt), 1),
@@ -190,13 +184,12 @@ FUNCTIONS = with_aliases(
         "e": _constant(math.e),
         "pi": _constant(math.pi),
         "factorial": fixed(factorial, 1),
-        "positive": fixed(positive, 1),
-        "negative": fixed(lambda site, node: negate(node, site), 1),
         "isnan": fixed(is_nan, 1),
         "nanvl": fixed(nanvl, 2),
         "width_bucket": fixed(width_bucket, 4),
-        "mod": fixed(lambda site, a, b: arithmetic("%", a, b, site), 2),
-        "pmod": fixed(lambda site, a, b: pmod(a, b, site), 2),
+        "mod": fixed(lambda site, a, b: arithmetic("%", *signs.numbers(a, b, site), site), 2),
+        "pmod": fixed(lambda site, a, b: pmod(*signs.numbers(a, b, site), site), 2),
+        "div": fixed(lambda site, a, b: arithmetic("div", *signs.numbers(a, b, site), site), 2),
     },
     pow="power",
     signum="sign",

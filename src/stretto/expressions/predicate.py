@@ -35,6 +35,8 @@ class Predicate:
 
     def mask(self, batch: pa.RecordBatch) -> Any:
         """Returns a numpy boolean per row: true where the condition is true, false where it is false or null."""
+        if not batch.num_rows:
+            return np.zeros(0, np.bool_)
         values, valid = self._run(batch)
         if valid is not None:
             values = values & valid

@@ -20,7 +20,7 @@ _WORDS = 2**64
 
 
 def _bigint(node: Node, site: Site) -> Node:
-    return cast(number(node, site), types.BIGINT, site)
+    return cast(number(node, site, types.BIGINT), types.BIGINT, site)
 
 
 def binary_text(site: Site, node: Node) -> Node:

@@ -26,10 +26,12 @@ _EXACT = Context(prec=700)
 _FLOAT_AS_DECIMAL = {types.FLOAT: pa.decimal128(14, 7), types.DOUBLE: pa.decimal128(30, 15)}
 
 
-def number(node: Node, site: Site) -> Node:
-    """Returns the node; raises if it is not a number."""
+def number(node: Node, site: Site, text_as: pa.DataType = types.DOUBLE) -> Node:
+    """Returns the node; a string is cast, as in Spark. Raises if it is not a number."""
     if node.type == types.NULL:
         return cast(node, types.DOUBLE, site)
+    if node.type == types.STRING:
+        return cast(node, text_as, site)
     if not types.is_numeric(node.type):
         raise site.wrong_type("a number", node.type)
     return node
@@ -147,7 +149,7 @@ def _whole(apply: Callable[..., Any], divide: Divide) -> Callable[..., Node]:
     """Returns the builder of floor or ceil."""
 
     def build(site: Site, node: Node, digits: Node | None = None) -> Node:
-        node = number(node, site)
+        node = number(node, site, types.DOUBLE if digits is None else pa.decimal128(38, 18))
         if digits is not None:
             return _whole_at(node, _digits(digits), divide, site)
         if types.is_integral(node.type):

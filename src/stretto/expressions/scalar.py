@@ -41,6 +41,8 @@ class Scalar:
         """Returns one value for each row of the batch."""
         if self.column is not None:
             return batch.column(self.column)
+        if not batch.num_rows:
+            return pa.array([], self.type)  # A constant that fails has no row to fail for.
         return vectors.to_arrow(self.run(batch), self.type, batch.num_rows)
 
     def run(self, batch: pa.RecordBatch) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,19 @@ def _other_digits(term: Term, mine: Any, theirs: Any) -> bool:
         return same(float(kind(mine)), float(kind(theirs)))
     except ValueError:
         return False
+
+
+_RANGES = (
+    (re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?"), "interval day to second"),
+    (re.compile(r"interval (year|month)( to month)?"), "interval year to month"),
+)
+
+
+def without_ranges(kind: str) -> str:
+    """Returns a type's name with the widest intervals: stretto's types do not say which fields an interval has."""
+    for pattern, widest in _RANGES:
+        kind = pattern.sub(widest, kind)
+    return kind
 
 
 DOCUMENTED = (

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused, same
-from stretto.bench.fuzz.documented import Documented, documented
+from stretto.bench.fuzz.documented import Documented, documented, without_ranges
 from stretto.bench.fuzz.terms import Term
 
 
@@ -60,7 +60,8 @@ def judge_kind(ours: str, sparks: str | Refused) -> Disagreement | None:
     """Returns how the types of an expression that stretto accepts disagree."""
     if isinstance(sparks, Refused):
         return Disagreement(Kind.REFUSED_BY_SPARK, ours, sparks.reason)
-    return None if ours.lower() == sparks.lower() else Disagreement(Kind.TYPE, ours, sparks)
+    same_type = ours.lower() == without_ranges(sparks.lower())
+    return None if same_type else Disagreement(Kind.TYPE, ours, sparks)
 
 
 def _fails_on_every_row(ours: Answered) -> bool:

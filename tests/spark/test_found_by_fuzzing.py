@@ -1,0 +1,84 @@
+"""Expressions that were once wrong here, found by `stretto bench fuzz`: values, types and failures are Spark's.
+
+The pure twins are in tests/unit/expressions.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from stretto.bench.fuzz import ours
+from stretto.bench.fuzz.judging import judge
+from stretto.bench.fuzz.sparks import SparkOracle
+from stretto.bench.fuzz.terms import literal
+
+ROWS = pa.record_batch(
+    {
+        "n": pa.array([None, 1, 2**63 - 1, -(2**63)], pa.int64()),
+        "i": pa.array([0, None, 2**31 - 1, -1], pa.int32()),
+        "h": pa.array([None, 3, 7, 0], pa.int16()),
+        "y": pa.array([127, None, 1, -128], pa.int8()),
+        "s": pa.array(["x", "1", None, ""]),
+        "s2": pa.array(["true", None, "2.5", "-3"]),
+        "b": pa.array([True, None, False, True]),
+        "x": pa.array([float("nan"), None, -0.0, 2.5], pa.float64()),
+        "f": pa.array([None, 1.5, float("inf"), 0.0], pa.float32()),
+        "d": pa.array(list(map(Decimal, ("0.00", "1.50", "99999999.99", "-2.50"))), pa.decimal128(10, 2)),
+        "e": pa.array([Decimal("0.000000000000035190"), None, Decimal(1), Decimal(-3)], pa.decimal128(38, 18)),
+    }
+)
+# Spark evaluates arguments in their order, and stops at a null.
+STOPS_AT_NULL = (
+    "power(n, s)", "power(NULL, 1 div 0)", "pow(i, '' * i)", "atan2(f, i - (y - y))", "n * ''", "'' * n", "i % 0",
+    "x % 0D", "mod(s, n)", "mod(-getbit(i, i), NULL)", "n << n", "shiftright(n, s)", "shiftleft(NULL, x)", "i >> n",
+    "shiftrightunsigned(n, mod(0L, 0L))", "getbit(n, 9223372036854775807)", "n & (i div 0)", "h & (n | (n % 0))",
+    "pmod(1 div i, n)", "try_add(n, s)", "try_mod(s, n)", "try_mod(cast(s as smallint), h)", "width_bucket(0, f, f, x)",
+    "n in ('', s)", "i <> ' '", "nullif(b, '')", "h between h and mod(0S, 0S)", "case y when '' then 1 end",
+    "case when b then n * '' end", "s * ('a' + 0)", "div(n, s)", "f - float('%')",
+)  # fmt: skip
+STRINGS_AS_NUMBERS = (
+    "tan(s)", "round(s2)", "ceil(s2)", "floor(s2, 1)", "abs(s2)", "factorial(s)", "width_bucket(s, '0', '5', '4')",
+    "shiftleft(s, '1')", "shiftleft(1, s)", "bin(s)", "log(s)", "sign(s2)", "isnan(s)", "nanvl(s, n)", "hypot(s, n)",
+    "n & s", "s ^ n", "mod(5, s)", "pmod(5.5, s2)", "try_subtract(1.5, s2)", "try_divide(n, '0')", "getbit(n, '0')",
+    "b and 'true'", "'x' and b", "not s2", "bround(s2)", "conv(s, 10, 2)", "negative(s2)",
+)  # fmt: skip
+CONDITIONALS = (
+    "nvl2(n, i, 7)", "nvl2(n, '1', 7)", "decode(i, 0, 'zero', NULL, 'none', 'other')", "decode(i, 0, 'zero', 1, 'one')",
+    "decode(i, '0', 1, s, 2.5)", "zeroifnull(n)", "zeroifnull(s)", "zeroifnull(2.5BD)", "nullifzero(i)",
+    "nullifzero(d)", "equal_null(n, i)", "equal_null(s, n)", "equal_null(NULL, s)", "typeof(n / 2)",
+    "typeof(struct(1, 'a'))", "typeof(NULL)", "coalesce(n, raise_error('bad'))", "coalesce(n, 5, raise_error('bad'))",
+    "if(n is null, 0, assert_true(n > 0))", "assert_true(n > 0)", "assert_true(b, s)", "raise_error(s)", "decimal(h)",
+    "decimal('2.5')", "binary(s)", "div(n, h)",
+)  # fmt: skip
+REMAINDERS = (
+    "99999999999999999999999999999999999999 % e", "pmod(99999999999999999999999999999999999999, e)",
+    "90000000000000000000000000000000000000 % cast('0.00000000000003' as decimal(38,18))", "d % e",
+)  # fmt: skip
+REFUSED = ("s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)")
+
+
+@pytest.fixture(scope="module")
+def oracle(spark: SparkSession) -> SparkOracle:
+    return SparkOracle(spark)
+
+
+@pytest.mark.parametrize("texts", [STOPS_AT_NULL, STRINGS_AS_NUMBERS, CONDITIONALS, REMAINDERS])
+def test_answers_are_sparks(oracle: SparkOracle, texts: tuple[str, ...]) -> None:
+    theirs = oracle.answers(list(texts), ROWS)
+    mine = [ours.answer(text, ROWS) for text in texts]
+    verdicts = {
+        text: judge(literal(text, ""), *each).disagreement
+        for text, *each in zip(texts, mine, theirs, strict=True)
+        if not text.startswith(("tan", "log"))
+    }
+    assert {text: found for text, found in verdicts.items() if found} == {}
+    assert not [(text, each) for text, each in zip(texts, mine, strict=True) if isinstance(each, ours.Refused)]
+
+
+def test_both_refuse(oracle: SparkOracle) -> None:
+    assert all(isinstance(kind, ours.Refused) for kind in oracle.kinds(list(REFUSED), ROWS))
+    assert [ours.kind(text, ROWS.schema) for text in REFUSED] == [None] * len(REFUSED)
