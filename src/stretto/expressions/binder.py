@@ -111,6 +111,7 @@ class _Binder:
             exp.Literal: self._literal,
             exp.Concat: self._adjacent_strings,
             exp.RawString: lambda tree, site: constant(types.STRING, (pa.scalar(tree.name), None), site, literal=True),
+            exp.HexString: lambda tree, site: constant(types.BINARY, (_bytes(tree.name), None), site, literal=True),
             exp.Boolean: lambda tree, site: constant(types.BOOLEAN, (np.bool_(tree.this), None), site, literal=True),
             exp.Null: lambda tree, site: null(types.NULL, site),
             exp.Interval: self._interval,
@@ -332,6 +333,10 @@ def _own_name(argument: exp.Expression) -> str | None:
     if isinstance(argument, exp.Bracket) and argument.expressions[0].is_string:
         return str(argument.expressions[0].name)
     return None
+
+
+def _bytes(digits: str) -> pa.Scalar:
+    return pa.scalar(bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits), types.BINARY)
 
 
 def number(text: str, site: Site) -> Node:

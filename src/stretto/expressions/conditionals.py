@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stretto.expressions import comparisons, logic, types
-from stretto.expressions.nodes import Node, Site, constant
+from stretto.expressions.nodes import Node, Site, constant, null
 from stretto.expressions.registry import MANY, Function, fixed, with_aliases
 
 
@@ -24,7 +24,8 @@ def decode(site: Site, node: Node, *pairs: Node) -> Node:
         (comparisons.null_safe_equal(node, search, site), result)
         for search, result in zip(pairs[::2], pairs[1::2], strict=False)
     ]
-    return logic.case(branches, pairs[-1] if len(pairs) % 2 else None, site)
+    # The default of Spark's is a NULL string, which the other results meet: decode(i, 0, 2) is a bigint.
+    return logic.case(branches, pairs[-1] if len(pairs) % 2 else null(types.STRING, site), site)
 
 
 FUNCTIONS = with_aliases(

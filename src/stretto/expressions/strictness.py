@@ -6,8 +6,11 @@ functions of several arguments are such; those that take nulls (coalesce, concat
 
 from __future__ import annotations
 
-from stretto.expressions.logic import strict
-from stretto.expressions.nodes import Node, Site
+import numpy as np
+
+from stretto.expressions import types
+from stretto.expressions.logic import nullif, strict
+from stretto.expressions.nodes import Node, Site, constant
 
 IN_ORDER = frozenset(
     (
@@ -33,6 +36,10 @@ def in_sparks_order(name: str, node: Node, arguments: list[Node], site: Site) ->
         return node
     if name in IN_ORDER:
         return strict(node, arguments, site, casts=True)
+    if name in ("try_mod", "try_divide") and types.is_numeric(arguments[1].type):
+        # Where the divisor is zero the result is NULL, whatever the dividend is.
+        zero = constant(types.INT, (np.int32(0), None), site, literal=True)
+        return strict(node, (nullif(arguments[1], zero, site), arguments[0]), site, casts=True)
     if name in DIVISOR_FIRST:
         return strict(node, arguments[::-1], site, casts=True)
     return node

@@ -39,6 +39,8 @@ ANSWERS: dict[str, tuple[str, list[Any]]] = {
     "n & s": ("bigint", [None, 1, None]),
     "mod(s, n)": ("bigint", [None, 0, None]),
     "try_add(n, s)": ("bigint", [None, 2, None]),
+    "X'00fF'": ("binary", [b"\x00\xff"] * 3),
+    "x'1'": ("binary", [b"\x01"] * 3),
     "NULL div NULL": ("bigint", [None] * 3),
     "factorial('5')": ("bigint", [120] * 3),
     "floor('2.75', 1)": ("decimal(22,1)", [Decimal("2.7")] * 3),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stretto.bench.fuzz import texts
 from stretto.bench.fuzz.terms import Term
 from stretto.expressions.functions import FUNCTIONS
 
@@ -47,71 +48,44 @@ class Form:
         return Term(self.label, self.pieces, arguments, family)
 
 
-_UNITS = (
-    "'year'",
-    "'QUARTER'",
-    "'month'",
-    "'week'",
-    "'day'",
-    "'HOUR'",
-    "'minute'",
-    "'second'",
-    "'millisecond'",
-    "'MON'",
-    "'dd'",
-)
-_TIME_FORMATS = (
-    "'yyyy-MM-dd'", "'yyyy-MM-dd HH:mm:ss'", "'dd/MM/yyyy'", "'yyyyMMdd'", "'HH:mm'", "'MMM d, yyyy'", "'EEEE'", "'D'",
-    "'yy-M-d h:mm a'", "'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSXXX'", "'QQQ yyyy'",
-)  # fmt: skip
-_LIKE_PATTERNS = ("'%'", "'a%'", "'%b%'", "'_'", "'%_c'", "'h\\\\%%'", "''", "'%ß'", "'abc'", "'A_C'", "'%🙂%'")
-_PATTERNS = (
-    "'a'", "'^a'", "'[a-z]+'", "'(a)(b)?'", "'\\\\d+'", "'.'", "'b$'", "''", "'a|b'", "'(\\\\w+)'", "'[^a-c]'", "'a*'",
-    "'(?i)abc'", "'\\\\s'", "','", "'ß'",
-)  # fmt: skip
-_PATHS = ("'$.a'", "'$.b[0]'", "'$'", "'$.x'", "'$[1]'", "'$.b[*]'")
-_PRINTF = ("'%s'", "'%s-%s'", "'%5s|'", "'%d'", "'%05d'", "'%.2f'", "'%x'", "'100%%'")
-_NUMBER_FORMATS = ("'999'", "'9,999.99'", "'S000.0'", "'$99.9'")
-_ENCODINGS = ("'UTF-8'", "'UTF-16'", "'ISO-8859-1'", "'US-ASCII'")
-
 _HINTS: dict[str, dict[int, tuple[str, ...]]] = {
-    "date_trunc": {0: _UNITS},
-    "trunc": {1: _UNITS},
-    "date_part": {0: _UNITS},
-    "datepart": {0: _UNITS},
-    "date_format": {1: _TIME_FORMATS},
-    "to_timestamp": {1: _TIME_FORMATS},
-    "try_to_timestamp": {1: _TIME_FORMATS},
-    "to_date": {1: _TIME_FORMATS},
-    "try_to_date": {1: _TIME_FORMATS},
-    "unix_timestamp": {1: _TIME_FORMATS},
-    "to_unix_timestamp": {1: _TIME_FORMATS},
-    "from_unixtime": {1: _TIME_FORMATS},
+    "date_trunc": {0: texts.UNITS},
+    "trunc": {1: texts.UNITS},
+    "date_part": {0: texts.UNITS},
+    "datepart": {0: texts.UNITS},
+    "date_format": {1: texts.TIME_FORMATS},
+    "to_timestamp": {1: texts.TIME_FORMATS},
+    "try_to_timestamp": {1: texts.TIME_FORMATS},
+    "to_date": {1: texts.TIME_FORMATS},
+    "try_to_date": {1: texts.TIME_FORMATS},
+    "unix_timestamp": {1: texts.TIME_FORMATS},
+    "to_unix_timestamp": {1: texts.TIME_FORMATS},
+    "from_unixtime": {1: texts.TIME_FORMATS},
     "next_day": {1: ("'Mon'", "'FRIDAY'", "'tu'")},
-    "from_utc_timestamp": {1: ("'UTC'", "'+02:00'", "'Europe/Berlin'", "'America/New_York'")},
-    "to_utc_timestamp": {1: ("'UTC'", "'+02:00'", "'Europe/Berlin'", "'America/New_York'")},
-    "regexp_extract": {1: _PATTERNS, 2: ("0", "1", "2")},
-    "regexp_extract_all": {1: _PATTERNS, 2: ("0", "1")},
-    "regexp_replace": {1: _PATTERNS, 2: ("'x'", "''", "'$1'", "'<$0>'")},
-    "regexp_like": {1: _PATTERNS},
-    "regexp": {1: _PATTERNS},
-    "rlike": {1: _PATTERNS},
-    "regexp_count": {1: _PATTERNS},
-    "regexp_substr": {1: _PATTERNS},
-    "regexp_instr": {1: _PATTERNS},
-    "split": {1: _PATTERNS, 2: ("-1", "0", "2")},
-    "like": {1: _LIKE_PATTERNS},
-    "ilike": {1: _LIKE_PATTERNS},
-    "get_json_object": {1: _PATHS},
-    "from_json": {1: ("'a INT'", "'a STRING, b ARRAY<INT>'", "'a DOUBLE'")},
-    "format_string": {0: _PRINTF},
-    "printf": {0: _PRINTF},
+    "from_utc_timestamp": {1: texts.ZONES},
+    "to_utc_timestamp": {1: texts.ZONES},
+    "regexp_extract": {1: texts.PATTERNS, 2: ("0", "1", "2")},
+    "regexp_extract_all": {1: texts.PATTERNS, 2: ("0", "1")},
+    "regexp_replace": {1: texts.PATTERNS, 2: ("'x'", "''", "'$1'", "'<$0>'")},
+    "regexp_like": {1: texts.PATTERNS},
+    "regexp": {1: texts.PATTERNS},
+    "rlike": {1: texts.PATTERNS},
+    "regexp_count": {1: texts.PATTERNS},
+    "regexp_substr": {1: texts.PATTERNS},
+    "regexp_instr": {1: texts.PATTERNS},
+    "split": {1: texts.PATTERNS, 2: ("-1", "0", "2")},
+    "like": {1: texts.LIKE_PATTERNS},
+    "ilike": {1: texts.LIKE_PATTERNS},
+    "get_json_object": {1: texts.PATHS},
+    "from_json": {1: texts.JSON_SCHEMAS},
+    "format_string": {0: texts.PRINTF},
+    "printf": {0: texts.PRINTF},
     "format_number": {1: ("0", "2", "5")},
-    "to_number": {1: _NUMBER_FORMATS},
-    "try_to_number": {1: _NUMBER_FORMATS},
-    "to_char": {1: _NUMBER_FORMATS},
-    "encode": {1: _ENCODINGS},
-    "decode": {1: _ENCODINGS},
+    "to_number": {1: texts.NUMBER_FORMATS},
+    "try_to_number": {1: texts.NUMBER_FORMATS},
+    "to_char": {1: texts.NUMBER_FORMATS},
+    "encode": {1: texts.ENCODINGS},
+    "decode": {1: texts.ENCODINGS},
     "sha2": {1: ("0", "224", "256", "384", "512")},
     "conv": {1: ("2", "10", "16"), 2: ("2", "10", "16", "36")},
     "parse_url": {1: ("'HOST'", "'QUERY'", "'PATH'", "'REF'")},
@@ -123,6 +97,12 @@ _HINTS: dict[str, dict[int, tuple[str, ...]]] = {
     "sequence": {2: ("1", "2", "-1")},
     "array_repeat": {1: ("0", "2", "-1")},
 }
+
+_DATED, _JSON = ("sd", "sd2", "sd", "s"), ("sj", "sj", "s")
+for _name in ("to_timestamp", "try_to_timestamp", "to_date", "try_to_date", "unix_timestamp", "to_unix_timestamp"):
+    _HINTS[_name][0] = _DATED
+for _name in ("get_json_object", "from_json", "json_array_length", "json_object_keys", "schema_of_json"):
+    _HINTS.setdefault(_name, {})[0] = _JSON
 
 _TYPES = (
     "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal(10,2)", "decimal(38,18)",
@@ -183,10 +163,10 @@ def _operators() -> list[Form]:
     unary = [Form("negative", ("(- ", ")")), Form("not", ("(NOT ", ")")), Form("positive", ("(+ ", ")"), 0.3)]
     tests = [Form(name, ("(", f" {name})")) for name in ("IS NULL", "IS NOT NULL", "IS TRUE", "IS NOT FALSE")]
     matches = [
-        Form("LIKE", ("(", " LIKE ", ")"), hints=((1, _LIKE_PATTERNS),)),
-        Form("NOT LIKE", ("(", " NOT LIKE ", ")"), 0.3, hints=((1, _LIKE_PATTERNS),)),
-        Form("ILIKE", ("(", " ILIKE ", ")"), hints=((1, _LIKE_PATTERNS),)),
-        Form("RLIKE", ("(", " RLIKE ", ")"), hints=((1, _PATTERNS),)),
+        Form("LIKE", ("(", " LIKE ", ")"), hints=((1, texts.LIKE_PATTERNS),)),
+        Form("NOT LIKE", ("(", " NOT LIKE ", ")"), 0.3, hints=((1, texts.LIKE_PATTERNS),)),
+        Form("ILIKE", ("(", " ILIKE ", ")"), hints=((1, texts.LIKE_PATTERNS),)),
+        Form("RLIKE", ("(", " RLIKE ", ")"), hints=((1, texts.PATTERNS),)),
     ]
     return [*binary, *unary, *tests, *matches]
 

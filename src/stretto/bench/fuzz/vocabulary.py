@@ -118,7 +118,9 @@ def explore(
 def filled(slot: Slot, columns: dict[str, list[Term]], rng: Random) -> Term:
     """Returns a leaf for a slot: one of its constants, a column, or a literal where there is no such column."""
     if slot.texts:
-        return literal(rng.choice(slot.texts), slot.family, fixed=True)
+        text = rng.choice(slot.texts)
+        named = [term for term in columns.get(slot.family, ()) if term.text == text]
+        return named[0] if named else literal(text, slot.family, fixed=True)
     if slot.family in columns:
         return rng.choice(columns[slot.family])
     term = random_literal(slot.family, rng)
