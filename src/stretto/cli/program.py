@@ -14,6 +14,7 @@ from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import chosen
 from stretto.cli.bench.commands import bench
+from stretto.cli.functions import functions
 from stretto.cli.loading import see_current_directory
 from stretto.cli.nexmark import DEMO_EVENTS, Request, demo_request, run_at_once, run_in_turn
 from stretto.cli.reporting import reported
@@ -33,6 +34,7 @@ program = typer.Typer(
 
 program.add_typer(bench)
 program.add_typer(simulate)
+program.command(epilog="Example:  [bold]stretto functions --json[/]")(functions)
 program.command(epilog="Example:  [bold]stretto state /shared/checkpoints/bids[/]")(state)
 
 SPREAD_LESSEES = 4

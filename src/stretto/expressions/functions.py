@@ -49,6 +49,7 @@ from stretto.expressions.lambdas import HigherOrder, Scope, without_function
 from stretto.expressions.nodes import Node, Site
 from stretto.expressions.overloads import with_array_forms
 from stretto.expressions.reads import unsupported
+from stretto.expressions.refused import refusal_of
 from stretto.expressions.registry import Function
 from stretto.expressions.strictness import in_sparks_order
 
@@ -98,8 +99,6 @@ FUNCTIONS: dict[str, Function] = with_array_forms(
         **{name: function for table in _TABLES for name, function in table.items()},
     }
 )
-#: Functions whose value depends on more than their arguments.
-_RANDOM = ("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle")
 
 
 def call(name: str, arguments: list[Node], site: Site) -> Node:
@@ -127,11 +126,9 @@ def call_with_functions(name: str, trees: list[exp.Expression], scope: Scope, si
 
 
 def unknown_function(name: str, site: Site) -> ExpressionError:
-    if name.lower() in _RANDOM:
-        return site.error(
-            f"the random function {name}", "a batch that is repeated after a failure would get other values",
-            "make the value where the rows come from, or hash a column",
-        )  # fmt: skip
+    refusal = refusal_of(name.lower())
+    if refusal is not None:
+        return site.error(f"the function {name} is not supported ({refusal.title})", refusal.reason, refusal.fix)
     close = difflib.get_close_matches(name.lower(), FUNCTIONS, 1)
     hint = f"did you mean {close[0]}? " if close else ""
     return site.error(f"unknown function {name}", None, f"{hint}register a stretto.udf for other functions")

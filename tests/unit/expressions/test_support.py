@@ -1,0 +1,45 @@
+"""What is supported of Spark's functions: the names, the syntax, and the words of a refusal."""
+
+from __future__ import annotations
+
+import pytest
+
+from stretto.errors import ExpressionError
+from stretto.expressions import compile_scalar, parse_schema
+from stretto.expressions.refused import REFUSALS
+from stretto.expressions.spark_functions import SPARK_FUNCTIONS
+from stretto.expressions.support import SYNTAX, Support, entries, markdown
+
+SCHEMA = parse_schema("b boolean, i int, s string")
+
+
+@pytest.mark.parametrize("text", SYNTAX.values())
+def test_syntax_compiles(text: str) -> None:
+    compile_scalar(text, SCHEMA)
+
+
+def test_every_name_has_an_entry() -> None:
+    assert [entry.name for entry in entries()] == list(SPARK_FUNCTIONS)
+    assert len(set(SPARK_FUNCTIONS)) == len(SPARK_FUNCTIONS) == 591
+
+
+def test_groups_name_functions_of_spark() -> None:
+    named = {name for refusal in REFUSALS for name in refusal.names.split()}
+    assert named <= set(SPARK_FUNCTIONS)
+    for refusal in REFUSALS:
+        assert any(refusal.covers(name) for name in SPARK_FUNCTIONS), refusal
+
+
+def test_a_refusal_says_why_and_what_to_use() -> None:
+    refused = [entry.name for entry in entries() if entry.support is Support.REFUSED]
+    assert {"rand", "current_timestamp", "row_number", "parse_json"} <= set(refused)
+    for name in ("current_timestamp", "kll_merge_agg_bigint"):
+        with pytest.raises(ExpressionError, match=f"the function {name} is not supported"):
+            compile_scalar(f"{name}()", SCHEMA)
+
+
+def test_the_page_lists_all_names() -> None:
+    page = markdown()
+    for entry in entries():
+        if entry.support is not Support.UNEXPLAINED:
+            assert f"`{entry.name.replace('|', chr(92) + '|')}`" in page
