@@ -52,7 +52,7 @@ CONDITIONALS = (
     "nullifzero(d)", "equal_null(n, i)", "equal_null(s, n)", "equal_null(NULL, s)", "typeof(n / 2)",
     "typeof(struct(1, 'a'))", "typeof(NULL)", "coalesce(n, raise_error('bad'))", "coalesce(n, 5, raise_error('bad'))",
     "if(n is null, 0, assert_true(n > 0))", "assert_true(n > 0)", "assert_true(b, s)", "raise_error(s)", "decimal(h)",
-    "decimal('2.5')", "binary(s)", "div(n, h)", "X'00fF'", "hex(x'1')",
+    "decimal('2.5')", "binary(s)", "div(n, h)", "X'00fF'", "hex(x'1')", "coalesce(1, d, s2)", "coalesce(s, 1, 2.5)",
 )  # fmt: skip
 REMAINDERS = (
     "99999999999999999999999999999999999999 % e", "pmod(99999999999999999999999999999999999999, e)",

@@ -65,7 +65,7 @@ def test_a_planted_fault_is_caught_and_made_small(
     assert healthy.findings == []
     monkeypatch.setitem(FUNCTIONS, "rtrim", FUNCTIONS["lower"])
     report = run(spark)
-    assert {found.shape for found in report.findings} == {"rtrim(string)"}
+    assert {found.shape.split("(")[0] for found in report.findings} == {"rtrim"}
     found = min(report.findings, key=lambda found: len(found.expression))
     assert found.expression == "rtrim(s)"
     (row,) = spark.sql(found.select).collect()

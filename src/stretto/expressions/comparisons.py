@@ -109,16 +109,20 @@ def compared_exactly(nodes: Sequence[Node]) -> bool:
     return any(types.is_decimal(kind) for kind in kinds) and types.STRING not in kinds
 
 
+def _met(kind: pa.DataType, other: pa.DataType, strings: bool) -> pa.DataType | None:
+    """Returns the common type of what came before and the next: from the left, as in Spark."""
+    if strings and kind == types.STRING:
+        return types.beside_string(other)
+    if strings and other == types.STRING:
+        return types.beside_string(kind)
+    return types.wider(kind, other, strings)
+
+
 def promoted(nodes: Sequence[Node], site: Site, strings: bool = True) -> list[Node]:
     """Returns the nodes cast to their common type; `strings` says whether a string becomes what is beside it."""
-    beside = [node for node in nodes if node.type not in (types.STRING, types.NULL)]
-    kind: Any = types.STRING if any(node.type == types.STRING for node in nodes) else types.NULL
-    for node in beside:
-        met = (
-            types.beside_string(node.type)
-            if kind == types.STRING and strings
-            else types.wider(kind, node.type, strings)
-        )
+    kind: Any = types.NULL
+    for node in nodes:
+        met = _met(kind, node.type, strings)
         if met is None:
             raise site.mismatch(*((kind, node.type) if nodes[0].type == kind else (node.type, kind)))
         kind = met
