@@ -16,7 +16,7 @@ IN_ORDER = frozenset(
     (
         "power", "pow", "atan2", "hypot", "log", "shiftleft", "shiftright", "shiftrightunsigned", "getbit", "bit_get",
         "width_bucket", "conv", "try_add", "try_subtract", "try_multiply", "round", "bround", "substring", "substr",
-        "instr", "position", "locate", "left", "right", "lpad", "rpad", "repeat", "replace", "translate", "split_part",
+        "instr", "left", "right", "lpad", "rpad", "repeat", "replace", "translate", "split_part",
         "startswith", "endswith", "contains", "levenshtein", "sha2", "substring_index", "regexp_replace",
         "regexp_extract", "regexp_extract_all", "regexp_count", "regexp_instr", "regexp_substr", "split", "find_in_set",
         "encode", "date_add", "date_sub", "dateadd", "datediff", "date_diff", "add_months", "months_between",
