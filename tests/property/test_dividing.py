@@ -19,7 +19,8 @@ from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.actors.partitioning import HashPartitioner
 from stretto.actors.shards import ShardMap
 from stretto.expressions import compile_scalar, parse_aggregate
-from stretto.operators.joins import IntervalJoin, UnboundedJoin, WindowJoin
+from stretto.operators.join_kinds import JoinKind
+from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, WindowJoin
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.top import WindowTop
@@ -65,19 +66,27 @@ FUNCTIONS: dict[str, Callable[[], Function]] = {
     "running": lambda: RunningAggregate(SCHEMA, KEYS, CALLS),
     "running distinct": lambda: RunningAggregate(SCHEMA, KEYS, DISTINCT),
     "running objects": lambda: RunningAggregate(SCHEMA, KEYS, (LARGEST,)),
-    "join": lambda: UnboundedJoin(SCHEMA, RIGHT, ON, PAIRS),
-    "window join": lambda: WindowJoin(SCHEMA, RIGHT, ON, WINDOWED, Hopping(60, 20), TIME, RIGHT_TIME),
-    "interval join": lambda: IntervalJoin(
-        SCHEMA,
-        RIGHT,
-        ON,
-        PAIRS,
-        TIME,
-        RIGHT_TIME,
-        compile_scalar("t", SCHEMA),
-        compile_scalar("t + INTERVAL 1 MILLISECOND", SCHEMA),
-        lower_offset_us=0,
-    ),
+    "join": lambda: UnboundedJoin(SCHEMA, RIGHT, Matching(ON, PAIRS)),
+    **{
+        f"{how.value} interval join": lambda how=how: IntervalJoin(
+            SCHEMA,
+            RIGHT,
+            Matching(ON, PAIRS, how=how),
+            TIME,
+            RIGHT_TIME,
+            compile_scalar("t", SCHEMA),
+            compile_scalar("t + INTERVAL 1 MILLISECOND", SCHEMA),
+            lower_offset_us=0,
+        )
+        for how in JoinKind
+    },
+    **{
+        f"{how.value} window join": lambda how=how: WindowJoin(
+            SCHEMA, RIGHT, Matching(ON, WINDOWED, how=how), Hopping(60, 20), TIME, RIGHT_TIME
+        )
+        for how in JoinKind
+    },
+    "semi join": lambda: UnboundedJoin(SCHEMA, RIGHT, Matching(ON, PAIRS, how=JoinKind.SEMI)),
 }
 
 

@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 
 from stretto.actors.context import Context
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
-from stretto.operators import join_base, row_buffer
-from stretto.operators.joins import IntervalJoin, Join, UnboundedJoin, WindowJoin
+from stretto.operators import join_base, row_blocks, row_buffer
+from stretto.operators.join_kinds import JoinKind
+from stretto.operators.joins import IntervalJoin, Join, Matching, UnboundedJoin, WindowJoin
 from stretto.operators.windows import EventTime, Hopping, Tumbling
+from stretto.state.packing import packed, unpacked
 
 TIME = pa.timestamp("us")
 SCHEMAS = {
@@ -63,7 +65,7 @@ rows = st.builds(
 steps = st.lists(
     st.tuples(st.sampled_from(["left", "right"]), st.lists(rows, max_size=8))
     | st.tuples(st.just("watermark"), st.integers(0, 4))
-    | st.tuples(st.just("snapshot"), st.none()),
+    | st.tuples(st.just("snapshot"), st.sampled_from(["exported", "in fragments", "divided"])),
     max_size=25,
 )
 
@@ -74,8 +76,8 @@ def _sizes(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "tiny sizes":
             patch.setattr(join_base, "PAIRS_MAX", 3)
-            patch.setattr(row_buffer, "SMALL_ENTRIES", 2)
-            patch.setattr(row_buffer, "EXPIRY_SAMPLES", 2)
+            patch.setattr(row_blocks, "SMALL_ENTRIES", 2)
+            patch.setattr(row_blocks, "EXPIRY_SAMPLES", 2)
             patch.setattr(row_buffer, "BLOCK_ENTRIES_MAX", 12)
         yield
 
@@ -98,22 +100,25 @@ class Plus:
 class SameParity:
     """A residual predicate over both sides."""
 
-    def evaluate(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def mask(self, batch: pa.RecordBatch) -> Any:
         odd = [pc.bit_wise_and(batch.column(name), 1) for name in ("l_id", "r_id")]
-        return batch.filter(pc.equal(*odd))
+        return pc.equal(*odd).to_numpy(zero_copy_only=False)
 
 
 @dataclass
 class Played:
     left: list[Row]
     right: list[Row]
-    sent: Counter[tuple[int, ...]]
+    sent: Counter[tuple[int | None, ...]]
     late_rows: int
     join: Join
+    waiting: int = 0
+    """The left rows that were stored before the last watermark."""
+    stored: tuple[int, int] = (0, 0)
 
 
 def play(make: Callable[[], Join], script: list[Step]) -> Played:
-    """Runs a script; after a snapshot step, a new join with the exported states continues."""
+    """Runs a script to its end; after a snapshot step, a new join continues with the states."""
     played = Played([], [], Counter(), 0, make())
     ctx = Context("job", "join", 0, 1, {"out": played.join.schema})
     played.join.bind_states()
@@ -126,7 +131,7 @@ def play(make: Callable[[], Join], script: list[Step]) -> Played:
         elif kind == "snapshot":
             restored = copy.deepcopy(make())
             for name, state in played.join.states().items():
-                restored.states()[name].restore(state.export())
+                resume(restored.states()[name], state, what)
             played.join = restored
         else:
             batch = [Row(next_id + i, r.n, r.s, r.t, r.reach, watermark) for i, r in enumerate(what)]
@@ -134,6 +139,10 @@ def play(make: Callable[[], Join], script: list[Step]) -> Played:
             (played.left if kind == "left" else played.right).extend(batch)
             ctx.input = kind
             played.join.process(to_arrow(batch, SCHEMAS[kind]), ctx)
+    played.waiting = played.join.left.num_rows
+    played.join.on_watermark(EVENT_TIME_MAX_US, ctx)
+    played.stored = played.join.left.num_rows, played.join.right.num_rows
+    played.join.on_end(ctx)
     for out in batches_of(ctx):
         assert 0 < out.num_rows <= join_base.PAIRS_MAX
         out.validate(full=True)
@@ -141,6 +150,31 @@ def play(make: Callable[[], Join], script: list[Step]) -> Played:
         played.sent.update(zip(*(out.column(name).cast(pa.int64()).to_pylist() for name in names), strict=True))
     played.late_rows = ctx.counts.get("late_rows", 0)
     return played
+
+
+class Half:
+    """The entries whose id is even, or the others."""
+
+    def __init__(self, odd: bool) -> None:
+        self.odd = odd
+
+    keys = pa.schema([])
+
+    def mine(self, columns: Any) -> Any:
+        return (columns["id"].to_numpy() % 2 == 1) == self.odd
+
+
+def resume(state: Any, former: Any, how: str) -> None:
+    if how == "exported":
+        state.restore(unpacked(packed(former.export())))
+    elif how == "in fragments":
+        state.rebuild(former.fragments())
+    else:
+        for odd in (False, True):
+            part = state.fresh()
+            part.rebuild(former.fragments())
+            part.keep(Half(odd))
+            state.take_in(part)
 
 
 def batches_of(ctx: Context) -> list[Any]:
@@ -165,43 +199,87 @@ def pairs_of(keys: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((key, key) for key in keys)
 
 
-@given(steps, st.sampled_from(KEYS), st.booleans())
-def test_an_unbounded_join_is_a_nested_loop(script: list[Step], keys: tuple[str, ...], residual: bool) -> None:
-    predicate = SameParity() if residual else None
-    played = play(lambda: UnboundedJoin(SCHEMAS["left"], SCHEMAS["right"], pairs_of(keys), OUTPUT, predicate), script)
-    assert played.sent == Counter(
-        (left.id, right.id)
+Pair = tuple[Row, Row, tuple[int, ...]]
+Alone = tuple[Row, tuple[int, ...]]
+
+
+def of_kind(how: JoinKind, pairs: list[Pair], lefts: list[Alone], rights: list[Alone]) -> Counter[tuple[Any, ...]]:
+    """Returns what a join sends, given all pairs that match and all rows that are not late, each with its windows."""
+    left_matched = {(left.id, window) for left, _, window in pairs}
+    right_matched = {(right.id, window) for _, right, window in pairs}
+    if how is JoinKind.SEMI:
+        return Counter((row.id, *window) for row, window in lefts if (row.id, window) in left_matched)
+    alone = [row for row in lefts if (row[0].id, row[1]) not in left_matched]
+    if how is JoinKind.ANTI:
+        return Counter((row.id, *window) for row, window in alone)
+    sent = Counter[tuple[Any, ...]]((left.id, right.id, *window) for left, right, window in pairs)
+    if how.tracks_left:
+        sent.update((row.id, None, *window) for row, window in alone)
+    if how.tracks_right:
+        sent.update((None, row.id, *window) for row, window in rights if (row.id, window) not in right_matched)
+    return sent
+
+
+def number_of_late(played: Played, how: JoinKind, keys: tuple[str, ...], is_late: Callable[[Row, bool], bool]) -> int:
+    """Rows with a null key count only where they would be sent."""
+    return sum(is_late(row, True) and (how.tracks_left or keys_valid(row, keys)) for row in played.left) + sum(
+        is_late(row, False) and (how.tracks_right or keys_valid(row, keys)) for row in played.right
+    )
+
+
+@given(steps, st.sampled_from(KEYS), st.booleans(), st.sampled_from([JoinKind.INNER, JoinKind.SEMI]))
+def test_an_unbounded_join_is_a_nested_loop(
+    script: list[Step], keys: tuple[str, ...], residual: bool, how: JoinKind
+) -> None:
+    matching = Matching(pairs_of(keys), OUTPUT, SameParity() if residual else None, how)
+    played = play(lambda: UnboundedJoin(SCHEMAS["left"], SCHEMAS["right"], matching), script)
+    pairs: list[Pair] = [
+        (left, right, ())
         for left in played.left
         for right in played.right
         if keys_equal(left, right, keys) and (not residual or left.id % 2 == right.id % 2)
-    )
-    assert played.join.left.num_rows == sum(keys_valid(row, keys) for row in played.left)
+    ]
+    assert played.sent == of_kind(how, pairs, [(row, ()) for row in played.left], [])
+    if how is JoinKind.INNER:
+        assert played.waiting == sum(keys_valid(row, keys) for row in played.left)
 
 
-@given(steps, st.sampled_from(KEYS), st.integers(-6, 6), st.booleans(), st.booleans())
+@given(
+    steps,
+    st.sampled_from(KEYS),
+    st.integers(-6, 6),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(JoinKind),
+)
 def test_an_interval_join_is_a_nested_loop_over_rows_in_time(
-    script: list[Step], keys: tuple[str, ...], low: int, inclusive: bool, known: bool
+    script: list[Step], keys: tuple[str, ...], low: int, inclusive: bool, known: bool, residual: bool, how: JoinKind
 ) -> None:
+    matching = Matching(pairs_of(keys), OUTPUT, SameParity() if residual else None, how)
+
     def make() -> Join:
         schemas = SCHEMAS["left"], SCHEMAS["right"]
         times = EventTime("t"), EventTime("t")
         bounds = Plus(low), Reach()
-        return IntervalJoin(*schemas, pairs_of(keys), OUTPUT, *times, *bounds, inclusive, low if known else None)
+        return IntervalJoin(*schemas, matching, *times, *bounds, inclusive, low if known else None)
+
+    def is_late(row: Row, is_left: bool) -> bool:
+        return row.t is not None and row.t < row.watermark
 
     played = play(make, script)
-    timely = [
-        [row for row in side if row.t is not None and row.t >= row.watermark] for side in (played.left, played.right)
+    lefts, rights = ([row for row in side if not is_late(row, True)] for side in (played.left, played.right))
+    pairs: list[Pair] = [
+        (left, right, ())
+        for left in lefts
+        for right in rights
+        if keys_equal(left, right, keys) and left.t is not None and right.t is not None
+        if left + low <= right + 0 < left + left.reach + inclusive
+        if not residual or left.id % 2 == right.id % 2
     ]
-    assert played.sent == Counter(
-        (left.id, right.id)
-        for left in timely[0]
-        for right in timely[1]
-        if keys_equal(left, right, keys) and left + low <= right + 0 < left + left.reach + inclusive
-    )
-    assert played.late_rows == sum(
-        keys_valid(row, keys) and row.t is not None and row.t < row.watermark for row in played.left + played.right
-    )
-    assert_emptied(played)
+    assert played.sent == of_kind(how, pairs, [(row, ()) for row in lefts], [(row, ()) for row in rights])
+    assert played.late_rows == number_of_late(played, how, keys, is_late)
+    assert played.stored == (0, 0)
 
 
 @given(
@@ -210,53 +288,59 @@ def test_an_interval_join_is_a_nested_loop_over_rows_in_time(
     st.integers(1, 12).flatmap(lambda size: st.tuples(st.just(size), st.integers(1, size))),
     st.integers(-3, 3),
     st.integers(0, 2),
+    st.booleans(),
+    st.sampled_from(JoinKind),
 )
 def test_a_window_join_is_a_nested_loop_over_open_windows(
-    script: list[Step], keys: tuple[str, ...], shape: tuple[int, int], origin: int, offset: int
+    script: list[Step],
+    keys: tuple[str, ...],
+    shape: tuple[int, int],
+    origin: int,
+    offset: int,
+    residual: bool,
+    how: JoinKind,
 ) -> None:
     size, slide = shape
     window = Tumbling(size, origin) if slide == size else Hopping(size, slide, origin)
+    matching = Matching(pairs_of(keys), WINDOWED, SameParity() if residual else None, how)
 
     def make() -> Join:
         times = EventTime("t", offset), EventTime("t")
-        return WindowJoin(SCHEMAS["left"], SCHEMAS["right"], pairs_of(keys), WINDOWED, window, *times)
+        return WindowJoin(SCHEMAS["left"], SCHEMAS["right"], matching, window, *times)
 
-    def open_windows(row: Row, shift: int) -> set[int]:
+    def open_windows(row: Row, is_left: bool) -> set[int]:
         if row.t is None:
             return set()
-        time = row.t - shift
+        time = row.t - (offset if is_left else 0)
         starts = (start for start in range(time - size + 1, time + 1) if (start - origin) % slide == 0)
         return {start for start in starts if start + size > row.watermark}
 
+    def is_late(row: Row, is_left: bool) -> bool:
+        return row.t is not None and not open_windows(row, is_left)
+
     played = play(make, script)
-    lefts = [(row, open_windows(row, offset)) for row in played.left]
-    rights = [(row, open_windows(row, 0)) for row in played.right]
-    assert played.sent == Counter(
-        (left.id, right.id, start)
-        for left, left_windows in lefts
-        for right, right_windows in rights
-        if keys_equal(left, right, keys)
-        for start in left_windows & right_windows
-    )
-    assert played.late_rows == sum(
-        keys_valid(row, keys) and row.t is not None and not windows for row, windows in lefts + rights
-    )
-    assert_emptied(played)
-
-
-def assert_emptied(played: Played) -> None:
-    ctx = Context("job", "join", 0, 1, {"out": played.join.schema})
-    played.join.on_watermark(EVENT_TIME_MAX_US, ctx)
-    assert (played.join.left.num_rows, played.join.right.num_rows) == (0, 0)
+    lefts: list[Alone] = [(row, (start,)) for row in played.left for start in open_windows(row, True)]
+    rights: list[Alone] = [(row, (start,)) for row in played.right for start in open_windows(row, False)]
+    pairs: list[Pair] = [
+        (left, right, start)
+        for left, start in lefts
+        for right, other in rights
+        if start == other and keys_equal(left, right, keys) and (not residual or left.id % 2 == right.id % 2)
+    ]
+    assert played.sent == of_kind(how, pairs, lefts, rights)
+    assert played.late_rows == number_of_late(played, how, keys, is_late)
+    assert played.stored == (0, 0)
 
 
 @pytest.mark.parametrize("kind", ["interval", "tumbling", "hopping"])
 def test_the_state_stays_bounded_as_the_watermark_advances(kind: str) -> None:
     schemas, on, times = (SCHEMAS["left"], SCHEMAS["right"]), pairs_of(("n",)), (EventTime("t"), EventTime("t"))
     make: dict[str, Callable[[], Join]] = {
-        "interval": lambda: IntervalJoin(*schemas, on, OUTPUT, *times, Plus(-1_000), Plus(1_000), True, -1_000),
-        "tumbling": lambda: WindowJoin(*schemas, on, WINDOWED, Tumbling(2_000), *times),
-        "hopping": lambda: WindowJoin(*schemas, on, WINDOWED, Hopping(2_000, 500), *times),
+        "interval": lambda: IntervalJoin(
+            *schemas, Matching(on, OUTPUT), *times, Plus(-1_000), Plus(1_000), True, -1_000
+        ),
+        "tumbling": lambda: WindowJoin(*schemas, Matching(on, WINDOWED), Tumbling(2_000), *times),
+        "hopping": lambda: WindowJoin(*schemas, Matching(on, WINDOWED), Hopping(2_000, 500), *times),
     }
     join = make[kind]()
     ctx = Context("job", "join", 0, 1, {"out": join.schema})

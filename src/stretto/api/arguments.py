@@ -193,6 +193,7 @@ WINDOW = Kind(
     lambda value: f"Write tumbling({shown(value)})." if _is_duration(value) else None,
 )
 JOIN_KEY = Kind('a column, a list of columns or of pairs, or text such as "id = auction"', _is_join_key)
+JOIN_KIND = Kind('"inner", "left", "right", "full", "semi" or "anti"', is_text)
 FUNCTION = Kind("a Python function of a pyarrow RecordBatch", callable, _as_map)
 PATH = Kind("a path as text or a pathlib.Path", lambda value: is_text(value) or hasattr(value, "__fspath__"))
 SESSION = Kind("a SparkSession", lambda value: hasattr(value, "sparkContext"))

@@ -10,6 +10,7 @@ from stretto.api.engines import Engine, EngineChoice, choose
 from stretto.api.lowering import lowered
 from stretto.api.relational import unsupported
 from stretto.expressions import AggregateCall
+from stretto.operators.join_kinds import JoinKind
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
@@ -103,7 +104,9 @@ def _described(node: nodes.Node) -> str:
                 kind = f"interval join, right time from {node.lower.sql} to {node.upper.sql}"
             elif node.windowed:
                 kind = f"{_window(node.window) + ' ' if node.window else ''}window join"
-            return f"{kind}, on {' and '.join(f'{left} = {right}' for left, right in node.on)}"
+            how = "" if node.how is JoinKind.INNER else f"{node.how.value} "
+            also = "" if node.residual is None else f" and {node.residual.sql}"
+            return f"{how}{kind}, on {' and '.join(f'{left} = {right}' for left, right in node.on)}{also}"
         case nodes.ApplyNode():
             return f"function {type(node.function).__name__}"
         case nodes.SinkNode():

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from stretto.api import plan
-from stretto.api.arguments import EXPRESSION, FLAG, JOIN_KEY, TEXT, WINDOW, Kind, takes
-from stretto.api.joining import JoinOn, interval_bounds, join_pairs, joined_schema, lower_offset_us
-from stretto.api.windowing import TIMESTAMP, needs_window_columns, no_sessions
+from stretto.api.arguments import EXPRESSION, FLAG, JOIN_KEY, JOIN_KIND, TEXT, WINDOW, Kind, takes
+from stretto.api.conditions import JoinInputs, JoinOn
+from stretto.api.joining import Interval, interval_between, joined_schema, with_bounds
+from stretto.api.windowing import needs_window_columns, no_sessions
 from stretto.errors import PlanError
+from stretto.expressions import Scalar
+from stretto.expressions.scalar import quoted
+from stretto.operators.join_kinds import JoinKind
 from stretto.operators.windows import EventTime, Span, Window
 
 if TYPE_CHECKING:
@@ -20,7 +25,14 @@ STREAM = Kind("a stream of the same app", lambda value: isinstance(value, JoinVe
 
 
 class JoinVerbs:
-    """The join verbs of a stream."""
+    """The join verbs of a stream. What they have in common:
+
+    `on` is a column that both inputs have, a list of such columns or of pairs of expressions, or a condition with at
+    least one equality: "id = auction AND price > reserve". A column that both inputs have is written left.price and
+    right.price, or by its name in the result. `where` is one more condition; a pair that fails it is no match.
+
+    `how` is "inner", "left", "right", "full", "semi" or "anti", in any of PySpark's spellings. A right column whose
+    name is taken gets the suffix."""
 
     if TYPE_CHECKING:  # What a stream has.
 
@@ -29,26 +41,44 @@ class JoinVerbs:
         @property
         def schema(self) -> pa.Schema: ...
         def _add(self, kind: type[plan.Node], verb: str, name: str | None, **fields: Any) -> Stream: ...
+        def _projected(self, verb: str, texts: Sequence[str], name: str | None, parallelism: int | None) -> Stream: ...
         def _event_time(self, verb: str) -> EventTime: ...
         def _only_added(self, verb: str) -> None: ...
         def _same_app(self, other: Stream) -> None: ...
 
-    @takes(right=STREAM, on=JOIN_KEY, suffix=TEXT)
+    @takes(right=STREAM, on=JOIN_KEY, where=EXPRESSION.optional(), how=JOIN_KIND, suffix=TEXT)
     def join(
         self,
         right: Stream,
         on: JoinOn,
         *,
+        where: str | None = None,
+        how: str = "inner",
         suffix: str = "_right",
         name: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Returns every pair of rows with equal keys, however far apart in time. The state grows with both streams.
+        """Returns every pair of rows with equal keys, however far apart in time; with how="semi", each left row once,
+        as soon as it has a match. The state grows with both streams."""
+        kind = JoinKind.named(how, f"join on '{self.name}'")
+        if kind.is_outer:
+            raise PlanError(
+                f"join on '{self.name}' cannot be a {kind.value} join",
+                f"how={how!r}: without a bound in time, a row without a match may still get one",
+                f"Use interval_join(..., how={how!r}) or window_join(..., how={how!r}).",
+            )
+        return self._join("join", right, on, where, kind, suffix, name, parallelism, time=None)
 
-        `on` is a column that both have, a list of such columns, or "left_column = right_column [AND ...]"."""
-        return self._join(right, on, suffix, name, parallelism, time=None)
-
-    @takes(right=STREAM, on=JOIN_KEY, lower=EXPRESSION, upper=EXPRESSION, upper_inclusive=FLAG, suffix=TEXT)
+    @takes(
+        right=STREAM,
+        on=JOIN_KEY,
+        lower=EXPRESSION,
+        upper=EXPRESSION,
+        upper_inclusive=FLAG,
+        where=EXPRESSION.optional(),
+        how=JOIN_KIND,
+        suffix=TEXT,
+    )
     def interval_join(
         self,
         right: Stream,
@@ -57,79 +87,114 @@ class JoinVerbs:
         lower: str,
         upper: str,
         upper_inclusive: bool = True,
+        where: str | None = None,
+        how: str = "inner",
         suffix: str = "_right",
         name: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
         """Returns pairs with equal keys where the right row's time is between two expressions over the left row.
 
-        `left.interval_join(right, "id = auction", lower="dateTime", upper="dateTime + INTERVAL 5 MINUTES")`. State is
-        dropped as the watermark passes."""
-        left_time = self._event_time("interval_join")
-        right_time = right._event_time("interval_join")
-        low, high = interval_bounds(self.name, lower, upper, self.schema)
-        offset = lower_offset_us(lower, left_time, self.schema)
-        names = joined_schema(self.schema, right.schema, suffix)
-        time = None
-        if offset is not None and offset >= 0:
-            # The right row is never older than the left one, so its time is the pair's.
-            renamed = names.names[len(self.schema.names) + right.schema.get_field_index(right_time.column)]
-            time = EventTime(renamed, right_time.offset_us)
+        `left.interval_join(right, "id = auction", lower="dateTime", upper="dateTime + INTERVAL 5 MINUTES")`. A row
+        without a match is sent, by how="left" for example, when the watermark has passed the interval. State is dropped
+        as the watermark passes."""
+        kind = JoinKind.named(how, f"interval_join on '{self.name}'")
+        times = self._event_time("interval_join"), right._event_time("interval_join")
+        interval = interval_between(self.name, lower, upper, times[0], self.schema)
+        if kind.tracks_right and interval.lower_offset_us is None:
+            raise PlanError(
+                f"interval_join on '{self.name}' cannot be a {kind.value} join",
+                f"lower={lower!r} is not the left time plus a constant, so a right row could match for ever",
+                f'Write lower="{times[0].column} - INTERVAL 5 SECONDS" and the rest of the condition in where=.',
+            )
         return self._join(
+            "interval_join",
             right,
             on,
+            where,
+            kind,
             suffix,
             name,
             parallelism,
-            time=time,
-            lower=low,
-            upper=high,
+            time=self._interval_time(right, interval, times, kind, suffix),
+            lower=interval.lower,
+            upper=interval.upper,
             upper_inclusive=upper_inclusive,
-            lower_offset_us=offset,
-            left_time=left_time,
-            right_time=right_time,
+            lower_offset_us=interval.lower_offset_us,
+            left_time=times[0],
+            right_time=times[1],
         )
 
-    @takes(right=STREAM, on=JOIN_KEY, window=WINDOW.optional(), suffix=TEXT)
+    def _interval_time(
+        self, right: Stream, interval: Interval, times: tuple[EventTime, EventTime], how: JoinKind, suffix: str
+    ) -> EventTime | None:
+        """Returns the time of a pair: that of the row which is never older than the other one, if there is one."""
+        if not how.tracks_left and interval.lower_offset_us is not None and interval.lower_offset_us >= 0:
+            return self._renamed(right, times[1], suffix)
+        if not how.tracks_right and interval.upper_offset_us is not None and interval.upper_offset_us <= 0:
+            return times[0]
+        return None
+
+    def _renamed(self, right: Stream, time: EventTime, suffix: str) -> EventTime:
+        """Returns the right event time under its name in a pair."""
+        names = joined_schema(self.schema, right.schema, suffix).names
+        return EventTime(names[len(self.schema) + right.schema.get_field_index(time.column)], time.offset_us)
+
+    @takes(
+        right=STREAM,
+        on=JOIN_KEY,
+        window=WINDOW.optional(),
+        where=EXPRESSION.optional(),
+        how=JOIN_KIND,
+        suffix=TEXT,
+    )
     def window_join(
         self,
         right: Stream,
         on: JoinOn,
         window: Window | None = None,
         *,
+        where: str | None = None,
+        how: str = "inner",
         suffix: str = "_right",
         name: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Returns pairs with equal keys in the same window. Without `window`, both streams must have window columns."""
+        """Returns pairs with equal keys in the same window; without `window`, both streams must have window columns. A
+        row without a match is sent, by how="left" for example, when the window closes."""
+        kind = JoinKind.named(how, f"window_join on '{self.name}'")
+        given = on, where, kind, suffix, name, parallelism
         if window is None:
             for side in (self, right):
                 needs_window_columns(side.name, side.schema, "window_join")
-            return self._join(right, on, suffix, name, parallelism, time=EventTime("window_end", 1), windowed=True)
+            time: EventTime | None = EventTime("window_end", 1)
+            if kind.tracks_right:
+                # The left columns may be null, in a full join the right ones too.
+                time = None if kind.tracks_left else self._renamed(right, EventTime("window_end", 1), suffix)
+            return self._join("window_join", right, *given, time=time, windowed=True)
         no_sessions(window, "window_join", self.name)
         if isinstance(window, Span):
             raise PlanError(
                 f"window_join of '{self.name}' cannot be over spans", None, "Use tumbling or hopping windows."
             )
-        left_time = self._event_time("window_join")
-        right_time = right._event_time("window_join")
         return self._join(
+            "window_join",
             right,
-            on,
-            suffix,
-            name,
-            parallelism,
+            *given,
             time=EventTime("window_end", 1),
             windowed=True,
             window=window,
-            left_time=left_time,
-            right_time=right_time,
+            left_time=self._event_time("window_join"),
+            right_time=right._event_time("window_join"),
         )
 
     def _join(
         self,
+        verb: str,
         right: Stream,
         on: JoinOn,
+        where: str | None,
+        how: JoinKind,
         suffix: str,
         name: str | None,
         parallelism: int | None,
@@ -137,25 +202,36 @@ class JoinVerbs:
     ) -> Stream:
         self._same_app(right)
         for side in (self, right):
-            side._only_added("join")
-        pairs = join_pairs(on, self.name, self.schema, right.name, right.schema)
-        schema = joined_schema(self.schema, right.schema, suffix)
-        right_names = tuple(schema.names[len(self.schema.names) :])
+            side._only_added(verb)
+        pair = joined_schema(self.schema, right.schema, suffix)
         if details.get("window") is not None:
-            for column in ("window_start", "window_end"):
-                if column in schema.names:
-                    raise PlanError(
-                        f"window_join of '{self.name}': column '{column}' exists already", None, "Rename it."
-                    )
-                schema = schema.append(pa.field(column, TIMESTAMP))
+            pair = with_bounds(pair, self.name)
+        condition = JoinInputs(self.name, self.schema, right.name, right.schema, pair).condition(on, where)
+        left, left_keys = self._with_keys([one for one, _ in condition.keys])
+        other, right_keys = right._with_keys([other for _, other in condition.keys])
+        both = len(self.schema), len(self.schema) + len(right.schema)
         return self._add(
             plan.JoinNode,
             "join",
             name,
-            inputs=(self.name, right.name),
-            schema=schema,
+            inputs=(left, other),
+            schema=pair if how.sends_pairs else pa.schema([*list(pair)[: both[0]], *list(pair)[both[1] :]]),
             parallelism=parallelism,
-            on=pairs,
-            right_names=right_names,
+            on=tuple(zip(left_keys, right_keys, strict=True)),
+            pair=pair,
+            hidden=tuple(sum(key.startswith(_KEY) for key in keys) for keys in (left_keys, right_keys)),
+            residual=condition.residual,
+            how=how,
             **details,
         )
+
+    def _with_keys(self, keys: Sequence[Scalar]) -> tuple[str, list[str]]:
+        """Returns the name of a stream that has all keys as columns, computed ones at its end, and their names."""
+        names = [key.column or f"{_KEY}{place}" for place, key in enumerate(keys)]
+        computed = [f"{key.sql} AS {quoted(name)}" for key, name in zip(keys, names, strict=True) if key.column is None]
+        if not computed:
+            return self.name, names
+        return self._projected("key", [*map(quoted, self.schema.names), *computed], None, None).name, names
+
+
+_KEY = "__stretto_key"

@@ -1,87 +1,56 @@
-"""The parts of a join node: the pairs of key columns, the result's columns, and the bounds of an interval."""
+"""The parts of a join node: the columns of a pair of rows, and the bounds of an interval."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from stretto.api.windowing import TIMESTAMP
 from stretto.errors import PlanError
-from stretto.expressions import Scalar, compile_scalar, compile_value
+from stretto.expressions import Scalar, compile_value
 from stretto.operators.windows import EventTime
 
-JoinOn = str | Sequence[str] | Sequence[tuple[str, str]]
-
-_EQUALITY = re.compile(r"^\s*`?(\w+)`?\s*={1,2}\s*`?(\w+)`?\s*$")
-_NAME = re.compile(r"^\s*`?\w+`?\s*$")
 _PROBES_US = (0, 10_000_000_000_000, 1_700_000_000_000_000)
 
 
-def join_pairs(
-    on: JoinOn, left: str, left_schema: pa.Schema, right: str, right_schema: pa.Schema
-) -> tuple[tuple[str, str], ...]:
-    """Returns the (left column, right column) pairs of a join condition, checked against both schemas."""
-    pairs = []
-    for left_column, right_column in _parsed(on, left, right):
-        left_key = compile_scalar(f"`{left_column}`", left_schema)
-        right_key = compile_scalar(f"`{right_column}`", right_schema)
-        if not _comparable(left_key.type, right_key.type):
-            raise PlanError(
-                f"join of '{left}' and '{right}': the keys have different types",
-                f"{left_column} is {left_key.type}, {right_column} is {right_key.type}",
-                "Cast one of them with select before the join.",
-            )
-        pairs.append((_stored_name(left_column, left_schema), _stored_name(right_column, right_schema)))
-    return tuple(pairs)
-
-
-def _parsed(on: JoinOn, left: str, right: str) -> list[tuple[str, str]]:
-    if isinstance(on, str):
-        parts = re.split(r"\s+and\s+", on, flags=re.IGNORECASE)
-        if _NAME.match(on):
-            return [(on.strip().strip("`"), on.strip().strip("`"))]
-        matches = [_EQUALITY.match(part) for part in parts]
-        if not all(matches):
-            raise PlanError(
-                f"join of '{left}' and '{right}': the condition cannot be read",
-                repr(on),
-                'Write "left_column = right_column AND ...", a column name, or a list of names or pairs.',
-            )
-        return [(match.group(1), match.group(2)) for match in matches if match]
-    pairs = [(item, item) if isinstance(item, str) else (item[0], item[1]) for item in on]
-    if not pairs:
-        raise PlanError(f"join of '{left}' and '{right}' has no key", None, "Name at least one pair of columns.")
-    return pairs
-
-
-def _stored_name(column: str, schema: pa.Schema) -> str:
-    return column if column in schema.names else next(n for n in schema.names if n.lower() == column.lower())
-
-
-def _comparable(left: pa.DataType, right: pa.DataType) -> bool:
-    if left == right:
-        return True
-    for kind in (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_floating):
-        if kind(left) and kind(right):
-            return True
-    return False
-
-
 def joined_schema(left: pa.Schema, right: pa.Schema, suffix: str) -> pa.Schema:
-    """Returns the left columns, then the right ones; a right column whose name is taken gets the suffix."""
+    """Returns the left columns, then the right ones. A right column whose name is taken gets the suffix; case does not
+    matter."""
     fields = list(left)
-    taken = set(left.names)
+    taken = {name.lower() for name in left.names}
     for field in right:
         name = field.name
-        while name in taken:
+        if name.lower() in taken and not suffix:
+            raise PlanError("a join has two columns of one name", f"'{name}', and suffix=''", "Give a suffix.")
+        while name.lower() in taken:
             name += suffix
-        taken.add(name)
+        taken.add(name.lower())
         fields.append(field.with_name(name))
     return pa.schema(fields)
 
 
-def interval_bounds(left: str, lower: str, upper: str, schema: pa.Schema) -> tuple[Scalar, Scalar]:
+def with_bounds(pair: pa.Schema, left: str) -> pa.Schema:
+    """Returns the columns of a pair with those of its window."""
+    for column in ("window_start", "window_end"):
+        if column in pair.names:
+            raise PlanError(f"window_join of '{left}': column '{column}' exists already", None, "Rename it.")
+        pair = pair.append(pa.field(column, TIMESTAMP))
+    return pair
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The bounds of an interval join over the left row. An offset is the constant c if its bound is the left time plus
+    c, else None."""
+
+    lower: Scalar
+    upper: Scalar
+    lower_offset_us: int | None
+    upper_offset_us: int | None
+
+
+def interval_between(left: str, lower: str, upper: str, time: EventTime, schema: pa.Schema) -> Interval:
     """Returns both bounds, compiled over the left row's columns; they must be timestamps."""
     bounds = compile_value(lower, schema, "a bound"), compile_value(upper, schema, "a bound")
     for text, bound in zip((lower, upper), bounds, strict=True):
@@ -91,14 +60,13 @@ def interval_bounds(left: str, lower: str, upper: str, schema: pa.Schema) -> tup
                 f"{text!r} is {bound.type}",
                 'Write it over the left time column, such as "dateTime - INTERVAL 5 SECONDS".',
             )
-    return bounds
+    return Interval(*bounds, *(_offset_us(bound, time, schema) for bound in bounds))
 
 
-def lower_offset_us(lower: str, time: EventTime, schema: pa.Schema) -> int | None:
-    """Returns the constant c if the lower bound is the left time plus c, else None.
+def _offset_us(bound: Scalar, time: EventTime, schema: pa.Schema) -> int | None:
+    """Returns the constant c if a bound is the left time plus c, else None.
 
     It is found by probing: the bound reads only the time column, and has the same offset to it at three times."""
-    bound = compile_scalar(lower, schema)
     if bound.columns != {time.column}:
         return None
     index = schema.get_field_index(time.column)

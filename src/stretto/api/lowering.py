@@ -32,7 +32,7 @@ from stretto.api.changes import replaced_rows
 from stretto.api.plan import Plan
 from stretto.errors import InvariantError, PlanError
 from stretto.operators.ends import SinkFunction, SourceFunction
-from stretto.operators.joins import IntervalJoin, UnboundedJoin, WindowJoin
+from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, WindowJoin
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.stateless import Filter, PythonStep, Select, StatelessFunction
@@ -198,7 +198,9 @@ class _Lowering:
             self._feed(name, spec, input_name, None if partitioned_by else key)
             if partitioned_by:
                 spec.partitioned_by[input_name] = _key_schema(self._stages[name][0][1].schema, partitioned_by)
-            if input_name != "right" and key and set(key) <= set(node.schema.names):
+            # In a right or full join, rows without a left side are where their right keys belong.
+            strewn = isinstance(node, nodes.JoinNode) and node.how.tracks_right
+            if input_name != "right" and key and not strewn and set(key) <= set(node.schema.names):
                 self._partitioned_by[node.name] = partitioned_by or key
 
     def _already_partitioned_by(
@@ -319,14 +321,14 @@ def _stateful(node: nodes.Node, plan: Plan) -> tuple[Function, list[tuple[str, .
 
 
 def _join(node: nodes.JoinNode, left: pa.Schema, right: nodes.Node) -> Function:
+    matching = Matching(node.on, node.pair, node.residual, node.how, node.hidden)
     if node.lower is not None and node.upper is not None:
         assert node.left_time is not None
         assert node.right_time is not None
         return IntervalJoin(
             left,
             right.schema,
-            node.on,
-            node.schema,
+            matching,
             node.left_time,
             node.right_time,
             node.lower,
@@ -336,8 +338,8 @@ def _join(node: nodes.JoinNode, left: pa.Schema, right: nodes.Node) -> Function:
         )
     if node.windowed:
         assert node.window is None or isinstance(node.window, Tumbling | Hopping)
-        return WindowJoin(left, right.schema, node.on, node.schema, node.window, node.left_time, node.right_time)
-    return UnboundedJoin(left, right.schema, node.on, node.schema)
+        return WindowJoin(left, right.schema, matching, node.window, node.left_time, node.right_time)
+    return UnboundedJoin(left, right.schema, matching)
 
 
 def _watermark_step_us(plan: Plan, source: str) -> int | None:

@@ -19,6 +19,7 @@ from stretto.api.slo import SLO
 from stretto.errors import PlanError
 from stretto.expressions import AggregateCall, Predicate, Projection, Scalar
 from stretto.expressions.udf import Udf
+from stretto.operators.join_kinds import JoinKind
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime, Window
@@ -106,14 +107,19 @@ class TopNode(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class JoinNode(Node):
-    """An inner join of two inputs on pairs of columns. Columns out: left's, then right's (named by
-    `right_names`), then window_start and window_end when `window` is given.
+    """A join of two inputs on pairs of columns and a residual over pairs of rows. `pair` has the columns of a pair:
+    left's, then right's under new names, then window_start and window_end when `window` is given. `hidden` is the
+    number of columns at the end of each input that are only keys and not in `pair`. Semi and anti joins have the
+    columns of a pair without right's; the others have all.
 
     `windowed` without `window`: both inputs carry window_start and window_end, which must be equal. `lower` and `upper`
     make it an interval join: lower(left) <= right's time <= upper(left), `<` when not `upper_inclusive`."""
 
     on: tuple[tuple[str, str], ...]
-    right_names: tuple[str, ...]
+    pair: pa.Schema
+    hidden: tuple[int, int] = (0, 0)
+    residual: Predicate | None = None
+    how: JoinKind = JoinKind.INNER
     windowed: bool = False
     window: Window | None = None
     lower: Scalar | None = None

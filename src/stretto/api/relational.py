@@ -21,6 +21,7 @@ from stretto.api.plan import (
     WindowAggregateNode,
 )
 from stretto.expressions import AggregateCall
+from stretto.operators.join_kinds import JoinKind
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Session, Span
@@ -80,6 +81,10 @@ def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
             user = next((call for call in node.calls if isinstance(call, UserAggregate)), None)
             if user is not None:
                 return f"running aggregate '{node.name}' uses the Python aggregate '{user.name}'"
+        case JoinNode(how=JoinKind.ANTI):
+            return f"join '{node.name}' is an anti join of two streams, which Spark's micro-batches do not have"
+        case JoinNode(how=JoinKind.SEMI) if _is_unbounded(node):
+            return f"semi join '{node.name}' has no bound in time, which Spark's micro-batches require"
         case UnionNode() if running is not None:
             return f"union '{node.name}' comes after the running aggregate '{running.name}', whose rows change"
         case FilterNode() if running is not None:

@@ -92,7 +92,8 @@ def _map(fragments: list[Fragment]) -> pa.Table:
 
 
 def _rows(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
-    tables = [fragment.content for fragment in fragments]
+    # Those of a tracked buffer's settled bits are bytes.
+    tables = [fragment.content for fragment in fragments if not isinstance(fragment.content, bytes)]
     if "types" in description:
         tables.insert(0, _schema(description["types"]).empty_table())
     table = pa.concat_tables(tables) if tables else pa.table({"value": pa.nulls(0)})

@@ -14,8 +14,11 @@ import pyarrow as pa
 
 from stretto.actors.function import EVENT_TIME_MAX_US
 from stretto.actors.partitioning import hash_columns, null_mask, times_us
-from stretto.operators.join_base import LEFT, RIGHT, Join, KeyedSide, Mask, On, RowFilter, rows_where, side_keys
-from stretto.operators.row_buffer import Entries, Indexed, Integers, Match, sort_entries
+from stretto.operators.join_base import Join, Matching
+from stretto.operators.join_keys import LEFT, RIGHT, side_keys
+from stretto.operators.join_sides import KeyedSide, alone, rows_where
+from stretto.operators.row_blocks import Entries, Integers, Mask, sort_entries
+from stretto.operators.row_buffer import Indexed, Match
 from stretto.operators.windows import EventTime
 
 
@@ -36,26 +39,27 @@ class IntervalJoin(Join):
         self,
         left_schema: pa.Schema,
         right_schema: pa.Schema,
-        on: On,
-        output: pa.Schema,
+        matching: Matching,
         left_time: EventTime,
         right_time: EventTime,
         lower: TimeExpression,
         upper: TimeExpression,
         upper_inclusive: bool = True,
         lower_offset_us: int | None = None,
-        residual: RowFilter | None = None,
     ) -> None:
-        left = _BoundsSide(left_schema, side_keys(on, LEFT), left_time, lower, upper, upper_inclusive)
-        right = _PointSide(right_schema, side_keys(on, RIGHT), right_time, lower_offset_us)
-        super().__init__(left, right, on, output, residual)
+        on, how = matching.on, matching.how
+        bounds = lower, upper, upper_inclusive
+        left = _BoundsSide(left_schema, side_keys(on, LEFT), how.tracks_left, left_time, *bounds)
+        right = _PointSide(right_schema, side_keys(on, RIGHT), how.tracks_right, right_time, lower_offset_us)
+        super().__init__(left, right, matching)
 
     def _pairs_match(self, probe: Entries, match: Match, from_left: bool) -> Mask | None:
         if from_left:
-            (lower,), until, (time,) = probe.marks, probe.expires_us, match.entries.marks
+            (lower,), until, (time,) = probe.marks, probe.expires_us, match.block.entries.marks
             bounds, point = match.probe, match.stored
         else:
-            (lower,), until, (time,) = match.entries.marks, match.entries.expires_us, probe.marks
+            entries = match.block.entries
+            (lower,), until, (time,) = entries.marks, entries.expires_us, probe.marks
             bounds, point = match.stored, match.probe
         assert until is not None
         times = time[point]
@@ -64,15 +68,21 @@ class IntervalJoin(Join):
 
 
 class _TimedSide(KeyedSide):
-    """One side with an event time: rows with a null key and late rows are dropped."""
+    """One side with an event time: late rows are dropped."""
 
-    def __init__(self, schema: pa.Schema, keys: tuple[str, ...], time: EventTime) -> None:
-        super().__init__(schema, keys)
+    def __init__(self, schema: pa.Schema, keys: tuple[str, ...], tracked: bool, time: EventTime) -> None:
+        super().__init__(schema, keys, tracked)
         self.time = time
 
-    def _on_time(self, rows: pa.RecordBatch, watermark_us: int) -> tuple[pa.RecordBatch, int]:
-        """Returns the rows with valid keys that are not late, and the number of late ones."""
-        rows = rows_where(rows, self.valid_keys(rows))
+    def _on_time(self, rows: pa.RecordBatch, watermark_us: int) -> tuple[pa.RecordBatch, int, list[pa.RecordBatch]]:
+        """Returns the rows with valid keys that are not late, the number of late ones, and the lonely rows."""
+        if self.tracked:
+            rows, late_rows = self._not_late(rows, watermark_us)
+            valid = self.valid(rows, self.keys)
+            return rows_where(rows, valid), late_rows, self.lonely(rows, valid)
+        return *self._not_late(rows_where(rows, self.valid(rows, self.keys)), watermark_us), []
+
+    def _not_late(self, rows: pa.RecordBatch, watermark_us: int) -> tuple[pa.RecordBatch, int]:
         column = rows.column(self.time.column)
         on_time: Mask = times_us(column) - self.time.offset_us >= watermark_us
         if column.null_count:
@@ -87,45 +97,52 @@ class _BoundsSide(_TimedSide):
         self,
         schema: pa.Schema,
         keys: tuple[str, ...],
+        tracked: bool,
         time: EventTime,
         lower: TimeExpression,
         upper: TimeExpression,
         upper_inclusive: bool,
     ) -> None:
-        super().__init__(schema, keys, time)
+        super().__init__(schema, keys, tracked, time)
         self._lower = lower
         self._upper = upper
         self._upper_inclusive = upper_inclusive
 
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
-        rows, late_rows = self._on_time(rows, watermark_us)
+        rows, late_rows, lonely = self._on_time(rows, watermark_us)
         lower_column, upper_column = self._lower.evaluate(rows), self._upper.evaluate(rows)
         lower, until = times_us(lower_column), times_us(upper_column)
         if self._upper_inclusive:
             until = _just_after(until)
         if lower_column.null_count or upper_column.null_count:
             mask = ~(null_mask(lower_column) | null_mask(upper_column))
+            lonely += self.lonely(rows, mask)
             rows, lower, until = rows_where(rows, mask), lower[mask], until[mask]
-        return Indexed(rows, sort_entries(hash_columns(rows, self.keys), (lower,), until), late_rows)
+        return Indexed(rows, sort_entries(hash_columns(rows, self.keys), (lower,), until), late_rows, alone(lonely))
 
 
 class _PointSide(_TimedSide):
     """The right side: the mark is the row's time."""
 
-    def __init__(self, schema: pa.Schema, keys: tuple[str, ...], time: EventTime, lower_offset_us: int | None) -> None:
-        super().__init__(schema, keys, time)
+    def __init__(
+        self, schema: pa.Schema, keys: tuple[str, ...], tracked: bool, time: EventTime, lower_offset_us: int | None
+    ) -> None:
+        super().__init__(schema, keys, tracked, time)
         self._lower_offset_us = lower_offset_us
 
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
-        rows, late_rows = self._on_time(rows, watermark_us)
+        rows, late_rows, lonely = self._on_time(rows, watermark_us)
         if rows.column(self.time.column).null_count:
-            rows = rows_where(rows, ~null_mask(rows.column(self.time.column)))
+            valid = ~null_mask(rows.column(self.time.column))
+            lonely += self.lonely(rows, valid)
+            rows = rows_where(rows, valid)
         times = times_us(rows.column(self.time.column)) - self.time.offset_us
         if self._lower_offset_us is None:
             expires_us = np.full(len(times), EVENT_TIME_MAX_US, dtype=np.int64)
         else:
             expires_us = _just_after(times - self._lower_offset_us)
-        return Indexed(rows, sort_entries(hash_columns(rows, self.keys), (times,), expires_us), late_rows)
+        entries = sort_entries(hash_columns(rows, self.keys), (times,), expires_us)
+        return Indexed(rows, entries, late_rows, alone(lonely))
 
 
 def _just_after(times: Integers) -> Integers:

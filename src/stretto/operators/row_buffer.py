@@ -7,6 +7,9 @@ blocks when needed, so a row is moved O(log n) times. A search does one binary s
 An entry has an expiry time. A block is dropped when all its entries have expired. It is rewritten only when it is large
 and about a quarter of its entries have expired. So cleaning costs a constant per row, and the size of the store is at
 most 4/3 of the live rows, plus a few small blocks.
+
+A tracked buffer also knows which entries are settled (`row_blocks.py`). In a checkpoint, the bits of a block are a
+fragment of their own, in the order of the rows and of the windows of each row, since entries are built again from rows.
 """
 
 from __future__ import annotations
@@ -16,15 +19,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
-from stretto.actors.partitioning import Hashes
+from stretto.actors.function import EVENT_TIME_MIN_US
+from stretto.operators import row_blocks
+from stretto.operators.row_blocks import Block, Entries, Integers, Mask, merged
 from stretto.state import Fragment, KeyedPart, State
+from stretto.state.packing import packed, unpacked
 from stretto.state.schemas import check_rows
-
-Integers = npt.NDArray[np.int64]
 
 BLOCK_SHRINK = 4
 """Two neighbours are merged if the older has fewer than this many times the entries of the younger."""
@@ -32,43 +34,19 @@ BLOCK_SHRINK = 4
 BLOCK_ENTRIES_MAX = 1 << 18
 """Blocks are not merged beyond this size, so that no batch waits for the merge of a large state."""
 
-SMALL_ENTRIES = 1024
-"""Up to this size, merging two blocks is cheaper than searching both, and keeping one is cheaper than cleaning it."""
-
-EXPIRY_SAMPLES = 256
-
-_STABLE_SORT_MAX = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """The index of some rows, sorted by hash; a row in several windows has several entries.
-
-    `marks` is what a join compares besides the keys. An entry cannot match any more once the watermark has reached
-    `expires_us`; None is for entries that never expire.
-    """
-
-    hashes: Hashes
-    positions: Integers
-    marks: tuple[Integers, ...] = ()
-    expires_us: Integers | None = None
-
-    def __len__(self) -> int:
-        return len(self.hashes)
-
-    def take(self, order: npt.NDArray[Any]) -> Entries:
-        """Returns the entries at these places, or where a mask is true."""
-        expires_us = None if self.expires_us is None else self.expires_us[order]
-        return Entries(self.hashes[order], self.positions[order], tuple(mark[order] for mark in self.marks), expires_us)
-
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Rows that can match, their entries, and the number of rows that were dropped as late."""
+    """Rows that can match, their entries, the number of rows that were dropped as late, and for a tracked side the rows
+    that are in time and cannot match, because of a null."""
 
     rows: pa.RecordBatch
     entries: Entries
     late_rows: int = 0
+    lonely: Indexed | None = None
+
+
+_SETTLED = "__settled"
 
 
 class Indexer(Protocol):
@@ -81,6 +59,15 @@ class Indexer(Protocol):
         """Returns the rows that can match, with their entries; rows with a null key, for example, are dropped."""
         ...
 
+    @property
+    def lanes(self) -> int:
+        """The greatest number of entries of one row."""
+        ...
+
+    def lanes_of(self, rows: pa.RecordBatch, entries: Entries) -> Integers:
+        """Returns which of its row's entries each entry is, from 0; it depends on the row and the entry alone."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -88,67 +75,23 @@ class Match:
 
     probe: Integers
     stored: Integers
-    entries: Entries
-    rows: pa.RecordBatch
-
-
-class Block:
-    """Rows in order of arrival and their entries; immutable."""
-
-    __slots__ = ("_clean_us", "_last_us", "entries", "number", "rows")
-
-    def __init__(self, rows: pa.RecordBatch, entries: Entries) -> None:
-        self.rows = rows
-        self.entries = entries
-        self.number: int | None = None
-        """Its fragment number, once it is in a checkpoint."""
-        self._clean_us: int | None = None
-        self._last_us = EVENT_TIME_MAX_US
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def cleaned(self, watermark_us: int) -> Block | None:
-        """Returns this block if cleaning is not due, a block without expired entries, or None if all have expired."""
-        if self._clean_us is None:
-            self._clean_us, self._last_us = self._plan_cleaning()
-        if watermark_us < self._clean_us:
-            return self
-        return None if watermark_us >= self._last_us else self._without_expired(watermark_us)
-
-    def _plan_cleaning(self) -> tuple[int, int]:
-        """Returns when a quarter of the entries will have expired, by a sample, and when all will have. Entries are
-        sorted by hash, so every n-th one is a fair sample."""
-        expires_us = self.entries.expires_us
-        if expires_us is None:
-            return EVENT_TIME_MAX_US, EVENT_TIME_MAX_US
-        last_us = int(expires_us.max())
-        if len(self) <= SMALL_ENTRIES:
-            return last_us, last_us
-        sample = expires_us[:: len(self) // EXPIRY_SAMPLES]
-        quarter = len(sample) // 4
-        return int(np.partition(sample, quarter)[quarter]), last_us
-
-    def _without_expired(self, watermark_us: int) -> Block:
-        assert self.entries.expires_us is not None
-        entries = self.entries.take(self.entries.expires_us > watermark_us)
-        kept = np.zeros(self.rows.num_rows, dtype=np.bool_)
-        kept[entries.positions] = True
-        moved = np.cumsum(kept) - 1
-        rows = self.rows.take(pa.array(np.flatnonzero(kept)))
-        return Block(rows, Entries(entries.hashes, moved[entries.positions], entries.marks, entries.expires_us))
+    block: Block
 
 
 class RowBuffer(State):
-    """The rows of one side of a join, in order of arrival; not combinable."""
+    """The rows of one side of a join, in order of arrival; not combinable.
 
-    def __init__(self, indexer: Indexer) -> None:
+    A `tracked` buffer keeps a flag per entry; with `drops_settled`, entries need not be kept once they are settled."""
+
+    def __init__(self, indexer: Indexer, tracked: bool = False, drops_settled: bool = False) -> None:
         self._indexer = indexer
+        self.tracked = tracked
+        self._drops_settled = drops_settled
         self._blocks: list[Block] = []
         self._numbered = 0
 
     def fresh(self) -> RowBuffer:
-        return RowBuffer(self._indexer)
+        return RowBuffer(self._indexer, self.tracked, self._drops_settled)
 
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
         """Returns the rows of a batch that can match, with their entries; nothing is stored."""
@@ -159,9 +102,26 @@ class RowBuffer(State):
         """The number of rows held, including expired ones that were not cleaned yet."""
         return sum(block.rows.num_rows for block in self._blocks)
 
-    def add(self, rows: pa.RecordBatch, entries: Entries) -> None:
-        if len(entries):
-            self._push(Block(rows, entries))
+    def add(self, rows: pa.RecordBatch, entries: Entries, settled: Mask | None = None) -> None:
+        if self.tracked and settled is None:
+            settled = np.zeros(len(entries), dtype=np.bool_)
+        self._add(Block(rows, entries, settled))
+
+    def _add(self, block: Block) -> None:
+        if self._drops_settled:
+            block = _unsettled(block)
+        if len(block):
+            self._push(block)
+
+    def settle_due(self, watermark_us: int) -> Iterator[tuple[Block, Integers]]:
+        """Yields the entries that have expired and were not settled, as places in their block, and settles them."""
+        for block in self._blocks:
+            yield block, block.settle_due(watermark_us)
+
+    def settle_all(self) -> Iterator[tuple[Block, Integers]]:
+        """Yields all entries that were not settled, and settles them."""
+        for block in self._blocks:
+            yield block, block.settle_all()
 
     def clear(self) -> None:
         self._blocks = []
@@ -178,7 +138,7 @@ class RowBuffer(State):
             first = first[found]
             counts = hashes.searchsorted(probe.hashes[found], side="right") - first
             for at, stored in expand_ranges(first, counts, pairs_max):
-                yield Match(found[at], stored, block.entries, block.rows)
+                yield Match(found[at], stored, block)
 
     def advance(self, watermark_us: int) -> None:
         """Drop expired rows, where it is worth it."""
@@ -192,37 +152,94 @@ class RowBuffer(State):
                 self._push(block)
 
     def export(self) -> pa.Table:
-        """Returns the rows in order of arrival; `restore` builds the index again."""
-        return pa.Table.from_batches([block.rows for block in self._blocks], schema=self._indexer.schema)
+        """Returns the rows in order of arrival, with the settled bits of each row if it is tracked; `restore` builds
+        the index again."""
+        schema = self._indexer.schema
+        if not self.tracked:
+            return pa.Table.from_batches([block.rows for block in self._blocks], schema)
+        blocks = [_unsettled(block) if self._drops_settled else block for block in self._blocks]
+        marks = np.concatenate([np.empty(0, np.bool_), *map(self._marks, blocks)])
+        bits = pa.FixedSizeListArray.from_arrays(pa.array(marks), self._indexer.lanes)
+        return pa.Table.from_batches([block.rows for block in blocks], schema).append_column(_SETTLED, bits)
 
     def restore(self, content: pa.Table) -> None:
-        check_rows(content, self._indexer.schema)
+        rows, marks = content, None
+        if self.tracked:
+            marks = content.column(content.num_columns - 1).combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            rows = content.remove_column(content.num_columns - 1)
+        check_rows(rows, self._indexer.schema)
         self.clear()
-        for rows in content.combine_chunks().to_batches():
-            indexed = self._indexer.index(rows, EVENT_TIME_MIN_US)
-            self.add(indexed.rows, indexed.entries)
+        for batch in rows.combine_chunks().to_batches():
+            self._add(self._built(batch, marks))
 
     def fragments(self) -> list[Fragment]:
-        """Returns one fragment per block; a block never changes, so it is written once."""
+        """Returns one fragment per block; its rows never change, so they are written once. For a tracked buffer, those
+        of the settled bits follow."""
+        schema = self._indexer.schema
+        found, marks = [], []
         for block in self._blocks:
             if block.number is None:
-                self._numbered += 1
-                block.number = self._numbered
-        schema = self._indexer.schema
-        return [Fragment(block.number or 0, pa.Table.from_batches([block.rows], schema)) for block in self._blocks]
+                block.number = self._next_number()
+            found.append(Fragment(block.number, pa.Table.from_batches([block.rows], schema)))
+            if self.tracked:
+                if block.marks_number is None:
+                    block.marks_number = self._next_number()
+                content = packed({"of": block.number, "settled": _packed(self._marks(block))})
+                marks.append(Fragment(block.marks_number, content))
+        return found + marks
+
+    def _next_number(self) -> int:
+        self._numbered += 1
+        return self._numbered
 
     def rebuild(self, fragments: list[Fragment]) -> None:
         self.clear()
+        marks = {}
         for fragment in fragments:
+            if self.tracked and isinstance(fragment.content, bytes):
+                content = unpacked(fragment.content)
+                marks[content["of"]] = (fragment.number, content["settled"])
+        for fragment in fragments:
+            if self.tracked and isinstance(fragment.content, bytes):
+                continue
             check_rows(fragment.content, self._indexer.schema)
             assert isinstance(fragment.content, pa.Table)
             (rows,) = fragment.content.combine_chunks().to_batches()
-            indexed = self._indexer.index(rows, EVENT_TIME_MIN_US)
-            if len(indexed.entries):
-                block = Block(indexed.rows, indexed.entries)
-                block.number = fragment.number
+            number, settled = marks[fragment.number] if self.tracked else (None, b"")
+            block = self._built(rows, self._unpacked(settled, rows) if self.tracked else None)
+            if len(block):
+                block.number, block.marks_number = fragment.number, number
                 self._blocks.append(block)
         self._numbered = max((fragment.number for fragment in fragments), default=0)
+
+    def _built(self, rows: pa.RecordBatch, marks: Mask | None) -> Block:
+        """Returns a block of rows that were stored before; `marks` has the settled bits of each row."""
+        indexed = self._indexer.index(rows, EVENT_TIME_MIN_US)
+        if marks is None:
+            return Block(indexed.rows, indexed.entries)
+        if indexed.rows.num_rows != rows.num_rows:
+            raise ValueError("some of the rows cannot have been stored")
+        return Block(indexed.rows, indexed.entries, marks[self._slots(indexed.rows, indexed.entries)])
+
+    def _slots(self, rows: pa.RecordBatch, entries: Entries) -> Integers:
+        lanes = self._indexer.lanes
+        if lanes == 1:
+            return entries.positions
+        return entries.positions * lanes + self._indexer.lanes_of(rows, entries)
+
+    def _marks(self, block: Block) -> Mask:
+        """Returns a bit for each entry that a row can have; those that the block does not have are settled."""
+        assert block.settled is not None
+        marks = np.ones(block.rows.num_rows * self._indexer.lanes, dtype=np.bool_)
+        marks[self._slots(block.rows, block.entries)] = block.settled
+        return marks
+
+    def _unpacked(self, settled: bytes, rows: pa.RecordBatch) -> Mask:
+        size = rows.num_rows * self._indexer.lanes
+        bits = np.unpackbits(np.frombuffer(settled, dtype=np.uint8))[:size].astype(np.bool_)
+        if len(bits) != size:
+            raise ValueError(f"{rows.num_rows} rows have {len(bits)} bits of settled entries")
+        return bits
 
     def describe(self) -> dict[str, Any]:
         schema = self._indexer.schema
@@ -230,62 +247,41 @@ class RowBuffer(State):
 
     @property
     def layout(self) -> str:
-        return "rows of " + ", ".join(f"{field.name} {field.type}" for field in self._indexer.schema)
+        rows = "rows of " + ", ".join(f"{field.name} {field.type}" for field in self._indexer.schema)
+        return f"{rows}, with {self._indexer.lanes} settled bits each" if self.tracked else rows
 
     def keep(self, part: KeyedPart) -> None:
         blocks, self._blocks = self._blocks, []
         for block in blocks:
             mine = part.mine(dict(zip(block.rows.schema.names, block.rows.columns, strict=True)))
-            indexed = self._indexer.index(block.rows.filter(pa.array(mine)), EVENT_TIME_MIN_US)
-            self.add(indexed.rows, indexed.entries)
+            marks = self._marks(block).reshape(-1, self._indexer.lanes)[mine].ravel() if self.tracked else None
+            self._add(self._built(block.rows.filter(pa.array(mine)), marks))
 
     def take_in(self, other: RowBuffer) -> None:
         for block in other._blocks:
-            self.add(block.rows, block.entries)
+            self._add(Block(block.rows, block.entries, block.settled))
 
     def _push(self, block: Block) -> None:
         start, size = len(self._blocks), len(block)
         while start:
             older = len(self._blocks[start - 1])
-            if older + size > (BLOCK_ENTRIES_MAX if older < BLOCK_SHRINK * size else SMALL_ENTRIES):
+            if older + size > (BLOCK_ENTRIES_MAX if older < BLOCK_SHRINK * size else row_blocks.SMALL_ENTRIES):
                 break
             start -= 1
             size += older
-        self._blocks[start:] = [_merged([*self._blocks[start:], block])]
+        block = merged([*self._blocks[start:], block])
+        if start < len(self._blocks) and self._drops_settled:
+            block = _unsettled(block)
+        self._blocks[start:] = [block] if len(block) else []
 
 
-def sort_entries(
-    hashes: Hashes,
-    marks: tuple[Integers, ...] = (),
-    expires_us: Integers | None = None,
-    positions: Integers | None = None,
-) -> Entries:
-    """Returns entries sorted by hash; without `positions`, the i-th entry is of the i-th row."""
-    order = stable_order(hashes)
-    return Entries(
-        hashes[order],
-        order if positions is None else positions[order],
-        tuple(mark[order] for mark in marks),
-        None if expires_us is None else expires_us[order],
-    )
+def _unsettled(block: Block) -> Block:
+    """Returns the block without settled entries, which may be none at all."""
+    return block.only(~block.settled) if block.settled is not None and block.settled.any() else block
 
 
-def stable_order(hashes: Hashes) -> Integers:
-    """Returns a stable argsort. For large arrays it is the faster unstable sort, then a sort of places among equals."""
-    size = len(hashes)
-    if size <= _STABLE_SORT_MAX:
-        return np.argsort(hashes, kind="stable")
-    order = np.argsort(hashes)
-    in_order = hashes[order]
-    group = np.zeros(size, dtype=np.int64)
-    np.cumsum(in_order[1:] != in_order[:-1], out=group[1:])
-    if group[-1] == size - 1:
-        return order
-    group *= size
-    order = group + order
-    order.sort()
-    order -= group
-    return order
+def _packed(marks: Mask) -> bytes:
+    return np.packbits(marks).tobytes()
 
 
 def expand_ranges(first: Integers, counts: Integers, limit: int) -> Iterator[tuple[Integers, Integers]]:
@@ -307,24 +303,3 @@ def expand_ranges(first: Integers, counts: Integers, limit: int) -> Iterator[tup
         inside = np.minimum(ends[low:high], end) - np.maximum(begins[low:high], begin)
         at = np.arange(low, high).repeat(inside)
         yield at, shift[at] + np.arange(begin, end)
-
-
-def _merged(blocks: list[Block]) -> Block:
-    if len(blocks) == 1:
-        return blocks[0]
-    starts = np.cumsum([0, *(block.rows.num_rows for block in blocks[:-1])])
-    all_entries = [block.entries for block in blocks]
-    hashes = np.concatenate([entries.hashes for entries in all_entries])
-    # Timsort finds the sorted parts and merges them, in time linear in the entries.
-    order = np.argsort(hashes, kind="stable")
-    marks = zip(*(entries.marks for entries in all_entries), strict=True)
-    expires_us = [entries.expires_us for entries in all_entries if entries.expires_us is not None]
-    return Block(
-        pa.concat_batches([block.rows for block in blocks]),
-        Entries(
-            hashes[order],
-            np.concatenate([e.positions + start for e, start in zip(all_entries, starts, strict=True)])[order],
-            tuple(np.concatenate(mark)[order] for mark in marks),
-            np.concatenate(expires_us)[order] if expires_us else None,
-        ),
-    )

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +52,7 @@ from stretto.expressions import AggregateCall
 from stretto.expressions.scalar import quoted
 from stretto.expressions.types import canonical
 from stretto.expressions.udf import Udf
+from stretto.operators.join_kinds import JoinKind
 from stretto.operators.stateless import PythonStep
 from stretto.operators.user_aggregate import UserAggregate, value_column
 from stretto.operators.windows import EventTime, Hopping, Session, Span, Tumbling, Window
@@ -68,6 +70,14 @@ _EVENT_TIME = {"spark.watermarkDelayMs": 0}
 _EVENT_WINDOW = {"spark.watermarkDelayMs": 0, "spark.timeWindow": True}
 _NO_MARK = {"stretto.plain": True}
 
+_SPARK_KINDS = {
+    JoinKind.INNER: "inner",
+    JoinKind.LEFT: "left",
+    JoinKind.RIGHT: "right",
+    JoinKind.FULL: "full",
+    JoinKind.SEMI: "left_semi",
+    JoinKind.ANTI: "left_anti",
+}
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 _ACTORS_INSTEAD = 'Run it with engine="actors".'
 
@@ -275,8 +285,10 @@ class _Lowering:
 
     def _join(self, node: JoinNode, left: DataFrame, right: DataFrame) -> DataFrame:
         left_time, right_time = node.left_time or self._time(node), node.right_time or self._time(node, 1)
-        names = right.columns
-        conditions = [_column(one) == _column(_RIGHT + other) for one, other in node.on]
+        visible = [len(frame.columns) - hidden for frame, hidden in zip((left, right), node.hidden, strict=True)]
+        # New names for all columns of the right side: nothing is ambiguous, even in a self-join.
+        renamed = dict(zip(right.columns[: visible[1]], node.pair.names[visible[0] :], strict=False))
+        conditions = [_column(one) == _column(renamed.get(other, _RIGHT + other)) for one, other in node.on]
         if node.window is not None or node.windowed:
             left, right = self._in_windows(node, left, left_time), self._in_windows(node, right, right_time)
             conditions.append(_column(_WINDOW) == _column(_RIGHT + _WINDOW))
@@ -284,17 +296,22 @@ class _Lowering:
             left, right = _marked(left, left_time), _marked(right, right_time)
         if node.lower is not None or node.upper is not None:
             assert right_time is not None
-            conditions += _interval(node, EventTime(_RIGHT + right_time.column, right_time.offset_us))
-        # New names for all columns of the right side: nothing is ambiguous, even in a self-join.
-        right = right.select(*(_column(name).alias(_RIGHT + name) for name in right.columns))
-        condition = conditions[0] if conditions else F.lit(True)
-        for other in conditions[1:]:
-            condition = condition & other
-        columns = [_column(name) for name in self.plan.nodes[node.inputs[0]].schema.names]
-        columns += [_column(_RIGHT + name).alias(new) for name, new in zip(names, node.right_names, strict=True)]
-        if node.window is not None:
-            columns += [_column(f"{_WINDOW}.{part}", 1).alias(f"window_{part}") for part in ("start", "end")]
-        return left.join(right, condition).select(*columns)
+            conditions += _interval(node, EventTime(renamed[right_time.column], right_time.offset_us))
+        if node.residual is not None:
+            conditions.append(F.expr(node.residual.sql))
+        right = right.select(*(_column(name).alias(renamed.get(name, _RIGHT + name)) for name in right.columns))
+        joined = left.join(right, reduce(Column.__and__, conditions), _SPARK_KINDS[node.how])
+        return joined.select(*self._joined_columns(node))
+
+    def _joined_columns(self, node: JoinNode) -> list[Column]:
+        """Returns the columns of a join's result. The window is that of either side, if the other one is missing."""
+        columns = [_column(name) for name in node.schema.names]
+        if node.window is None:
+            return columns
+        window = _column(_WINDOW)
+        if node.how.tracks_right:
+            window = F.coalesce(window, _column(_RIGHT + _WINDOW))
+        return columns[:-2] + [window.getField(part).alias(f"window_{part}") for part in ("start", "end")]
 
     def _in_windows(self, node: JoinNode, frame: DataFrame, time: EventTime | None) -> DataFrame:
         framed, window = self._windowed(frame, node.window, time)

@@ -15,7 +15,7 @@ from stretto.actors.function import Function
 from stretto.errors import StorageError
 from stretto.expressions import compile_scalar, parse_aggregate
 from stretto.operators.described import rows_of
-from stretto.operators.joins import UnboundedJoin
+from stretto.operators.joins import Matching, UnboundedJoin
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.shown import column_of, fitted, settled, together
@@ -178,7 +178,7 @@ def test_a_users_own_aggregate_shows_its_partials_as_text() -> None:
 def test_rows_that_wait_for_a_match() -> None:
     right = pa.schema([("k", pa.string()), ("y", pa.int64())])
     output = pa.schema([*SCHEMA, ("k2", pa.string()), ("y", pa.int64())])
-    join = UnboundedJoin(SCHEMA, right, (("k", "k"),), output)
+    join = UnboundedJoin(SCHEMA, right, Matching((("k", "k"),), output))
     join.bind_states()
     ctx = Context("job", "fn", 0, 1, {"out": join.schema})
     ctx.input = "left"

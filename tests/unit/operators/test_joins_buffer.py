@@ -7,8 +7,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stretto.operators import row_buffer
-from stretto.operators.row_buffer import Indexed, RowBuffer, expand_ranges, sort_entries, stable_order
+from stretto.operators import row_blocks, row_buffer
+from stretto.operators.row_blocks import sort_entries, stable_order
+from stretto.operators.row_buffer import Indexed, RowBuffer, expand_ranges
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -17,6 +18,7 @@ class Expiring:
     """The number is the hash and the time of expiry."""
 
     schema = SCHEMA
+    lanes = 1
 
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
         numbers = rows.column("n").to_numpy()
@@ -33,7 +35,7 @@ def get(buffer: RowBuffer, numbers: list[int], pairs_max: int = 1000) -> list[tu
     found = []
     for match in buffer.search(probe, pairs_max):
         assert 0 < len(match.probe) == len(match.stored) <= pairs_max
-        stored = match.rows.column("n").to_numpy()[match.entries.positions[match.stored]]
+        stored = match.block.rows.column("n").to_numpy()[match.block.entries.positions[match.stored]]
         found += list(zip(probe.positions[match.probe].tolist(), stored.tolist(), strict=True))
     return sorted(found)
 
@@ -106,7 +108,7 @@ def test_expired_rows_are_removed_in_bulk() -> None:
         buffer.advance(watermark)
         rewrites += buffer.num_rows < before
         alive = sum(n > watermark for n in buffer.export().column("n").to_pylist()) if watermark % 50_000 == 0 else None
-        assert alive is None or buffer.num_rows <= alive * 4 / 3 + 4 * row_buffer.SMALL_ENTRIES
+        assert alive is None or buffer.num_rows <= alive * 4 / 3 + 4 * row_blocks.SMALL_ENTRIES
     assert rewrites < 1_000
     assert buffer.num_rows < 20_000
     assert get(buffer, [1_000_001]) == [(0, 1_000_001)] * 19

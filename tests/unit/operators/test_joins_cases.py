@@ -18,8 +18,8 @@ from stretto.actors.context import Context
 from stretto.actors.discipline import SEQUENTIAL
 from stretto.actors.function import EVENT_TIME_MAX_US
 from stretto.errors import InvariantError, PlanError
-from stretto.operators import join_base, join_interval, join_window
-from stretto.operators.joins import PAIRS_MAX, IntervalJoin, Join, UnboundedJoin, WindowJoin
+from stretto.operators import join_interval, join_sides, join_window
+from stretto.operators.joins import PAIRS_MAX, IntervalJoin, Join, Matching, UnboundedJoin, WindowJoin
 from stretto.operators.windows import EventTime, Hopping, Tumbling
 
 TIME = pa.timestamp("us")
@@ -46,8 +46,8 @@ class Plus:
 class SmallLeft:
     """A residual predicate: l < 'm'."""
 
-    def evaluate(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.filter(pc.less(batch.column("l"), "m"))
+    def mask(self, batch: pa.RecordBatch) -> Any:
+        return pc.less(batch.column("l"), "m").to_numpy(zero_copy_only=False)
 
 
 def batches_of(ctx: Context) -> list[Any]:
@@ -93,8 +93,7 @@ def interval(low: int, high: int, inclusive: bool = True, known: bool = True) ->
     join = IntervalJoin(
         LEFT,
         RIGHT,
-        ON,
-        OUTPUT,
+        Matching(ON, OUTPUT),
         EventTime("t"),
         EventTime("t"),
         Plus(low),
@@ -106,11 +105,11 @@ def interval(low: int, high: int, inclusive: bool = True, known: bool = True) ->
 
 
 def windowed(window: Tumbling | Hopping) -> Driver:
-    return Driver(WindowJoin(LEFT, RIGHT, ON, WINDOWED, window, EventTime("t"), EventTime("t")))
+    return Driver(WindowJoin(LEFT, RIGHT, Matching(ON, WINDOWED), window, EventTime("t"), EventTime("t")))
 
 
 def test_an_unbounded_join_pairs_every_row_with_every_equal_one() -> None:
-    join = Driver(UnboundedJoin(LEFT, RIGHT, ON, OUTPUT))
+    join = Driver(UnboundedJoin(LEFT, RIGHT, Matching(ON, OUTPUT)))
     assert join.push("left", (1, 0, "a"), (2, 0, "b")) == []
     assert join.push("right", (2, 9, "x"), (2, 9, "y"), (3, 9, "z")) == [("b", "x"), ("b", "y")]
     assert join.push("left", (3, 5, "c"), (2, 5, "d"), (3, 5, "e")) == [("c", "z"), ("d", "x"), ("d", "y"), ("e", "z")]
@@ -121,7 +120,7 @@ def test_an_unbounded_join_pairs_every_row_with_every_equal_one() -> None:
 
 
 def test_null_keys_match_nothing_and_are_not_kept() -> None:
-    join = Driver(UnboundedJoin(LEFT, RIGHT, ON, OUTPUT))
+    join = Driver(UnboundedJoin(LEFT, RIGHT, Matching(ON, OUTPUT)))
     assert join.push("left", (None, 0, "a"), (1, 0, "b")) == []
     assert join.push("right", (None, 0, "x"), (1, 0, "y")) == [("b", "y")]
     assert join.push("right", (None, 0, "x")) == []
@@ -129,7 +128,7 @@ def test_null_keys_match_nothing_and_are_not_kept() -> None:
 
 
 def test_the_columns_are_left_then_right_under_the_output_names() -> None:
-    join = Driver(UnboundedJoin(LEFT, RIGHT, ON, OUTPUT))
+    join = Driver(UnboundedJoin(LEFT, RIGHT, Matching(ON, OUTPUT)))
     join.push("right", (1, 7, "x"))
     join.push("left", (1, 5, None))
     (batch,) = batches_of(join.ctx)
@@ -140,14 +139,14 @@ def test_the_columns_are_left_then_right_under_the_output_names() -> None:
 
 
 def test_a_residual_predicate_sees_the_joined_rows() -> None:
-    join = Driver(UnboundedJoin(LEFT, RIGHT, ON, OUTPUT, residual=SmallLeft()))
+    join = Driver(UnboundedJoin(LEFT, RIGHT, Matching(ON, OUTPUT, SmallLeft())))
     join.push("right", (1, 0, "x"))
     assert join.push("left", (1, 0, "a"), (1, 0, "z")) == [("a", "x")]
     assert join.push("left", (1, 0, "z")) == []
 
 
 def test_a_hot_key_makes_many_batches_of_bounded_size() -> None:
-    join = UnboundedJoin(LEFT, RIGHT, ON, OUTPUT)
+    join = UnboundedJoin(LEFT, RIGHT, Matching(ON, OUTPUT))
     ctx = Context("job", "join", 0, 1, {"out": join.schema})
     rows, numbers = 700, [str(i) for i in range(700)]
     for side, schema in (("left", LEFT), ("right", RIGHT)):
@@ -164,7 +163,7 @@ def test_a_hot_key_makes_many_batches_of_bounded_size() -> None:
 def test_floats_join_as_in_spark_with_one_zero_and_one_nan() -> None:
     left, right = pa.schema([("l", pa.float64())]), pa.schema([("r", pa.float32())])
     output = pa.schema([*left, *right])
-    join = Driver(UnboundedJoin(left, right, (("l", "r"),), output))
+    join = Driver(UnboundedJoin(left, right, Matching((("l", "r"),), output)))
     join.push("left", (0.0,), (float("nan"),), (1.5,), schema=left)
     join.push("right", (-0.0,), (float("nan"),), (1.5,), schema=right)
     assert sum(batch.num_rows for batch in batches_of(join.ctx)) == 3
@@ -184,7 +183,7 @@ def test_floats_join_as_in_spark_with_one_zero_and_one_nan() -> None:
 def test_keys_of_comparable_types_meet(left_type: pa.DataType, right_type: pa.DataType, values: list[Any]) -> None:
     left, right = pa.schema([("a", left_type)]), pa.schema([("a", right_type)])
     output = pa.schema([("l", left_type), ("r", right_type)])
-    join = UnboundedJoin(left, right, (("a", "a"),), output)
+    join = UnboundedJoin(left, right, Matching((("a", "a"),), output))
     ctx = Context("job", "join", 0, 1, {"out": join.schema})
     for side, schema in (("left", left), ("right", right)):
         ctx.input = side
@@ -195,29 +194,29 @@ def test_keys_of_comparable_types_meet(left_type: pa.DataType, right_type: pa.Da
 
 def test_keys_of_different_kinds_are_refused() -> None:
     with pytest.raises(PlanError, match="different kinds"):
-        UnboundedJoin(LEFT, RIGHT, (("k", "r"),), OUTPUT)
+        UnboundedJoin(LEFT, RIGHT, Matching((("k", "r"),), OUTPUT))
     with pytest.raises(PlanError, match="no column 'q'"):
-        UnboundedJoin(LEFT, RIGHT, (("k", "q"),), OUTPUT)
+        UnboundedJoin(LEFT, RIGHT, Matching((("k", "q"),), OUTPUT))
     with pytest.raises(InvariantError, match="does not follow"):
-        UnboundedJoin(LEFT, RIGHT, ON, LEFT)
+        UnboundedJoin(LEFT, RIGHT, Matching(ON, LEFT))
 
 
 def test_an_unknown_input_is_refused() -> None:
     with pytest.raises(InvariantError, match="does not have"):
-        Driver(UnboundedJoin(LEFT, RIGHT, ON, OUTPUT)).push("middle", (1, 0, "a"))
+        Driver(UnboundedJoin(LEFT, RIGHT, Matching(ON, OUTPUT))).push("middle", (1, 0, "a"))
 
 
-@pytest.mark.parametrize("module", [join_base, join_interval, join_window])
+@pytest.mark.parametrize("module", [join_sides, join_interval, join_window])
 def test_colliding_hashes_do_not_make_a_match(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "hash_columns", lambda rows, keys: np.zeros(rows.num_rows, dtype=np.uint64))
     on = (("k", "k"), ("l", "r"))
     times = EventTime("t"), EventTime("t")
-    if module is join_base:
-        join: Join = UnboundedJoin(LEFT, RIGHT, on, OUTPUT)
+    if module is join_sides:
+        join: Join = UnboundedJoin(LEFT, RIGHT, Matching(on, OUTPUT))
     elif module is join_interval:
-        join = IntervalJoin(LEFT, RIGHT, on, OUTPUT, *times, Plus(0), Plus(9))
+        join = IntervalJoin(LEFT, RIGHT, Matching(on, OUTPUT), *times, Plus(0), Plus(9))
     else:
-        join = WindowJoin(LEFT, RIGHT, on, WINDOWED, Tumbling(10), *times)
+        join = WindowJoin(LEFT, RIGHT, Matching(on, WINDOWED), Tumbling(10), *times)
     driver = Driver(join)
     driver.push("left", (1, 0, "a"), (2, 0, "a"), (1, 0, "b"))
     found = driver.push("right", (1, 0, "a"), (2, 0, "b"), (3, 0, "c"))
@@ -328,7 +327,7 @@ def test_a_slide_need_not_divide_the_size() -> None:
 
 
 def test_the_event_time_of_a_window_row_is_its_end_less_one() -> None:
-    join = Driver(WindowJoin(LEFT, RIGHT, ON, WINDOWED, Tumbling(10), EventTime("t", 1), EventTime("t")))
+    join = Driver(WindowJoin(LEFT, RIGHT, Matching(ON, WINDOWED), Tumbling(10), EventTime("t", 1), EventTime("t")))
     join.push("left", (1, 10, "a"))
     assert join.push("right", (1, 9, "x"), (1, 10, "y")) == [("a", "x", 0, 10)]
 
@@ -338,7 +337,7 @@ def test_rows_that_bring_their_window_join_when_both_bounds_agree() -> None:
     right = pa.schema([("k", pa.int64()), ("r", pa.string()), ("window_start", TIME), ("window_end", TIME)])
     names = ["k", "l", "ls", "le", "rk", "r", "rs", "re"]
     output = pa.schema(list(zip(names, [*left.types, *right.types], strict=True)))
-    join = Driver(WindowJoin(left, right, ON, output, None))
+    join = Driver(WindowJoin(left, right, Matching(ON, output), None))
     join.push("left", (1, "a", 0, 10), (1, "b", 0, 20), (1, "c", 10, 20), schema=left)
     assert join.push("right", (1, "x", 0, 10), (1, "y", 10, 20), (2, "z", 0, 10), schema=right) == [
         ("a", "x"),
@@ -359,7 +358,7 @@ def test_rows_that_bring_their_window_join_when_both_bounds_agree() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Driver(UnboundedJoin(LEFT, RIGHT, ON, OUTPUT)),
+        lambda: Driver(UnboundedJoin(LEFT, RIGHT, Matching(ON, OUTPUT))),
         lambda: interval(0, 10),
         lambda: windowed(Tumbling(10)),
     ],
@@ -389,7 +388,7 @@ def test_fresh_states_are_empty_and_their_own() -> None:
 
 
 def test_the_end_empties_the_state() -> None:
-    driver = Driver(UnboundedJoin(LEFT, RIGHT, ON, OUTPUT))
+    driver = Driver(UnboundedJoin(LEFT, RIGHT, Matching(ON, OUTPUT)))
     driver.push("left", (1, 0, "a"))
     driver.join.on_end(driver.ctx)
     assert driver.stored == (0, 0)

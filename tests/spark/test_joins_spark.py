@@ -1,0 +1,189 @@
+"""Joins of every kind against Spark SQL: the actors (in virtual time), the batch twin, and micro-batches."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
+
+from stretto.api.app import App
+from stretto.api.lowering import lowered
+from stretto.api.memory import CollectSink, CollectWriter, MemorySource
+from stretto.api.relational import unsupported
+from stretto.api.stream import Stream
+from stretto.coordinator.records import JobStatus
+from stretto.operators.windows import hopping, tumbling
+from stretto.runtime.microbatch import MicrobatchQuery
+from stretto.runtime.relational import to_dataframes
+from stretto.runtime.spark_sources import batch_frame
+from stretto.simulator.engine.cluster import SimulatedCluster
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+ROWS = 120
+LEFT = pa.schema(
+    [
+        ("t", pa.timestamp("us", tz="UTC")),
+        ("k", pa.int32()),
+        ("name", pa.string()),
+        ("x", pa.int64()),
+        ("id", pa.int64()),
+    ]
+)
+RIGHT = pa.schema(
+    [
+        ("t", pa.timestamp("us", tz="UTC")),
+        ("k", pa.int64()),
+        ("label", pa.string()),
+        ("x", pa.float64()),
+        ("n", pa.string()),
+    ]
+)
+KINDS = {
+    "inner": "INNER JOIN",
+    "left": "LEFT JOIN",
+    "right": "RIGHT JOIN",
+    "full": "FULL JOIN",
+    "semi": "LEFT SEMI JOIN",
+    "anti": "LEFT ANTI JOIN",
+}
+NEAR = "r.t >= l.t - INTERVAL 2 SECONDS AND r.t <= l.t + INTERVAL 3 SECONDS"
+BOTH = "l.t, l.k, l.name, l.x, l.id, r.t t_right, r.k k_right, r.label, r.x x_right, r.n"
+
+
+def table(schema: pa.Schema, seed: int, nulls: bool) -> pa.Table:
+    """Returns rows half a second apart, some with null keys, and some without a time."""
+    chance = random.Random(seed)
+    rows = []
+    for i in range(ROWS):
+        key = None if chance.random() < 0.1 else chance.randrange(5)
+        name = None if chance.random() < 0.1 else chance.choice(["Ann", "ann", "BOB", "bob", "Straße"])
+        time = None if nulls and chance.random() < 0.05 else 1_000_000 + i * 500_000 + chance.randrange(400_000)
+        rows.append((time, key, name, chance.randrange(8), str(i) if pa.types.is_string(schema.types[-1]) else i))
+    columns = [pa.array(list(values)) for values in zip(*rows, strict=True)]
+    return pa.table([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+
+
+def joins(left: Stream, right: Stream, kinds: list[str]) -> dict[str, tuple[Stream, str]]:
+    """Returns the joins by name, each with Spark SQL that has its answer."""
+    interval = {"lower": "t - INTERVAL 2 SECONDS", "upper": "t + INTERVAL 3 SECONDS"}
+    found = {}
+    for how in kinds:
+        columns = BOTH if how not in ("semi", "anti") else "l.t, l.k, l.name, l.x, l.id"
+        found[f"interval {how}"] = (
+            left.interval_join(
+                right, "lower(name) = lower(label) AND left.x > right.x", where="n % 3 <> 0", how=how, **interval
+            ),
+            f"SELECT {columns} FROM lefts l {KINDS[how]} rights r ON lower(l.name) = lower(r.label) AND l.x > r.x "
+            f"AND r.n % 3 <> 0 AND {NEAR}",
+        )
+        for size, slide in [("5 seconds", "2 seconds")] + [("4 seconds", "4 seconds")] * (how == "full"):
+            window = tumbling(size) if size == slide else hopping(size, slide)
+            start = "coalesce(l.w, r.w)" if how in ("right", "full") else "l.w"
+            found[f"window {slide} {how}"] = (
+                left.window_join(right, "right.k + 1 = left.k", window, where="left.x <> right.x", how=how),
+                f"SELECT {columns}, {start}.start window_start, {start}.end window_end "
+                f"FROM (SELECT *, window(t, '{size}', '{slide}') w FROM lefts) l {KINDS[how]} "
+                f"(SELECT *, window(t, '{size}', '{slide}') w FROM rights) r "
+                "ON r.k + 1 = l.k AND l.w = r.w AND l.x <> r.x",
+            )
+    return found
+
+
+def unbounded(left: Stream, right: Stream) -> dict[str, tuple[Stream, str]]:
+    semi = "l.t, l.k, l.name, l.x, l.id"
+    return {
+        "semi": (
+            left.join(right, "k", where="left.x = right.x + 1", how="leftsemi"),
+            f"SELECT {semi} FROM lefts l LEFT SEMI JOIN rights r ON l.k = r.k AND l.x = r.x + 1",
+        ),
+        "string and number": (
+            left.join(right, "id = n AND name <> label"),
+            f"SELECT {BOTH} FROM lefts l JOIN rights r ON l.id = r.n AND l.name <> r.label",
+        ),
+        "int and double": (
+            left.join(right, "left.k = right.x", where="id < 40"),
+            f"SELECT {BOTH} FROM lefts l JOIN rights r ON l.k = r.x AND l.id < 40",
+        ),
+    }
+
+
+def made(
+    build: Callable[[Stream, Stream], dict[str, tuple[Stream, str]]], nulls: bool
+) -> tuple[App, dict[str, tuple[Stream, str]]]:
+    app = App("joins")
+    left, right = (
+        app.source(name, MemorySource(table(schema, seed, nulls), batch_rows=17), time="t", delay="1 s")
+        for name, schema, seed in (("left", LEFT, 1), ("right", RIGHT, 2))
+    )
+    found = build(left, right)
+    for name, (stream, _) in found.items():
+        stream.sink(CollectSink(), name=name)
+    return app, found
+
+
+def rows_of(found: pa.Table) -> Counter[tuple[Any, ...]]:
+    columns = [pc.cast(c, pa.int64()) if pa.types.is_timestamp(c.type) else c for c in found.columns]
+    return Counter(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+@pytest.fixture(scope="module")
+def oracle(spark: SparkSession) -> Callable[[str, bool], Counter[tuple[Any, ...]]]:
+    for nulls in (False, True):
+        for name, schema, seed in (("lefts", LEFT, 1), ("rights", RIGHT, 2)):
+            spark.createDataFrame(table(schema, seed, nulls)).cache().createOrReplaceTempView(f"{name}_{nulls}")
+
+    @cache
+    def ask(query: str, nulls: bool) -> Counter[tuple[Any, ...]]:
+        text = query.replace("lefts", f"lefts_{nulls}").replace("rights", f"rights_{nulls}")
+        return rows_of(spark.sql(text).toArrow())
+
+    return ask
+
+
+def test_the_actors_answer_as_spark_sql(spark: SparkSession, oracle: Any) -> None:
+    app, found = made(lambda left, right: joins(left, right, list(KINDS)) | unbounded(left, right), nulls=True)
+    cluster = SimulatedCluster(3, seed=1)
+    job = cluster.submit(lowered(app.plan(), "joins", 3, 50))
+    cluster.run()
+    assert job.status is JobStatus.FINISHED, job.failure
+    for name, (_, query) in found.items():
+        expected = oracle(query, True)
+        assert expected, name
+        assert rows_of(job.writers[name].table()) == expected, name
+
+
+def test_the_batch_twin_answers_as_spark_sql(spark: SparkSession, oracle: Any) -> None:
+    app, found = made(lambda left, right: joins(left, right, list(KINDS)) | unbounded(left, right), nulls=True)
+    plan = app.plan()
+    frames = {node.name: batch_frame(spark, node) for node in plan.sources}
+    twins = to_dataframes(plan, spark, frames, streaming=False)
+    for name, (stream, query) in found.items():
+        twin = twins[name].toArrow()
+        assert rows_of(twin) == oracle(query, True), name
+        assert twin.schema.names == stream.schema.names
+
+
+def test_micro_batches_answer_as_spark_sql_and_refuse_anti_joins(
+    spark: SparkSession, oracle: Any, tmp_path: Path
+) -> None:
+    app, found = made(lambda left, right: joins(left, right, ["left", "full", "semi"]), nulls=False)
+    query = MicrobatchQuery("joins", app.plan(), spark, parallelism=2, rows_per_trigger=100, directory=str(tmp_path))
+    query.start()
+    assert query.wait(WAIT_S)
+    assert query.error is None, str(query.error)
+    for name, (_, text) in found.items():
+        writer = query.writers[name]
+        assert isinstance(writer, CollectWriter)
+        assert rows_of(writer.table()) == oracle(text, False), name
+    app, _ = made(lambda left, right: joins(left, right, ["anti"]), nulls=False)
+    assert "anti join of two streams" in (unsupported(app.plan(), streaming=True) or "")
