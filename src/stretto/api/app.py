@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from stretto.api.arguments import (
     DURATION,
     NUMBER_OR_ZERO,
     SESSION,
+    TABLE_DATA,
     TEXT,
     Kind,
     takes,
@@ -23,6 +24,7 @@ from stretto.api.arguments import (
 from stretto.api.engines import Engine
 from stretto.api.slo import SLO
 from stretto.api.stream import Stream
+from stretto.api.tables import Table, checked_table
 from stretto.api.udfs import registered
 from stretto.api.windowing import TIMESTAMP
 from stretto.errors import PlanError
@@ -153,6 +155,14 @@ class App:
             max_jump_us=max_jump_us,
         )
         return Stream(self, self.add_node(node))
+
+    @takes(name=TEXT, data=TABLE_DATA, refresh=DURATION.optional())
+    def table(self, name: str, data: Any, *, refresh: Duration | None = None) -> Table:
+        """Returns a table for `stream.join(table, on)`, of a DataFrame of Spark or pandas, a pyarrow Table, or the path
+        of Parquet files. Its rows are read now, and every worker gets all of them."""
+        from stretto.runtime.table_data import table_data
+
+        return checked_table(self, name, table_data(name, data), refresh)
 
     @takes(udfs=UDF)
     def register(self, *udfs: Udf) -> App:

@@ -194,6 +194,13 @@ WINDOW = Kind(
 )
 JOIN_KEY = Kind('a column, a list of columns or of pairs, or text such as "id = auction"', _is_join_key)
 JOIN_KIND = Kind('"inner", "left", "right", "full", "semi" or "anti"', is_text)
+TABLE_DATA = Kind(
+    "a DataFrame of Spark or pandas, a pyarrow Table, or the path of Parquet files",
+    lambda value: (
+        is_text(value) or any(hasattr(value, name) for name in ("toArrow", "iloc", "to_batches", "__fspath__"))
+    ),
+    lambda value: "Write pyarrow.Table.from_pylist(rows)." if isinstance(value, list) else None,
+)
 FUNCTION = Kind("a Python function of a pyarrow RecordBatch", callable, _as_map)
 PATH = Kind("a path as text or a pathlib.Path", lambda value: is_text(value) or hasattr(value, "__fspath__"))
 SESSION = Kind("a SparkSession", lambda value: hasattr(value, "sparkContext"))

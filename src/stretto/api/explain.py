@@ -107,6 +107,11 @@ def _described(node: nodes.Node) -> str:
             how = "" if node.how is JoinKind.INNER else f"{node.how.value} "
             also = "" if node.residual is None else f" and {node.residual.sql}"
             return f"{how}{kind}, on {' and '.join(f'{left} = {right}' for left, right in node.on)}{also}"
+        case nodes.TableJoinNode():
+            keys = " and ".join(f"{left.sql} = {right.sql}" for left, right in node.keys)
+            also = "" if node.residual is None else f" and {node.residual.sql}"
+            rows = f"{node.table.num_rows:,} rows"
+            return f"{node.how.value} join with table '{node.table_name}' ({rows}), on {keys}{also}"
         case nodes.ApplyNode():
             return f"function {type(node.function).__name__}"
         case nodes.SinkNode():

@@ -11,6 +11,7 @@ from stretto.api import plan
 from stretto.api.arguments import EXPRESSION, FLAG, JOIN_KEY, JOIN_KIND, TEXT, WINDOW, Kind, takes
 from stretto.api.conditions import JoinInputs, JoinOn
 from stretto.api.joining import Interval, interval_between, joined_schema, with_bounds
+from stretto.api.tables import Table, check_updates, table_kind
 from stretto.api.windowing import needs_window_columns, no_sessions
 from stretto.errors import PlanError
 from stretto.expressions import Scalar
@@ -19,9 +20,15 @@ from stretto.operators.join_kinds import JoinKind
 from stretto.operators.windows import EventTime, Span, Window
 
 if TYPE_CHECKING:
+    from stretto.api.app import App
     from stretto.api.stream import Stream
 
 STREAM = Kind("a stream of the same app", lambda value: isinstance(value, JoinVerbs))
+STREAM_OR_TABLE = Kind(
+    "a stream or a table of the same app",
+    lambda value: isinstance(value, JoinVerbs | Table),
+    lambda value: 'Write app.table("name", df).' if hasattr(value, "toArrow") or hasattr(value, "iloc") else None,
+)
 
 
 class JoinVerbs:
@@ -35,6 +42,8 @@ class JoinVerbs:
     name is taken gets the suffix."""
 
     if TYPE_CHECKING:  # What a stream has.
+        _app: App
+        _node: plan.Node
 
         @property
         def name(self) -> str: ...
@@ -46,10 +55,10 @@ class JoinVerbs:
         def _only_added(self, verb: str) -> None: ...
         def _same_app(self, other: Stream) -> None: ...
 
-    @takes(right=STREAM, on=JOIN_KEY, where=EXPRESSION.optional(), how=JOIN_KIND, suffix=TEXT)
+    @takes(right=STREAM_OR_TABLE, on=JOIN_KEY, where=EXPRESSION.optional(), how=JOIN_KIND, suffix=TEXT)
     def join(
         self,
-        right: Stream,
+        right: Stream | Table,
         on: JoinOn,
         *,
         where: str | None = None,
@@ -59,7 +68,12 @@ class JoinVerbs:
         parallelism: int | None = None,
     ) -> Stream:
         """Returns every pair of rows with equal keys, however far apart in time; with how="semi", each left row once,
-        as soon as it has a match. The state grows with both streams."""
+        as soon as it has a match. The state grows with both streams.
+
+        With a table (`app.table`), returns the stream's rows with those of the table, and keeps no state; how="left"
+        and "anti" are possible too. Time, order and updates stay as they are."""
+        if isinstance(right, Table):
+            return self._join_table(right, on, where, table_kind(how, self.name), suffix, name, parallelism)
         kind = JoinKind.named(how, f"join on '{self.name}'")
         if kind.is_outer:
             raise PlanError(
@@ -186,6 +200,36 @@ class JoinVerbs:
             window=window,
             left_time=self._event_time("window_join"),
             right_time=right._event_time("window_join"),
+        )
+
+    def _join_table(
+        self,
+        table: Table,
+        on: JoinOn,
+        where: str | None,
+        how: JoinKind,
+        suffix: str,
+        name: str | None,
+        parallelism: int | None,
+    ) -> Stream:
+        if table.app is not self._app:
+            raise PlanError(f"stream '{self.name}' and table '{table.name}' belong to different apps")
+        pair = joined_schema(self.schema, table.schema, suffix)
+        condition = JoinInputs(self.name, self.schema, table.name, table.schema, pair).condition(on, where)
+        if self._node.changes_by is not None:
+            check_updates(self.name, self._node.changes_by, table, condition, how, self.schema)
+        return self._add(
+            plan.TableJoinNode,
+            "join",
+            name,
+            schema=pair if how.sends_pairs else self.schema,
+            parallelism=parallelism,
+            table=table.data,
+            table_name=table.name,
+            keys=condition.keys,
+            pair=pair,
+            residual=condition.residual,
+            how=how,
         )
 
     def _join(

@@ -36,6 +36,7 @@ from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, Windo
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.stateless import Filter, PythonStep, Select, StatelessFunction
+from stretto.operators.table_join import TableJoin
 from stretto.operators.top import WindowTop
 from stretto.operators.windowed import WindowAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
@@ -119,12 +120,14 @@ class _Lowering:
             case nodes.OutputNode():
                 spec = self._functions[node.inputs[0]]
                 self._stages[node.name] = [(spec, spec.outputs[node.output])]
-            case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() if node.parallelism is None:
+            case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() | nodes.TableJoinNode() if (
+                node.parallelism is None
+            ):
                 self._fuse(node, _transform(node))
                 partitioned_by = _still_partitioned_by(node, self._partitioned_by.get(node.inputs[0], ()))
                 if partitioned_by:
                     self._partitioned_by[node.name] = partitioned_by
-            case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode():
+            case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() | nodes.TableJoinNode():
                 partitions = node.parallelism or self._parallelism
                 self._check_order(node, partitions)
                 self._add_function(node, StatelessFunction(_transform(node)), partitions, [None])
@@ -274,7 +277,7 @@ def _passes_order_on(consumer: FunctionSpec) -> bool:
 def _still_partitioned_by(node: nodes.Node, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the names of these columns after a stateless step, or nothing if the step drops one of them."""
     match node:
-        case nodes.FilterNode():
+        case nodes.FilterNode() | nodes.TableJoinNode():
             return columns
         case nodes.SelectNode():
             names = {column: name for name, column in node.projection.passthrough.items()}
@@ -290,6 +293,8 @@ def _transform(node: nodes.Node) -> Transform:
             return Filter(node.predicate)
         case nodes.MapNode():
             return PythonStep(node.name, node.function, node.schema, node.rows_kept)
+        case nodes.TableJoinNode():
+            return TableJoin(node.table, node.keys, node.pair, node.residual, node.how)
     raise InvariantError(f"node '{node.name}' is not stateless")
 
 

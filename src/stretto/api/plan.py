@@ -131,6 +131,19 @@ class JoinNode(Node):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableJoinNode(Node):
+    """A join of a stream with a table that does not change. The columns are as in a JoinNode; `keys` are pairs of
+    expressions over the stream and over the table."""
+
+    table: pa.Table
+    table_name: str
+    keys: tuple[tuple[Scalar, Scalar], ...]
+    pair: pa.Schema
+    residual: Predicate | None
+    how: JoinKind
+
+
+@dataclass(frozen=True, kw_only=True)
 class ApplyNode(Node):
     """A user's Function. `output` names which of its outputs this node is; nodes with one `function_name` share it."""
 

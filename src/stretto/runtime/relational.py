@@ -42,6 +42,7 @@ from stretto.api.plan import (
     SelectNode,
     SinkNode,
     SourceNode,
+    TableJoinNode,
     TopNode,
     UnionNode,
     WindowAggregateNode,
@@ -63,6 +64,7 @@ _TIME = "__stretto_time"
 _WINDOW = "__stretto_window"
 _ROWS = "__stretto_rows"
 _RIGHT = "__stretto_right_"
+_KEY = "__stretto_key"
 _WINDOW_START, _WINDOW_END = "window_start", "window_end"
 
 # Spark's own metadata keys: the first marks a column as event time for stateful operators; the second as a window.
@@ -219,6 +221,8 @@ class _Lowering:
                 return self._top(node, inputs[0])
             case JoinNode():
                 return self._join(node, *inputs)
+            case TableJoinNode():
+                return self._table_join(node, inputs[0])
             case SinkNode():
                 return inputs[0]
         raise InvariantError(f"no lowering for a {type(node).__name__}", f"'{node.name}'")
@@ -312,6 +316,22 @@ class _Lowering:
         if node.how.tracks_right:
             window = F.coalesce(window, _column(_RIGHT + _WINDOW))
         return columns[:-2] + [window.getField(part).alias(f"window_{part}") for part in ("start", "end")]
+
+    def _table_join(self, node: TableJoinNode, left: DataFrame) -> DataFrame:
+        """Lowers a join with a table. Keys are columns of their own, since their texts name the columns of one side."""
+        width = len(left.columns)
+        right = left.sparkSession.createDataFrame(node.table, spark_schema(node.table.schema))
+        names = dict(zip(right.columns, node.pair.names[width:], strict=True))
+        lefts, rights = ([F.expr(key[side].sql) for key in node.keys] for side in (0, 1))
+        left = left.select("*", *(key.alias(f"{_KEY}{i}") for i, key in enumerate(lefts)))
+        right = right.select(
+            *(_column(name).alias(new) for name, new in names.items()),
+            *(key.alias(f"{_RIGHT}{_KEY}{i}") for i, key in enumerate(rights)),
+        )
+        conditions = [_column(f"{_KEY}{i}") == _column(f"{_RIGHT}{_KEY}{i}") for i in range(len(node.keys))]
+        if node.residual is not None:
+            conditions.append(F.expr(node.residual.sql))
+        return left.join(F.broadcast(right), reduce(Column.__and__, conditions), _SPARK_KINDS[node.how])
 
     def _in_windows(self, node: JoinNode, frame: DataFrame, time: EventTime | None) -> DataFrame:
         framed, window = self._windowed(frame, node.window, time)

@@ -82,6 +82,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "Stream.window": {"window": tumbling("10 s")},
     "Stream.top": {"k": 1, "by": "price"},
     "Stream.union": {},
+    "App.table": {"name": "names", "data": pa.table({"n": [1]})},
     "Stream.join": {"right": None, "on": "auction"},
     "Stream.interval_join": {"right": None, "on": "auction", "lower": "at", "upper": "at"},
     "Stream.window_join": {"right": None, "on": "auction", "window": tumbling("10 s")},
@@ -122,7 +123,7 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "sources": lambda: sources,
 }
 NUMBERS = ("k", "lessees", "batch_rows", "rows_per_file", "limit", "workers", "spill", "parallelism")
-DURATIONS = ("delay", "batch_delay", "poll", "lateness", "max_jump", "speed")
+DURATIONS = ("delay", "batch_delay", "poll", "lateness", "max_jump", "speed", "refresh")
 
 
 def is_right(verb: str, parameter: inspect.Parameter, kind: str) -> bool:

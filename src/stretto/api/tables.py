@@ -1,0 +1,98 @@
+"""Tables: bounded inputs beside the streams, such as the names of categories, which streams are joined with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stretto.api.conditions import Condition
+from stretto.errors import PlanError
+from stretto.operators.join_kinds import JoinKind
+
+if TYPE_CHECKING:
+    from stretto.api.app import App
+
+TABLE_BYTES_MAX = 256 << 20
+"""Every worker holds a whole table, and its index."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table of an app, for `stream.join(table, on)`. Its rows are those of the moment when it was declared."""
+
+    app: App
+    name: str
+    data: pa.Table
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.data.schema
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {self.data.num_rows} rows)"
+
+
+def table_kind(how: str, stream: str) -> JoinKind:
+    """Returns the kind of a join with a table; those that send rows of the table alone are refused."""
+    kind = JoinKind.named(how, f"join on '{stream}'")
+    if kind.tracks_right:
+        raise PlanError(
+            f"join on '{stream}' cannot be a {kind.value} join with a table",
+            f"how={how!r}: whether a row of the table has a match is known only at the end of the stream",
+            'Use "inner", "left", "semi" or "anti".',
+        )
+    return kind
+
+
+def check_updates(
+    stream: str, changes_by: tuple[str, ...], table: Table, condition: Condition, kind: JoinKind, left: pa.Schema
+) -> None:
+    """Refuses a join of an update stream whose result would have rows that no later row replaces."""
+    if kind.sends_pairs and _has_duplicates(table, condition):
+        raise PlanError(
+            f"join on '{stream}' with table '{table.name}' would repeat keys",
+            f"rows replace earlier ones with the same {', '.join(changes_by)}, and the table has several rows of a key",
+            "Use a table with one row per key.",
+        )
+    if kind is JoinKind.LEFT:
+        return  # One row for each row.
+    read = {column for key, _ in condition.keys for column in key.columns}
+    if condition.residual is not None:
+        read |= condition.residual.columns & set(left.names)
+    if other := sorted(read - set(changes_by)):
+        raise PlanError(
+            f"join on '{stream}' with table '{table.name}' could keep rows that were replaced",
+            f"it depends on {', '.join(other)}, which may change; rows replace earlier ones with the same "
+            f"{', '.join(changes_by)}",
+            'Use how="left", or join before the aggregate.',
+        )
+
+
+def _has_duplicates(table: Table, condition: Condition) -> bool:
+    batches = table.data.combine_chunks().to_batches()
+    if not batches:
+        return False
+    keys = pa.table({str(i): key.evaluate(batches[0]) for i, (_, key) in enumerate(condition.keys)})
+    for column in keys.columns:
+        keys = keys.filter(pc.is_valid(column)) if column.null_count else keys
+    return bool(keys.group_by(keys.column_names).aggregate([]).num_rows < keys.num_rows)
+
+
+def checked_table(app: App, name: str, data: pa.Table, refresh: Any) -> Table:
+    """Returns a table of an app; its name and its size are checked."""
+    if refresh is not None:
+        raise PlanError(
+            f"table '{name}' cannot be refreshed",
+            f"refresh={refresh!r}: a table is read once",
+            "Leave it out, or make the table a source and use interval_join or window_join.",
+        )
+    if data.nbytes > TABLE_BYTES_MAX:
+        raise PlanError(
+            f"table '{name}' is too large",
+            f"it has {data.nbytes:,} bytes; every worker would hold all of them, and the limit is {TABLE_BYTES_MAX:,}",
+            "Select the columns and rows that are needed, or read it as a source and use join.",
+        )
+    return Table(app, name, data)

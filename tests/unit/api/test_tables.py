@@ -1,0 +1,144 @@
+"""Joins of streams with tables: every kind, nulls and duplicates, updates, and what is refused by name."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stretto import App, Stream, sinks, sources
+from stretto.api import tables
+from stretto.api.changes import last_by_key
+from stretto.api.lowering import lowered
+from stretto.api.plan import TableJoinNode
+from stretto.api.tables import Table
+from stretto.coordinator.records import JobStatus
+from stretto.errors import PlanError, SourceError
+from stretto.operators.join_kinds import JoinKind
+from stretto.operators.table_join import TableJoin
+from stretto.simulator.engine.cluster import SimulatedCluster
+
+ANN, BOB, NOBODY, NINE = (1, 5, "Ann"), (2, 6, "bob"), (None, 7, "ann"), (9, 1, None)
+NONE = (None, None, None)
+BIDS = [{"auction": a, "price": p, "who": w} for a, p, w in (ANN, BOB, NOBODY, NINE)]
+SCHEMA = "auction bigint, price bigint, who string"
+ITEMS = pa.table(
+    {
+        "id": pa.array([1, 2, 2, None], pa.int32()),
+        "price": pa.array([3, 9, 1, 4], pa.int64()),
+        "owner": ["ANN", "BOB", None, "x"],
+    }
+)
+
+
+def made(app: App | None = None, items: pa.Table = ITEMS) -> tuple[Stream, Table]:
+    app = app or App("app", parallelism=2)
+    return app.source("bids", sources.memory(BIDS, SCHEMA)), app.table("items", items)
+
+
+def answer(build: Callable[[Stream, Table], Stream], key: str | None = None) -> list[tuple[Any, ...]]:
+    app = App("app", parallelism=2)
+    build(*made(app)).sink(sinks.collect(), name="out")
+    cluster = SimulatedCluster(2, seed=1)
+    job = cluster.submit(lowered(app.plan(), "app", 2, 3))
+    cluster.run()
+    assert job.status is JobStatus.FINISHED, job.failure
+    found = job.writers["out"].table()
+    rows = (last_by_key(found, (key,)) if key else found).to_pylist()
+    return sorted((tuple(row.values()) for row in rows), key=repr)
+
+
+@pytest.mark.parametrize(
+    ("how", "on", "expected"),
+    [
+        ("inner", "auction = id", [(*ANN, 1, 3, "ANN"), (*BOB, 2, 9, "BOB"), (*BOB, 2, 1, None)]),
+        (
+            "left",
+            "auction = id",
+            [(*ANN, 1, 3, "ANN"), (*BOB, 2, 9, "BOB"), (*BOB, 2, 1, None), (*NOBODY, *NONE), (*NINE, *NONE)],
+        ),
+        ("leftsemi", "auction = id", [ANN, BOB]),
+        ("left_anti", "auction = id", [NOBODY, NINE]),
+        ("inner", "auction = id AND left.price > right.price", [(*ANN, 1, 3, "ANN"), (*BOB, 2, 1, None)]),
+        (
+            "left_outer",
+            "upper(who) = owner AND items.price > 5",
+            [*((*row, *NONE) for row in (ANN, NOBODY, NINE)), (*BOB, 2, 9, "BOB")],
+        ),
+        ("anti", "upper(who) = owner AND items.price > 5", [ANN, NOBODY, NINE]),
+    ],
+)
+def test_a_join_with_a_table_is_that_of_sql(how: str, on: str, expected: list[tuple[Any, ...]]) -> None:
+    assert answer(lambda bids, items: bids.join(items, on, how=how)) == sorted(expected, key=repr)
+
+
+def test_order_time_and_names_stay() -> None:
+    app = App("app")
+    stream = app.source("in", sources.memory([], "at timestamp, id int, x int"), time="at")
+    joined = stream.join(app.table("t", pa.table({"id": [1], "X": [2]})), "id")
+    assert joined.time == stream.time
+    assert joined.schema.names == ["at", "id", "x", "id_right", "X_right"]
+    node = joined._node
+    assert isinstance(node, TableJoinNode)
+    step = pickle.loads(pickle.dumps(TableJoin(node.table, node.keys, node.pair, None, JoinKind.LEFT)))
+    batch = pa.RecordBatch.from_pylist([{"id": n % 3, "x": n} for n in range(9)], schema=stream.schema)
+    (out,) = step(batch)
+    assert out.column("x").to_pylist() == list(range(9))
+    assert out.column("X_right").to_pylist() == [None, 2, None] * 3
+    assert step(batch.slice(0, 0)) == []
+
+
+def test_an_empty_table_matches_nothing() -> None:
+    bids, items = made(items=ITEMS.slice(0, 0))
+    node = bids.join(items, "auction = id", how="anti")._node
+    assert isinstance(node, TableJoinNode)
+    batch = pa.RecordBatch.from_pylist(BIDS, schema=bids.schema)
+    assert TableJoin(node.table, node.keys, node.pair, None, node.how)(batch) == [batch]
+
+
+def test_updates_stay_updates() -> None:
+    def totals(bids: Stream, items: Table) -> Stream:
+        running = bids.key_by("auction").aggregate(total="sum(price)")
+        return running.join(running._app.table("one", ITEMS.slice(0, 1)), "auction = id", how="left")
+
+    assert answer(totals, "auction") == sorted(
+        [(1, 5, 1, 3, "ANN"), (2, 6, *NONE), (None, 7, *NONE), (9, 1, *NONE)], key=repr
+    )
+    bids, items = made()
+    running = bids.key_by("auction").aggregate(total="sum(price)")
+    with pytest.raises(PlanError, match="repeat keys"):
+        running.join(items, "auction = id")
+    with pytest.raises(PlanError, match=r"depends on total, which may change"):
+        running.join(running._app.table("one", ITEMS.slice(0, 1)), "total = id")
+    assert running.join(items, "auction = id", how="semi")._node.changes_by == ("auction",)
+
+
+def test_what_a_table_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bids, items = made()
+    for how, part in (("right", "end of the stream"), ("outer", "full join"), ("cross", "cross"), ("x", "how='x'")):
+        with pytest.raises(PlanError, match=part):
+            bids.join(items, "auction = id", how=how)
+    with pytest.raises(PlanError, match="different apps"):
+        made()[0].join(items, "auction = id")
+    with pytest.raises(PlanError, match=r"app\.table"):
+        bids.join(ITEMS.to_pandas(), "auction = id")  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="cannot be refreshed"):
+        bids._app.table("names", ITEMS, refresh="10 minutes")
+    with pytest.raises(SourceError, match="'names' cannot be read"):
+        bids._app.table("names", tmp_path / "nothing")
+    monkeypatch.setattr(tables, "TABLE_BYTES_MAX", 10)
+    with pytest.raises(PlanError, match="too large"):
+        bids._app.table("names", ITEMS)
+
+
+def test_tables_are_read_from_pandas_and_parquet(tmp_path: Path) -> None:
+    app = App("app")
+    pq.write_table(ITEMS, tmp_path / "items.parquet")
+    assert app.table("files", tmp_path).data.equals(ITEMS)
+    frame = ITEMS.select(["price", "owner"]).to_pandas()
+    assert app.table("frame", frame).schema.names == ["price", "owner"]
