@@ -117,6 +117,24 @@ def unbounded(left: Stream, right: Stream) -> dict[str, tuple[Stream, str]]:
     }
 
 
+def tabled(left: Stream, right: Stream) -> dict[str, tuple[Stream, str]]:
+    """Returns joins of the left stream with the right rows as a table."""
+    table_ = left._app.table("rights", table(RIGHT, 2, nulls=False))
+    found = {}
+    for how in ("inner", "left", "semi", "anti"):
+        columns = BOTH if how in ("inner", "left") else "l.t, l.k, l.name, l.x, l.id"
+        found[f"table {how}"] = (
+            left.join(table_, "lower(name) = lower(label) AND left.k = rights.k", where="right.x > id % 5", how=how),
+            f"SELECT {columns} FROM lefts l {KINDS[how]} rights_False r "
+            "ON lower(l.name) = lower(r.label) AND l.k = r.k AND r.x > l.id % 5",
+        )
+    return found
+
+
+def every_join(left: Stream, right: Stream) -> dict[str, tuple[Stream, str]]:
+    return joins(left, right, list(KINDS)) | unbounded(left, right) | tabled(left, right)
+
+
 def made(
     build: Callable[[Stream, Stream], dict[str, tuple[Stream, str]]], nulls: bool
 ) -> tuple[App, dict[str, tuple[Stream, str]]]:
@@ -144,14 +162,15 @@ def oracle(spark: SparkSession) -> Callable[[str, bool], Counter[tuple[Any, ...]
 
     @cache
     def ask(query: str, nulls: bool) -> Counter[tuple[Any, ...]]:
-        text = query.replace("lefts", f"lefts_{nulls}").replace("rights", f"rights_{nulls}")
+        text = query.replace("lefts ", f"lefts_{nulls} ").replace("rights ", f"rights_{nulls} ")
+        text = text.replace("lefts)", f"lefts_{nulls})").replace("rights)", f"rights_{nulls})")
         return rows_of(spark.sql(text).toArrow())
 
     return ask
 
 
 def test_the_actors_answer_as_spark_sql(spark: SparkSession, oracle: Any) -> None:
-    app, found = made(lambda left, right: joins(left, right, list(KINDS)) | unbounded(left, right), nulls=True)
+    app, found = made(every_join, nulls=True)
     cluster = SimulatedCluster(3, seed=1)
     job = cluster.submit(lowered(app.plan(), "joins", 3, 50))
     cluster.run()
@@ -163,7 +182,7 @@ def test_the_actors_answer_as_spark_sql(spark: SparkSession, oracle: Any) -> Non
 
 
 def test_the_batch_twin_answers_as_spark_sql(spark: SparkSession, oracle: Any) -> None:
-    app, found = made(lambda left, right: joins(left, right, list(KINDS)) | unbounded(left, right), nulls=True)
+    app, found = made(every_join, nulls=True)
     plan = app.plan()
     frames = {node.name: batch_frame(spark, node) for node in plan.sources}
     twins = to_dataframes(plan, spark, frames, streaming=False)
@@ -176,7 +195,11 @@ def test_the_batch_twin_answers_as_spark_sql(spark: SparkSession, oracle: Any) -
 def test_micro_batches_answer_as_spark_sql_and_refuse_anti_joins(
     spark: SparkSession, oracle: Any, tmp_path: Path
 ) -> None:
-    app, found = made(lambda left, right: joins(left, right, ["left", "full", "semi"]), nulls=False)
+    def build(left: Stream, right: Stream) -> dict[str, tuple[Stream, str]]:
+        every = joins(left, right, ["left", "full"]) | tabled(left, right)
+        return {name: every[name] for name in ("interval left", "window 2 seconds full", "table left")}
+
+    app, found = made(build, nulls=False)
     query = MicrobatchQuery("joins", app.plan(), spark, parallelism=2, rows_per_trigger=100, directory=str(tmp_path))
     query.start()
     assert query.wait(WAIT_S)
