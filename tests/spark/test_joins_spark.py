@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,9 @@ RIGHT = pa.schema(
         ("n", pa.string()),
     ]
 )
+Cases = dict[str, tuple[Callable[[], Stream], str]]
+"""Joins by name, each with Spark SQL that has its answer."""
+
 KINDS = {
     "inner": "INNER JOIN",
     "left": "LEFT JOIN",
@@ -73,15 +76,20 @@ def table(schema: pa.Schema, seed: int, nulls: bool) -> pa.Table:
     return pa.table([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
 
 
-def joins(left: Stream, right: Stream, kinds: list[str]) -> dict[str, tuple[Stream, str]]:
+def joins(left: Stream, right: Stream, kinds: list[str]) -> Cases:
     """Returns the joins by name, each with Spark SQL that has its answer."""
     interval = {"lower": "t - INTERVAL 2 SECONDS", "upper": "t + INTERVAL 3 SECONDS"}
     found = {}
     for how in kinds:
         columns = BOTH if how not in ("semi", "anti") else "l.t, l.k, l.name, l.x, l.id"
         found[f"interval {how}"] = (
-            left.interval_join(
-                right, "lower(name) = lower(label) AND left.x > right.x", where="n % 3 <> 0", how=how, **interval
+            partial(
+                left.interval_join,
+                right,
+                "lower(name) = lower(label) AND left.x > right.x",
+                where="n % 3 <> 0",
+                how=how,
+                **interval,
             ),
             f"SELECT {columns} FROM lefts l {KINDS[how]} rights r ON lower(l.name) = lower(r.label) AND l.x > r.x "
             f"AND r.n % 3 <> 0 AND {NEAR}",
@@ -90,7 +98,7 @@ def joins(left: Stream, right: Stream, kinds: list[str]) -> dict[str, tuple[Stre
             window = tumbling(size) if size == slide else hopping(size, slide)
             start = "coalesce(l.w, r.w)" if how in ("right", "full") else "l.w"
             found[f"window {slide} {how}"] = (
-                left.window_join(right, "right.k + 1 = left.k", window, where="left.x <> right.x", how=how),
+                partial(left.window_join, right, "right.k + 1 = left.k", window, where="left.x <> right.x", how=how),
                 f"SELECT {columns}, {start}.start window_start, {start}.end window_end "
                 f"FROM (SELECT *, window(t, '{size}', '{slide}') w FROM lefts) l {KINDS[how]} "
                 f"(SELECT *, window(t, '{size}', '{slide}') w FROM rights) r "
@@ -99,51 +107,51 @@ def joins(left: Stream, right: Stream, kinds: list[str]) -> dict[str, tuple[Stre
     return found
 
 
-def unbounded(left: Stream, right: Stream) -> dict[str, tuple[Stream, str]]:
+def unbounded(left: Stream, right: Stream) -> Cases:
     semi = "l.t, l.k, l.name, l.x, l.id"
     return {
         "semi": (
-            left.join(right, "k", where="left.x = right.x + 1", how="leftsemi"),
+            partial(left.join, right, "k", where="left.x = right.x + 1", how="leftsemi"),
             f"SELECT {semi} FROM lefts l LEFT SEMI JOIN rights r ON l.k = r.k AND l.x = r.x + 1",
         ),
         "string and number": (
-            left.join(right, "id = n AND name <> label"),
+            partial(left.join, right, "id = n AND name <> label"),
             f"SELECT {BOTH} FROM lefts l JOIN rights r ON l.id = r.n AND l.name <> r.label",
         ),
         "int and double": (
-            left.join(right, "left.k = right.x", where="id < 40"),
+            partial(left.join, right, "left.k = right.x", where="id < 40"),
             f"SELECT {BOTH} FROM lefts l JOIN rights r ON l.k = r.x AND l.id < 40",
         ),
     }
 
 
-def tabled(left: Stream, right: Stream) -> dict[str, tuple[Stream, str]]:
+def tabled(left: Stream, right: Stream) -> Cases:
     """Returns joins of the left stream with the right rows as a table."""
     table_ = left._app.table("rights", table(RIGHT, 2, nulls=False))
     found = {}
     for how in ("inner", "left", "semi", "anti"):
         columns = BOTH if how in ("inner", "left") else "l.t, l.k, l.name, l.x, l.id"
         found[f"table {how}"] = (
-            left.join(table_, "lower(name) = lower(label) AND left.k = rights.k", where="right.x > id % 5", how=how),
+            partial(
+                left.join, table_, "lower(name) = lower(label) AND left.k = rights.k", where="right.x > id % 5", how=how
+            ),
             f"SELECT {columns} FROM lefts l {KINDS[how]} rights_False r "
             "ON lower(l.name) = lower(r.label) AND l.k = r.k AND r.x > l.id % 5",
         )
     return found
 
 
-def every_join(left: Stream, right: Stream) -> dict[str, tuple[Stream, str]]:
+def every_join(left: Stream, right: Stream) -> Cases:
     return joins(left, right, list(KINDS)) | unbounded(left, right) | tabled(left, right)
 
 
-def made(
-    build: Callable[[Stream, Stream], dict[str, tuple[Stream, str]]], nulls: bool
-) -> tuple[App, dict[str, tuple[Stream, str]]]:
+def made(build: Callable[[Stream, Stream], Cases], nulls: bool) -> tuple[App, dict[str, tuple[Stream, str]]]:
     app = App("joins")
     left, right = (
         app.source(name, MemorySource(table(schema, seed, nulls), batch_rows=17), time="t", delay="1 s")
         for name, schema, seed in (("left", LEFT, 1), ("right", RIGHT, 2))
     )
-    found = build(left, right)
+    found = {name: (make(), query) for name, (make, query) in build(left, right).items()}
     for name, (stream, _) in found.items():
         stream.sink(CollectSink(), name=name)
     return app, found
@@ -195,7 +203,7 @@ def test_the_batch_twin_answers_as_spark_sql(spark: SparkSession, oracle: Any) -
 def test_micro_batches_answer_as_spark_sql_and_refuse_anti_joins(
     spark: SparkSession, oracle: Any, tmp_path: Path
 ) -> None:
-    def build(left: Stream, right: Stream) -> dict[str, tuple[Stream, str]]:
+    def build(left: Stream, right: Stream) -> Cases:
         every = joins(left, right, ["left", "full"]) | tabled(left, right)
         return {name: every[name] for name in ("interval left", "window 2 seconds full", "table left")}
 

@@ -38,6 +38,9 @@ class Function:
     progress_us: int | None = None
     """For sources: the progress of the stream; None if it has no event time."""
 
+    holds_back_us: int = 0
+    """By how much the watermark that it passes on stays behind its own, because it still sends rows that are older."""
+
     notice: str | None = None
     """For sources: what the user should know of a read; reported once, with the job's warnings."""
 

@@ -127,6 +127,14 @@ class Instance:
         self.watermark_us = self.ctx.watermark_us = watermark_us
 
     @property
+    def sent_watermark_us(self) -> int:
+        """The watermark that it has passed on."""
+        if self.watermark_us == EVENT_TIME_MAX_US:
+            return EVENT_TIME_MAX_US
+        held_back_us: int = self.watermark_us - self.function.holds_back_us
+        return max(held_back_us, EVENT_TIME_MIN_US)
+
+    @property
     def inputs_ended(self) -> bool:
         return bool(self.inputs) and all(channel.ended for channel in self.inputs)
 
@@ -191,7 +199,7 @@ class Instance:
         self.function.on_watermark(least, self.ctx)
         self.collect(outcome)
         if least != EVENT_TIME_MAX_US:
-            self.broadcast(Watermark(least), outcome)
+            self.broadcast(Watermark(self.sent_watermark_us), outcome)
 
     def finish(self, outcome: Outcome) -> None:
         """Ends the function, since its input has ended."""

@@ -51,4 +51,4 @@ def _snapshot(instance: Instance, checkpoint: int) -> Snapshot:
         "described": {name: state.describe() for name, state in states.items()},
     }
     fragments = {name: state.fragments() for name, state in states.items()}
-    return Snapshot(checkpoint, packed(plain), fragments, instance.finished, instance.watermark_us)
+    return Snapshot(checkpoint, packed(plain), fragments, instance.finished, instance.sent_watermark_us)

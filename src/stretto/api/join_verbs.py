@@ -10,7 +10,7 @@ import pyarrow as pa
 from stretto.api import plan
 from stretto.api.arguments import EXPRESSION, FLAG, JOIN_KEY, JOIN_KIND, TEXT, WINDOW, Kind, takes
 from stretto.api.conditions import JoinInputs, JoinOn
-from stretto.api.joining import Interval, interval_between, joined_schema, with_bounds
+from stretto.api.joining import Side, interval_between, joined_schema, with_bounds
 from stretto.api.tables import Table, check_updates, table_kind
 from stretto.api.windowing import needs_window_columns, no_sessions
 from stretto.errors import PlanError
@@ -111,7 +111,11 @@ class JoinVerbs:
 
         `left.interval_join(right, "id = auction", lower="dateTime", upper="dateTime + INTERVAL 5 MINUTES")`. A row
         without a match is sent, by how="left" for example, when the watermark has passed the interval. State is dropped
-        as the watermark passes."""
+        as the watermark passes.
+
+        The result's event time is that of the row which is never older than the other, if there is one; else the left
+        one's, or for how="right" the right one's, and windows that follow wait longer by the length of the interval. A
+        full join has none."""
         kind = JoinKind.named(how, f"interval_join on '{self.name}'")
         times = self._event_time("interval_join"), right._event_time("interval_join")
         interval = interval_between(self.name, lower, upper, times[0], self.schema)
@@ -121,6 +125,8 @@ class JoinVerbs:
                 f"lower={lower!r} is not the left time plus a constant, so a right row could match for ever",
                 f'Write lower="{times[0].column} - INTERVAL 5 SECONDS" and the rest of the condition in where=.',
             )
+        side, holds_back_us = interval.time_of_pairs(kind)
+        timed = {Side.LEFT: times[0], Side.RIGHT: self._renamed(right, times[1], suffix)}
         return self._join(
             "interval_join",
             right,
@@ -130,7 +136,8 @@ class JoinVerbs:
             suffix,
             name,
             parallelism,
-            time=self._interval_time(right, interval, times, kind, suffix),
+            time=None if side is None else timed[side],
+            holds_back_us=holds_back_us,
             lower=interval.lower,
             upper=interval.upper,
             upper_inclusive=upper_inclusive,
@@ -138,16 +145,6 @@ class JoinVerbs:
             left_time=times[0],
             right_time=times[1],
         )
-
-    def _interval_time(
-        self, right: Stream, interval: Interval, times: tuple[EventTime, EventTime], how: JoinKind, suffix: str
-    ) -> EventTime | None:
-        """Returns the time of a pair: that of the row which is never older than the other one, if there is one."""
-        if not how.tracks_left and interval.lower_offset_us is not None and interval.lower_offset_us >= 0:
-            return self._renamed(right, times[1], suffix)
-        if not how.tracks_right and interval.upper_offset_us is not None and interval.upper_offset_us <= 0:
-            return times[0]
-        return None
 
     def _renamed(self, right: Stream, time: EventTime, suffix: str) -> EventTime:
         """Returns the right event time under its name in a pair."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 import pyarrow as pa
 
 from stretto.api.windowing import TIMESTAMP
 from stretto.errors import PlanError
 from stretto.expressions import Scalar, compile_value
+from stretto.operators.join_kinds import JoinKind
 from stretto.operators.windows import EventTime
 
 _PROBES_US = (0, 10_000_000_000_000, 1_700_000_000_000_000)
@@ -39,6 +41,13 @@ def with_bounds(pair: pa.Schema, left: str) -> pa.Schema:
     return pair
 
 
+class Side(Enum):
+    """One of the inputs of a join."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
 @dataclass(frozen=True)
 class Interval:
     """The bounds of an interval join over the left row. An offset is the constant c if its bound is the left time plus
@@ -48,6 +57,21 @@ class Interval:
     upper: Scalar
     lower_offset_us: int | None
     upper_offset_us: int | None
+
+    def time_of_pairs(self, how: JoinKind) -> tuple[Side | None, int]:
+        """Returns which side's time is the event time of the result, and by how much it may be before the watermark.
+
+        A pair is sent when its second row arrives, which is not late: then left >= watermark - upper offset, and right
+        >= watermark + lower offset. The same holds for rows without a match, which are sent when the watermark has
+        passed the other end of the interval. A side whose columns may be null has no event time."""
+        lower, upper = self.lower_offset_us, self.upper_offset_us
+        if not how.tracks_left and lower is not None and lower >= 0:
+            return Side.RIGHT, 0
+        if not how.tracks_right and upper is not None:
+            return Side.LEFT, max(upper, 0)
+        if not how.tracks_left and lower is not None:
+            return Side.RIGHT, -lower
+        return None, 0
 
 
 def interval_between(left: str, lower: str, upper: str, time: EventTime, schema: pa.Schema) -> Interval:

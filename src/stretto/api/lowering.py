@@ -340,6 +340,7 @@ def _join(node: nodes.JoinNode, left: pa.Schema, right: nodes.Node) -> Function:
             node.upper,
             node.upper_inclusive,
             node.lower_offset_us,
+            node.holds_back_us,
         )
     if node.windowed:
         assert node.window is None or isinstance(node.window, Tumbling | Hopping)

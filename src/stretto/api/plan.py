@@ -113,7 +113,8 @@ class JoinNode(Node):
     columns of a pair without right's; the others have all.
 
     `windowed` without `window`: both inputs carry window_start and window_end, which must be equal. `lower` and `upper`
-    make it an interval join: lower(left) <= right's time <= upper(left), `<` when not `upper_inclusive`."""
+    make it an interval join: lower(left) <= right's time <= upper(left), `<` when not `upper_inclusive`. Rows out may
+    be older than the watermark by `holds_back_us`."""
 
     on: tuple[tuple[str, str], ...]
     pair: pa.Schema
@@ -128,6 +129,7 @@ class JoinNode(Node):
     lower_offset_us: int | None = None
     left_time: EventTime | None = None
     right_time: EventTime | None = None
+    holds_back_us: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

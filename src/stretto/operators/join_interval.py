@@ -32,7 +32,8 @@ class IntervalJoin(Join):
     """Pairs with equal keys and lower(left) <= right's time <= upper(left), `<` when not `upper_inclusive`.
 
     `lower_offset_us` is the constant c if lower(left) is the left row's event time plus c. It is None if no such
-    constant is known; right rows are then kept until the end.
+    constant is known; right rows are then kept until the end. `holds_back_us` is by how much the event time of a row
+    out may be before the watermark.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class IntervalJoin(Join):
         upper: TimeExpression,
         upper_inclusive: bool = True,
         lower_offset_us: int | None = None,
+        holds_back_us: int = 0,
     ) -> None:
+        self.holds_back_us = holds_back_us
         on, how = matching.on, matching.how
         bounds = lower, upper, upper_inclusive
         left = _BoundsSide(left_schema, side_keys(on, LEFT), how.tracks_left, left_time, *bounds)

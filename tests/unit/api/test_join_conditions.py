@@ -12,6 +12,7 @@ from stretto.api.plan import JoinNode
 from stretto.coordinator.records import JobStatus
 from stretto.errors import ExpressionError, PlanError
 from stretto.operators.join_kinds import JoinKind
+from stretto.operators.windows import EventTime
 from stretto.simulator.engine.cluster import SimulatedCluster
 
 BIDS = "auction bigint, price bigint, channel string, at timestamp, big decimal(12,2)"
@@ -193,3 +194,27 @@ def test_computed_keys_and_residuals_in_a_run() -> None:
     cluster.run()
     assert job.status is JobStatus.FINISHED, job.failure
     assert job.writers["out"].table().to_pylist() == [{"name": "Ann", "n": 1, "seller": "ann", "n_right": 0}]
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "how", "time", "holds_back_s"),
+    [
+        ("at", "at + INTERVAL 5 SECONDS", "inner", "at_right", 0),
+        ("at - INTERVAL 5 SECONDS", "at", "inner", "at", 0),
+        ("at - INTERVAL 5 SECONDS", "at + INTERVAL 3 SECONDS", "inner", "at", 3),
+        ("at - INTERVAL 5 SECONDS", "date_trunc('DAY', at)", "inner", "at_right", 5),
+        ("at", "at + INTERVAL 5 SECONDS", "left", "at", 5),
+        ("at", "at + INTERVAL 5 SECONDS", "semi", "at", 5),
+        ("at - INTERVAL 5 SECONDS", "at - INTERVAL 1 SECOND", "anti", "at", 0),
+        ("at - INTERVAL 5 SECONDS", "at", "right", "at_right", 5),
+        ("at - INTERVAL 5 SECONDS", "at", "full", None, 0),
+        ("date_trunc('DAY', at)", "date_trunc('DAY', at)", "inner", None, 0),
+    ],
+)
+def test_the_event_time_of_an_interval_join(
+    lower: str, upper: str, how: str, time: str | None, holds_back_s: int
+) -> None:
+    left, right = inputs()
+    node = node_of(left.interval_join(right, "auction = id", lower=lower, upper=upper, how=how))
+    assert node.time == (None if time is None else EventTime(time))
+    assert node.holds_back_us == holds_back_s * 1_000_000
