@@ -1,4 +1,4 @@
-"""Joins of every kind against Spark SQL: the actors (in virtual time), the batch twin, and micro-batches."""
+"""Joins of every kind against Spark SQL: the actors, in virtual time, and the batch twin."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
-from tests.waiting import WAIT_S
 
 from stretto.api.app import App
 from stretto.api.lowering import lowered
-from stretto.api.memory import CollectSink, CollectWriter, MemorySource
-from stretto.api.relational import unsupported
+from stretto.api.memory import CollectSink, MemorySource
 from stretto.api.stream import Stream
 from stretto.coordinator.records import JobStatus
 from stretto.operators.windows import hopping, tumbling
-from stretto.runtime.microbatch import MicrobatchQuery
 from stretto.runtime.relational import to_dataframes
 from stretto.runtime.spark_sources import batch_frame
 from stretto.simulator.engine.cluster import SimulatedCluster
@@ -198,23 +194,3 @@ def test_the_batch_twin_answers_as_spark_sql(spark: SparkSession, oracle: Any) -
         twin = twins[name].toArrow()
         assert rows_of(twin) == oracle(query, True), name
         assert twin.schema.names == stream.schema.names
-
-
-def test_micro_batches_answer_as_spark_sql_and_refuse_anti_joins(
-    spark: SparkSession, oracle: Any, tmp_path: Path
-) -> None:
-    def build(left: Stream, right: Stream) -> Cases:
-        every = joins(left, right, ["left", "full"]) | tabled(left, right)
-        return {name: every[name] for name in ("interval left", "window 2 seconds full", "table left")}
-
-    app, found = made(build, nulls=False)
-    query = MicrobatchQuery("joins", app.plan(), spark, parallelism=2, rows_per_trigger=100, directory=str(tmp_path))
-    query.start()
-    assert query.wait(WAIT_S)
-    assert query.error is None, str(query.error)
-    for name, (_, text) in found.items():
-        writer = query.writers[name]
-        assert isinstance(writer, CollectWriter)
-        assert rows_of(writer.table()) == oracle(text, False), name
-    app, _ = made(lambda left, right: joins(left, right, ["anti"]), nulls=False)
-    assert "anti join of two streams" in (unsupported(app.plan(), streaming=True) or "")

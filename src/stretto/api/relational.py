@@ -81,10 +81,8 @@ def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
             user = next((call for call in node.calls if isinstance(call, UserAggregate)), None)
             if user is not None:
                 return f"running aggregate '{node.name}' uses the Python aggregate '{user.name}'"
-        case JoinNode(how=JoinKind.ANTI):
-            return f"join '{node.name}' is an anti join of two streams, which Spark's micro-batches do not have"
-        case JoinNode(how=JoinKind.SEMI) if _is_unbounded(node):
-            return f"semi join '{node.name}' has no bound in time, which Spark's micro-batches require"
+        case JoinNode() if node.how is not JoinKind.INNER:
+            return f"join '{node.name}' is a {node.how.value} join of two streams; micro-batches have inner ones"
         case UnionNode() if running is not None:
             return f"union '{node.name}' comes after the running aggregate '{running.name}', whose rows change"
         case FilterNode() if running is not None:

@@ -9,6 +9,7 @@ import pytest
 from stretto import App, Stream, sinks, sources, tumbling
 from stretto.api.lowering import lowered
 from stretto.api.plan import JoinNode
+from stretto.api.relational import unsupported
 from stretto.coordinator.records import JobStatus
 from stretto.errors import ExpressionError, PlanError
 from stretto.operators.join_kinds import JoinKind
@@ -218,3 +219,12 @@ def test_the_event_time_of_an_interval_join(
     node = node_of(left.interval_join(right, "auction = id", lower=lower, upper=upper, how=how))
     assert node.time == (None if time is None else EventTime(time))
     assert node.holds_back_us == holds_back_s * 1_000_000
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full", "semi", "anti"])
+def test_micro_batches_have_inner_joins_of_streams(how: str) -> None:
+    app = App("app")
+    left, right = inputs(app)
+    left.window_join(right, "auction = id", tumbling("5 s"), how=how, name="joined").sink(sinks.null())
+    assert f"join 'joined' is a {how} join" in (unsupported(app.plan(), streaming=True) or "")
+    assert unsupported(app.plan(), streaming=False) is None
