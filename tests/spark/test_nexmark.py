@@ -136,7 +136,7 @@ def test_the_batch_twin_is_the_same_query(spark: SparkSession, judges: Judges, q
     assert verdict.match is Match.MATCH, verdict.describe()
 
 
-@pytest.mark.parametrize("query", ["q2", "q5"])
+@pytest.mark.parametrize("query", ["q2", "q5", "q10", "q15", "q20"])
 def test_micro_batches_give_the_same_answers(two_workers: Cluster, judges: Judges, query: str) -> None:
     outcome = run(two_workers, query, Workload(DISORDERED, engine="microbatch"), judges)
     assert_equal(outcome)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from stretto.api.slo import objective
 from stretto.bench.nexmark.events import NexmarkConfig
-from stretto.bench.nexmark.queries import Workload
+from stretto.bench.nexmark.queries import QUERIES, Workload
 from stretto.bench.nexmark.run import Bench, Outcome, Running, SparkAnswers, exit_code, rows_expected, wait_for
 from stretto.cli.outcomes import print_outcome, summary
 from stretto.cli.progress import Display, Sample, Watch, jobs_line, jobs_table
@@ -36,6 +36,11 @@ class Request:
     verify: bool
     json: bool
     timeout_s: float | None = None
+
+
+def query_list() -> str:
+    """Returns what each query is, for the help: a line for each."""
+    return "\n".join(f"[bold]{name:>3}[/]  {query.__doc__}" for name, query in QUERIES.items())
 
 
 def demo_request(workers: int, events: int, json: bool) -> Request:

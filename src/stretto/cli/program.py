@@ -16,7 +16,7 @@ from stretto.bench.nexmark.run import chosen
 from stretto.cli.bench.commands import bench
 from stretto.cli.functions import functions
 from stretto.cli.loading import see_current_directory
-from stretto.cli.nexmark import DEMO_EVENTS, Request, demo_request, run_at_once, run_in_turn
+from stretto.cli.nexmark import DEMO_EVENTS, Request, demo_request, query_list, run_at_once, run_in_turn
 from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
 from stretto.cli.simulate.commands import simulate
@@ -139,13 +139,13 @@ def explain(
 
 
 @program.command(
-    epilog="Examples:  [bold]stretto nexmark q5 --verify[/]   "
+    epilog=f"{query_list()}\n\nExamples:  [bold]stretto nexmark q5 --verify[/]   "
     "[bold]stretto nexmark all --events 200000 --workers 2 --seed 7 --verify --json[/]"
 )
 def nexmark(
     queries: Annotated[
         list[str],
-        typer.Argument(metavar="QUERY...", help="Queries to run: q0 to q8, q11, q12, or all.", show_default=False),
+        typer.Argument(metavar="QUERY...", help="Queries: q0 to q22 (listed below), or all.", show_default=False),
     ],
     events: Annotated[int, typer.Option(min=1, help="Number of events: persons, auctions and bids.")] = 200_000,
     workers: Workers = 2,

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
+from stretto.bench.nexmark.queries import QUERIES
 from stretto.cli import nexmark, program, running
 from stretto.errors import FunctionError
 
@@ -31,6 +32,7 @@ def test_the_version() -> None:
         (["run", "--help"], ["MODULE:APP", "--workers", "--engine", "--master", "--timeout", "--json", "Example"]),
         (["explain", "--help"], ["MODULE:APP", "--measure", "Example"]),
         (["nexmark", "--help"], ["--disorder", "--parallelism", "--batch", "--rate", "--verify", "row-by-row"]),
+        (["nexmark", "--help"], [f" {name}  {str(query.__doc__)[:40]}" for name, query in QUERIES.items()]),
         (["demo", "--help"], ["--workers", "--json", "about a minute"]),
     ],
 )

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from stretto.api.memory import MemorySource
 from stretto.api.stream import Stream
 from stretto.api.udfs import udf
+from stretto.bench.nexmark.events import AUCTION, BID
 from stretto.bench.nexmark.workload import Streams
 from stretto.operators.windows import session, tumbling
 
@@ -116,9 +117,8 @@ def q17(streams: Streams) -> Stream:
 
 def q20(streams: Streams) -> Stream:
     """Bids with their auction, of category 10."""
-    bids = streams.of("bid", ["auction", "bidder", "price", "channel", "url", "dateTime", "extra"])
-    columns = ["id", "itemName", "description", "initialBid", "reserve", "dateTime", "expires", "seller", "category"]
-    auctions = streams.of("auction", [*columns, "extra"])
+    bids = streams.of("bid", BID.names)
+    auctions = streams.of("auction", AUCTION.names)
     return (
         bids.rename({"dateTime": "bid_dateTime", "extra": "bid_extra"})
         .join(
@@ -129,8 +129,21 @@ def q20(streams: Streams) -> Stream:
     )
 
 
+def q21(streams: Streams) -> Stream:
+    """Bids with the number of their channel: known for the hot ones, else from their address."""
+    bids = streams.of("bid", ["auction", "bidder", "price", "channel", "url", "dateTime"])
+    channel_id = """CASE lower(channel)
+                      WHEN 'apple' THEN '0'
+                      WHEN 'google' THEN '1'
+                      WHEN 'facebook' THEN '2'
+                      WHEN 'baidu' THEN '3'
+                      ELSE regexp_extract(url, '(&|^)channel_id=([^&]*)', 2)
+                    END AS channel_id"""
+    return bids.select("auction", "bidder", "price", "channel", channel_id).filter("channel_id <> ''")
+
+
 def q22(streams: Streams) -> Stream:
     """Bids with the directories of their address."""
     bids = streams.of("bid", ["auction", "bidder", "price", "channel", "url", "dateTime"])
-    directories = [f"split_part(url, '/', {i + 3}) AS dir{i}" for i in (1, 2, 3)]
+    directories = [f"split(url, '/')[{i + 2}] AS dir{i}" for i in (1, 2, 3)]
     return bids.select("auction", "bidder", "price", "channel", *directories)
