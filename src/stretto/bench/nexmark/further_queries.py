@@ -79,35 +79,37 @@ def q14(streams: Streams) -> Stream:
     )
 
 
-def by_rank(name: str, what: str) -> list[str]:
-    """Returns aggregates that count rows, or the distinct values of a column, in all and in each class of prices."""
-    total, one = ("count(*)", "1") if what == "*" else (f"count(DISTINCT {what})", what)
-    distinct = "" if what == "*" else "DISTINCT "
-    ranked = (f"count({distinct}CASE WHEN {rank} THEN {one} END)" for rank in RANKS)
-    return [f"{total} AS total_{name}", *(f"{count} AS rank{i}_{name}" for i, count in enumerate(ranked, 1))]
+def by_rank(name: str, count: str) -> list[str]:
+    """Returns a count of all bids, and of those in each class of prices."""
+    ranked = [f"{count} FILTER (WHERE {rank}) AS rank{i}_{name}" for i, rank in enumerate(RANKS, 1)]
+    return [f"{count} AS total_{name}", *ranked]
 
 
-STATISTICS = [*by_rank("bids", "*"), *by_rank("bidders", "bidder"), *by_rank("auctions", "auction")]
+STATISTICS = [
+    *by_rank("bids", "count(*)"),
+    *by_rank("bidders", "count(DISTINCT bidder)"),
+    *by_rank("auctions", "count(DISTINCT auction)"),
+]
 
 
 def q15(streams: Streams) -> Stream:
     """Bids, bidders and auctions of each day, by classes of prices."""
     bids = streams.of("bid", ["auction", "bidder", "price", "dateTime"])
-    return bids.with_column("day", DAY).key_by("day").aggregate(*STATISTICS)
+    return bids.key_by(f"{DAY} AS day").aggregate(*STATISTICS)
 
 
 def q16(streams: Streams) -> Stream:
     """Bids, bidders and auctions of each channel and day, by classes of prices."""
     bids = streams.of("bid", ["auction", "bidder", "price", "channel", "dateTime"])
-    return bids.with_column("day", DAY).key_by("channel", "day").aggregate(f"max({MINUTE}) AS minute", *STATISTICS)
+    return bids.key_by("channel", f"{DAY} AS day").aggregate(f"max({MINUTE}) AS minute", *STATISTICS)
 
 
 def q17(streams: Streams) -> Stream:
     """Bids and prices of each auction and day."""
     bids = streams.of("bid", ["auction", "price", "dateTime"])
-    by_day = bids.with_column("day", DAY).key_by("auction", "day")
+    by_day = bids.key_by("auction", f"{DAY} AS day")
     return by_day.aggregate(
-        *by_rank("bids", "*"),
+        *by_rank("bids", "count(*)"),
         min_price="min(price)",
         max_price="max(price)",
         avg_price="avg(price)",
