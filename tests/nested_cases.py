@@ -45,6 +45,23 @@ _ROWS = [
 _FOLDER = Path(__file__).parent
 _RECORDED = _FOLDER / "recorded_nested.json"
 
+#: Select lists with a function that makes rows, or with the fields of a struct.
+GENERATED = [
+    ["i", "explode(a) AS e"],
+    ["explode_outer(a)", "i"],
+    ["posexplode(w)", "n"],
+    ["posexplode_outer(m)"],
+    ["explode(m) AS (k, v)", "s"],
+    ["explode_outer(ms)"],
+    ["posexplode_outer(aa) AS (place, inner)"],
+    ["inline(ps)", "t"],
+    ["inline_outer(ps) AS (x, y)"],
+    ["stack(2, i, n, i + 1) AS (x, y)", "b"],
+    ["stack(3, 'a', 'b') AS x", "i"],
+    ["explode(transform(a, x -> x + i)) AS e", "10 div (i + 1) AS z"],
+    ["*", "explode(array(1, 2)) AS e"],
+    ["i", "st.*"],
+]
 Answer = tuple[str, list[str]] | None
 """The type and the value of each row; None if Spark refuses the text, or fails on a row."""
 
@@ -104,8 +121,8 @@ def sparks_answers(spark: SparkSession, asked: list[str]) -> list[Answer]:
     if not asked:
         return []
     try:
-        frame = _frame(spark).selectExpr(*(f"{text} AS `{place}`" for place, text in enumerate(asked)))
-        table = frame.coalesce(1).toArrow().combine_chunks()
+        selected = frame(spark).selectExpr(*(f"{text} AS `{place}`" for place, text in enumerate(asked)))
+        table = selected.coalesce(1).toArrow().combine_chunks()
     except Exception:
         if len(asked) == 1:
             return [None]
@@ -114,7 +131,8 @@ def sparks_answers(spark: SparkSession, asked: list[str]) -> list[Answer]:
     return [shown(column.chunk(0)) for column in table.columns]
 
 
-def _frame(spark: SparkSession) -> Any:
+def frame(spark: SparkSession) -> Any:
+    """Returns the rows as a DataFrame."""
     return spark.createDataFrame(pa.Table.from_batches([ROWS])).coalesce(1)
 
 

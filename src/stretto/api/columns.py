@@ -9,6 +9,7 @@ import pyarrow as pa
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar
 from stretto.expressions.parse import parse
+from stretto.expressions.projection import column_sql
 from stretto.expressions.scalar import quoted
 
 
@@ -17,7 +18,7 @@ def with_columns(subject: str, schema: pa.Schema, changes: Mapping[str, str]) ->
     columns as they were."""
     if not changes:
         raise PlanError(f"{subject} changes no column", None, 'Name one: with_column("twice", "2 * price").')
-    texts = {name: f"{compile_scalar(text, schema).sql} AS {quoted(name)}" for name, text in changes.items()}
+    texts = {name: f"{column_sql(text, schema)} AS {quoted(name)}" for name, text in changes.items()}
     return _replaced(subject, schema, texts)
 
 

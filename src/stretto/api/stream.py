@@ -156,6 +156,12 @@ class Stream(JoinVerbs):
             time = EventTime(kept[time.column], time.offset_us) if time.column in kept else None
         changes_by = self._node.changes_by
         if changes_by is not None:
+            if projection.generator is not None:
+                raise PlanError(
+                    f"{verb} on '{self.name}' makes rows of rows that replace earlier ones",
+                    projection.generator.text,
+                    "One new row could not replace many: make rows before the aggregate.",
+                )
             if missing := [key for key in changes_by if key not in kept]:
                 raise PlanError(
                     f"{verb} on '{self.name}' drops a key of its changes",

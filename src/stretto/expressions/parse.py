@@ -125,15 +125,16 @@ class _Parser(CallForms):
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """An expression: its tree without the alias, its text without the alias, and the alias."""
+    """An expression: its tree without the alias, its text without the alias, and the alias, or several of them."""
 
     tree: exp.Expression
     body: str
     alias: str | None
+    aliases: tuple[str, ...] = ()
 
 
-def parse(text: str) -> Parsed:
-    """Returns one parsed expression, which may have an alias."""
+def parse(text: str, several: bool = False) -> Parsed:
+    """Returns one parsed expression, which may have an alias; with `several` also `AS (a, b)`."""
     tokens = tokens_of(text)
     if "${" in text:
         raise ExpressionError(
@@ -153,12 +154,17 @@ def parse(text: str) -> Parsed:
     if tree is None:
         raise ExpressionError("not one expression", f"in {text!r}", "put each expression in its own string")
     _refuse_dropped(tokens, tree, text)
+    if several and isinstance(tree, exp.Aliases):
+        names = tuple(identifier.name for identifier in tree.expressions)
+        # The names, the commas between them, and the parentheses.
+        return Parsed(tree.this, cut(text, _without_as(tokens[: -2 * len(names) - 1])), None, names)
     if not isinstance(tree, exp.Alias):
         return Parsed(tree, text.strip(), None)
-    body_tokens = tokens[:-1]
-    if body_tokens[-1].token_type == TokenType.ALIAS:
-        body_tokens = body_tokens[:-1]
-    return Parsed(tree.this, cut(text, body_tokens), tree.alias)
+    return Parsed(tree.this, cut(text, _without_as(tokens[:-1])), tree.alias)
+
+
+def _without_as(tokens: list[Token]) -> list[Token]:
+    return tokens[:-1] if tokens[-1].token_type == TokenType.ALIAS else tokens
 
 
 def _refuse_dropped(tokens: list[Token], tree: exp.Expr, text: str) -> None:

@@ -1,4 +1,4 @@
-"""`*` and `* EXCEPT (a, b)` in a select list: which columns they stand for."""
+"""`*`, `* EXCEPT (a, b)` and `s.*` in a select list: which columns or fields they stand for."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from stretto.errors import ExpressionError
-from stretto.expressions.binder import resolve
+from stretto.expressions import structs
+from stretto.expressions.binder import bind, resolve
 from stretto.expressions.nodes import Site
-from stretto.expressions.parse import Parsed
+from stretto.expressions.parse import Parsed, parse
 from stretto.expressions.reads import refuse_unread
+from stretto.expressions.scalar import quoted
 
 #: sqlglot reads EXCLUDE as EXCEPT; Spark has only the latter.
 _EXCLUDE = re.compile(r"\*\s*EXCLUDE\b", re.IGNORECASE)
@@ -33,6 +35,21 @@ def star_columns(parsed: Parsed, schema: pa.Schema, text: str) -> list[str]:
         if written.count(name) > 1:
             raise ExpressionError(f"column {name!r} is left out twice", f"in {text!r}", "name it once")
     return [name for name in schema.names if name not in left_out]
+
+
+def is_struct_star(tree: exp.Expr) -> bool:
+    """Whether this is `s.*`."""
+    return isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)
+
+
+def star_fields(parsed: Parsed, schema: pa.Schema, text: str) -> list[str]:
+    """Returns an expression for each field of `s.*`."""
+    if parsed.alias is not None:
+        raise ExpressionError(f"a star with the name {parsed.alias!r}", f"in {text!r}", "name one field")
+    refuse_unread(parsed.tree.this, text)
+    struct = parsed.body.rstrip("* \t\n").removesuffix(".")
+    node = bind(parse(struct).tree, schema, struct)
+    return [f"{struct}.{quoted(name)}" for name in structs.names_of(node, Site(parsed.tree, text))]
 
 
 def _excluded(column: exp.Expr, schema: pa.Schema, text: str) -> str:

@@ -76,6 +76,18 @@ def test_event_time_and_keys_follow_their_columns() -> None:
         totals.drop("auction")
 
 
+def test_rows_that_a_function_makes() -> None:
+    made = bids().select("at", "explode(array(auction, price)) AS number")
+    assert (made.schema.names, made.time) == (["at", "number"], EventTime("at"))
+    assert rows_of(made) == [{"number": 1}, {"number": 20}, {"number": 2}, {"number": None}]
+    replaced = bids().with_column("price", "explode(array(price, 0L))")
+    assert replaced.schema.names == ["auction", "price", "at"]
+    assert [row["price"] for row in rows_of(replaced)] == [20, 0, None, 0]
+    totals = bids().key_by("auction").aggregate(n="count(*)", name="totals")
+    with pytest.raises(PlanError, match="select on 'totals' makes rows of rows that replace earlier ones"):
+        totals.select("auction", "explode(array(n)) AS m")
+
+
 @pytest.mark.parametrize(
     ("act", "kind", "parts"),
     [
