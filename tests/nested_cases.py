@@ -61,6 +61,8 @@ GENERATED = [
     ["explode(transform(a, x -> x + i)) AS e", "10 div (i + 1) AS z"],
     ["*", "explode(array(1, 2)) AS e"],
     ["i", "st.*"],
+    ["i", "json_tuple(to_json(st), 'a', 'B', 'c')"],
+    ["json_tuple(concat('{\"k\":\"', s, '\"}'), 'k', s) AS (x, y)"],
 ]
 Answer = tuple[str, list[str]] | None
 """The type and the value of each row; None if Spark refuses the text, or fails on a row."""

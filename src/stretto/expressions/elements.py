@@ -100,10 +100,11 @@ def map_value(node: Node, key: Node, site: Site) -> Node:
 
     def apply(array: pa.Array, keys: pa.Array) -> pa.Array:
         lists = taken_apart(array)
-        hits = _hits(lists, keys)
-        found = lists.counts(hits) > 0
+        equal = _hits(lists, keys)
+        found = lists.counts(equal) > 0
+        hits = np.flatnonzero(equal)[::-1]
         places = np.zeros(lists.rows, np.int64)
-        places[lists.parents[hits]] = lists.positions[hits]
+        places[lists.parents[hits]] = lists.positions[hits]  # from_json may give a key twice: the first counts.
         return _taken(Lists(lists.offsets, lists.values.field(1), lists.valid), places, found)
 
     return logic.strict(arrayed(node.type.item_type, apply, site, (node, key)), (node, key), site)

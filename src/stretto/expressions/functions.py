@@ -28,6 +28,9 @@ from stretto.expressions import (
     formatting,
     hashes,
     joining,
+    json_paths,
+    json_reading,
+    json_writing,
     lambdas,
     lengths,
     likes,
@@ -86,6 +89,9 @@ _TABLES = (
     sequences.FUNCTIONS,
     maps.FUNCTIONS,
     map_texts.FUNCTIONS,
+    json_paths.FUNCTIONS,
+    json_reading.FUNCTIONS,
+    json_writing.FUNCTIONS,
     casts_by_name.FUNCTIONS,
 )
 #: Functions whose arguments may be functions, by their names.

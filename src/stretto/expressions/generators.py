@@ -15,6 +15,7 @@ from sqlglot import exp
 from stretto.expressions import types
 from stretto.expressions.arrays import side_by_side
 from stretto.expressions.binder import bind
+from stretto.expressions.json_paths import tuple_of
 from stretto.expressions.lists import of_lengths, taken_apart
 from stretto.expressions.nodes import Node, Site, constant_argument
 from stretto.expressions.parse import Parsed
@@ -155,6 +156,27 @@ def _stack(nodes: Sequence[Node], site: Site) -> Any:
     return [(f"col{place}", kind) for place, kind in enumerate(kinds)], make
 
 
+def _json_tuple(nodes: Sequence[Node], site: Site) -> Any:
+    """Returns one row of the fields of a JSON object, as texts."""
+    for node in nodes:
+        if node.type != types.STRING:
+            raise site.wrong_type("string", node.type)
+
+    def make(batch: pa.RecordBatch) -> Rows:
+        rows = batch.num_rows
+        texts, *names = (to_arrow(node.run(batch), node.type, rows).to_pylist() for node in nodes)
+        found: dict[Any, tuple[str | None, ...]] = {}
+        columns: list[list[str | None]] = [[] for _ in names]
+        for row in zip(texts, *names, strict=True):
+            if row not in found:
+                found[row] = (None,) * len(names) if row[0] is None else tuple_of(row[0], row[1:])
+            for column, value in zip(columns, found[row], strict=True):
+                column.append(value)
+        return np.arange(rows), [pa.array(column, types.STRING) for column in columns]
+
+    return [(f"c{place}", types.STRING) for place in range(len(nodes) - 1)], make
+
+
 _BUILDERS: dict[str, Build] = {
     "explode": _exploding(outer=False, positions=False),
     "explode_outer": _exploding(outer=True, positions=False),
@@ -163,4 +185,5 @@ _BUILDERS: dict[str, Build] = {
     "inline": _inlining(outer=False),
     "inline_outer": _inlining(outer=True),
     "stack": _stack,
+    "json_tuple": _json_tuple,
 }

@@ -19,5 +19,6 @@ ROW_MAKERS = {
         ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer"), Function(_alone, 1, 1)
     ),
     "stack": Function(_alone, 2, MANY),
+    "json_tuple": Function(_alone, 2, MANY),
 }
 FUNCTIONS = ROW_MAKERS
