@@ -6,7 +6,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stretto.api.memory import MemorySource
 from stretto.api.stream import Stream
 from stretto.api.udfs import udf
 from stretto.bench.nexmark.events import AUCTION, BID
@@ -47,9 +46,9 @@ def q13(streams: Streams) -> Stream:
     """Bids with a value that a bounded table has for their auction."""
     bids = streams.of("bid", ["auction", "bidder", "price", "dateTime"])
     keys = range(SIDE_INPUT_ROWS)
-    table = MemorySource(pa.table({"key": pa.array(keys, pa.int64()), "value": pa.array(map(str, keys), pa.string())}))
-    side_input = streams.app.source("side_input", table)
-    joined = bids.with_column("place", f"auction % {SIDE_INPUT_ROWS}").join(side_input, on="place = key")
+    rows = pa.table({"key": pa.array(keys, pa.int64()), "value": pa.array(map(str, keys), pa.string())})
+    side_input = streams.app.table("side_input", rows)
+    joined = bids.join(side_input, on=f"auction % {SIDE_INPUT_ROWS} = key")
     return joined.select("auction", "bidder", "price", "dateTime", "value")
 
 
