@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -19,10 +20,13 @@ from tests.waiting import WAIT_S
 
 from stretto import App, Cluster, session, sinks, sources, tumbling
 from stretto.actors.context import Context
+from stretto.api.changes import last_by_key
+from stretto.api.memory import CollectWriter
 from stretto.errors import EngineError
 from stretto.expressions import parse_aggregate, spark_type_name
 from stretto.expressions.aggregate_functions import FUNCTIONS
 from stretto.operators.running import RunningAggregate
+from stretto.runtime.microbatch import MicrobatchQuery
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
@@ -220,26 +224,36 @@ BIDS = [
 BID = "at timestamp, auction bigint, bidder string, price bigint"
 
 
-def app_of(name: str, distinct: bool) -> App:
+TEXTS = [
+    "count(*) FILTER (WHERE price < 50) AS cheap",
+    "sum(price) / count(*) AS mean",
+    "max(price) - min(price) AS spread",
+    "round(avg(price), 2)",
+    "count(*) > 10 AS busy",
+    "first(price) AS opening",
+    "last(price, true) AS closing",
+    "stddev(price) AS deviation",
+    "count(DISTINCT bidder, price % 2) AS pairs",
+]
+
+
+def app_of(name: str, sinks_of: tuple[str, ...], *more: str) -> App:
+    """Returns an app with some of four sinks; `more` are further aggregates of each."""
     app = App(name)
     bids = app.source("bids", sources.memory(BIDS, BID), time="at", delay="200 s")
-    texts = [
-        "count(*) FILTER (WHERE price < 50) AS cheap",
-        "sum(price) / count(*) AS mean",
-        "max(price) - min(price) AS spread",
-        "round(avg(price), 2)",
-        "count(*) > 10 AS busy",
-        "first(price) AS opening",
-        "last(price, true) AS closing",
-        "stddev(price) AS deviation",
-        "count(DISTINCT bidder, price % 2) AS pairs",
-        *(["sum(DISTINCT price) AS different"] if distinct else []),
-    ]
-    keyed = bids.key_by("auction", "lower(bidder)")
-    keyed.window(tumbling("10 s")).aggregate(*texts, name="w").sink(sinks.collect(), name="windows")
-    keyed.window(session("3 s")).aggregate(*texts).sink(sinks.collect(), name="sessions")
-    bids.key_by("price % 3 AS third").aggregate(*texts, "third + count(*) AS more").sink(sinks.collect(), name="totals")
-    bids.aggregate(*texts).sink(sinks.collect(), name="all")
+    texts = [*TEXTS, *more]
+
+    def keyed() -> Any:
+        return bids.key_by("auction", "lower(bidder)")
+
+    made = {
+        "windows": lambda: keyed().window(tumbling("10 s")).aggregate(*texts, name="w"),
+        "sessions": lambda: keyed().window(session("3 s")).aggregate(*texts),
+        "totals": lambda: bids.key_by("price % 3 AS third").aggregate(*texts, "third + count(*) AS more"),
+        "all": lambda: bids.aggregate(*texts),
+    }
+    for sink in sinks_of:
+        made[sink]().sink(sinks.collect(), name=sink)
     return app
 
 
@@ -252,20 +266,33 @@ def sorted_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-def test_all_engines_agree(spark: SparkSession) -> None:
-    names = ("windows", "sessions", "totals", "all")
-    for distinct, engines in ((True, ["actors"]), (False, ["microbatch"])):
-        twin = app_of("batch", distinct)
-        tables = {name: twin.to_spark(spark, name).toArrow() for name in names}
-        assert tables["all"].num_rows == 1
-        assert "lower(bidder)" in tables["windows"].column_names
-        with Cluster.on_spark(spark, workers=2) as cluster:
-            for engine in engines:
-                job = cluster.submit(app_of(engine, distinct), engine=engine).wait(WAIT_S)
-                for name in names:
-                    found = job.results(name)
-                    assert found.column_names == tables[name].column_names
-                    assert sorted_rows(found) == sorted_rows(tables[name]), (engine, name)
+def test_actors_agree_with_the_batch_twin(spark: SparkSession) -> None:
+    names, distinct = ("windows", "sessions", "totals", "all"), "sum(DISTINCT price) AS different"
+    twin = app_of("batch", names, distinct)
+    tables = {name: twin.to_spark(spark, name).toArrow() for name in names}
+    assert tables["all"].num_rows == 1
+    assert "lower(bidder)" in tables["windows"].column_names
+    with Cluster.on_spark(spark, workers=2) as cluster:
+        job = cluster.submit(app_of("actors", names, distinct), engine="actors").wait(WAIT_S)
+        for name in names:
+            found = job.results(name)
+            assert found.column_names == tables[name].column_names
+            assert sorted_rows(found) == sorted_rows(tables[name]), name
+
+
+@pytest.mark.parametrize("name", ["windows", "all"])
+def test_micro_batches_agree_with_the_batch_twin(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    expected = app_of("batch", (name,)).to_spark(spark, name).toArrow()
+    app = app_of("micro", (name,))
+    made = MicrobatchQuery(app.name, app.plan(), spark, parallelism=1, directory=str(tmp_path))
+    made.start()
+    assert made.wait(WAIT_S)
+    assert made.error is None, str(made.error)
+    writer = made.writers[name]
+    assert isinstance(writer, CollectWriter)
+    found = writer.table() if name == "windows" else last_by_key(writer.table(), ())
+    assert found.column_names == expected.column_names
+    assert sorted_rows(found) == sorted_rows(expected)
 
 
 def test_what_has_no_relational_form_is_refused_by_name(spark: SparkSession) -> None:
