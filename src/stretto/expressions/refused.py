@@ -100,6 +100,23 @@ REFUSALS = (
         "encryption", "keys do not belong into expressions", "encrypt in the sink, or " + _UDF,
         "aes_encrypt aes_decrypt try_aes_decrypt hmac",
     ),
+    Refusal(
+        "not written: times", "nobody has written them yet", _UDF,
+        "add_months date_add date_diff date_format date_from_unix_date date_part date_sub dateadd datediff datepart "
+        "dayname dayofweek dayofyear extract from_unixtime from_utc_timestamp last_day make_date make_dt_interval "
+        "make_timestamp make_timestamp_ltz make_ym_interval monthname months_between next_day quarter to_timestamp "
+        "to_timestamp_ltz to_unix_timestamp to_utc_timestamp trunc try_make_timestamp try_make_timestamp_ltz "
+        "try_to_date try_to_timestamp unix_date unix_timestamp weekday weekofyear",
+    ),
+    Refusal(
+        "not written: texts and JSON", "nobody has written them yet", _UDF,
+        "from_base32 to_base32 from_json to_json get_json_object jaro_winkler_similarity json_array_length "
+        "json_object_keys parse_url try_parse_url sentences to_binary try_to_binary to_char to_varchar to_number "
+        "try_to_number",
+    ),
+    Refusal(
+        "not written: others", "nobody has written them yet", _UDF, "arrays_zip collect_union percentile_disc"
+    ),
     Refusal("inferred schemas", "a type must be known before the rows", "name the type", "schema_of_json"),
 )  # fmt: skip
 

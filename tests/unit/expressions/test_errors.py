@@ -34,7 +34,7 @@ def _compile_and_run(text: str, schema: pa.Schema) -> None:
         ("concat(name, tags)", ["array", "string"]),
         ("price and true", ["not a boolean", "'price' is bigint"]),
         ("not price", ["not a boolean"]),
-        ("sentences(name)", ["unknown function sentences", "register a stretto.udf for other functions"]),
+        ("no_such(name)", ["unknown function no_such", "register a stretto.udf for other functions"]),
         ("uper(name)", ["unknown function uper", "did you mean upper?"]),
         ("sum(price)", ["unknown function sum"]),
         ("length(name, 2)", ["length takes 1 argument(s), not 2"]),
