@@ -175,6 +175,9 @@ def group(columns: Sequence[Column], rows: int, leading: npt.NDArray[np.int64] |
         if span * width > _PACKED_MAX:
             dense = _dense(packed, span, rows)
             packed, span = dense.index, dense.count
+        if span * width > _PACKED_MAX:
+            dense = _dense(codes, width, rows)
+            codes, width = dense.index, dense.count
         packed = packed * width + codes
         span *= width
     if packed is None:

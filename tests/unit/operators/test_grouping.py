@@ -94,3 +94,11 @@ def test_codes_have_the_order_of_the_values(ascending: pa.Array) -> None:
 def test_rows_sorted_within_groups(values: list[Any]) -> None:
     groups = Groups(np.array([1, 1, 0, 0]), 2)
     assert order_within(groups, np.array(values)).tolist() == [3, 2, 1, 0]
+
+
+def test_wide_ranges_in_two_columns_do_not_overflow() -> None:
+    """Two columns whose ranges are too wide together: their product is computed from dense codes."""
+    numbers = [0, 1, 2, 3, 4, 0]
+    values = [0, 2**62 - 1, 5, 6, 0, 0]
+    groups = group([pa.array(values)], len(values), np.array(numbers, np.int64))
+    assert members(groups) == [[0, 5], [1], [2], [3], [4]]
