@@ -46,7 +46,8 @@ def parquet(
 
     Rows that replace earlier ones, such as those of a running aggregate, are refused, because files only add rows. With
     a `changelog` all of them are written, with a bigint column of that name that increases: of the rows of a key, the
-    one with the greatest number is the last.
+    one with the greatest number is the last. If rows can also be removed, as by a filter after an aggregate, the column
+    has 1 for an added row and -1 for a removed one, and rows whose numbers add up to more than 0 are there.
     """
     return ParquetSink(directory, mode, rows_per_file, changelog, _names(partition_by))
 

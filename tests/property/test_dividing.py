@@ -21,6 +21,7 @@ from stretto.actors.shards import ShardMap
 from stretto.expressions import compile_scalar, parse_aggregate
 from stretto.operators.join_kinds import JoinKind
 from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, WindowJoin
+from stretto.operators.ranking import ranking
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.top import WindowTop
@@ -62,7 +63,7 @@ FUNCTIONS: dict[str, Callable[[], Function]] = {
     "objects": lambda: WindowAggregate(SCHEMA, KEYS, TIME, Tumbling(50), (LARGEST,)),
     "sessions": lambda: SessionAggregate(SCHEMA, KEYS, TIME, 30, CALLS),
     "late sessions": lambda: SessionAggregate(SCHEMA, KEYS, TIME, 30, CALLS, lateness_us=100),
-    "top": lambda: WindowTop(SCHEMA, KEYS, TIME, Tumbling(50), compile_scalar("x", SCHEMA), 2),
+    "top": lambda: WindowTop(SCHEMA, KEYS, TIME, Tumbling(50), ranking(compile_scalar("x", SCHEMA), 2)),
     "running": lambda: RunningAggregate(SCHEMA, KEYS, CALLS),
     "running distinct": lambda: RunningAggregate(SCHEMA, KEYS, DISTINCT),
     "running objects": lambda: RunningAggregate(SCHEMA, KEYS, (LARGEST,)),

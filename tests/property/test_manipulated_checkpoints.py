@@ -42,6 +42,7 @@ from stretto.errors import SourceError, StorageError
 from stretto.expressions import compile_scalar, parse_aggregate
 from stretto.operators.ends import SinkFunction, SourceFunction
 from stretto.operators.joins import Matching, UnboundedJoin
+from stretto.operators.ranking import ranking
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.top import WindowTop
@@ -94,7 +95,7 @@ def functions(output: Path) -> dict[str, Callable[[], Function]]:
         "distinct": lambda: RunningAggregate(SCHEMA, ("k",), (parse_aggregate("count(DISTINCT s) AS n", SCHEMA),)),
         "windows": lambda: WindowAggregate(SCHEMA, ("k",), TIME, Tumbling(10), CALLS),
         "sessions": lambda: SessionAggregate(SCHEMA, ("s",), TIME, 5, CALLS),
-        "top": lambda: WindowTop(SCHEMA, ("k",), TIME, Tumbling(10), compile_scalar("s", SCHEMA), 2),
+        "top": lambda: WindowTop(SCHEMA, ("k",), TIME, Tumbling(10), ranking(compile_scalar("s", SCHEMA), 2)),
         "join": lambda: UnboundedJoin(SCHEMA, RIGHT, Matching((("k", "r_k"),), pa.schema([*SCHEMA, *RIGHT]))),
         "parquet": lambda: SinkFunction(ParquetSink(output, mode="append"), SCHEMA),
         "collect": lambda: SinkFunction(CollectSink(), SCHEMA),

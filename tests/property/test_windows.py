@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from stretto.actors.context import Context
 from stretto.actors.function import EVENT_TIME_MAX_US
 from stretto.expressions import compile_scalar, parse_aggregate
+from stretto.operators.ranking import ranking
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.top import WindowTop
@@ -593,7 +594,9 @@ def test_the_best_rows_of_each_window(
     buffer: int,
     spread: bool,
 ) -> None:
-    function = WindowTop(SCHEMA, keys, EventTime("t"), window, compile_scalar("x", SCHEMA), k, descending, ties)
+    function = WindowTop(
+        SCHEMA, keys, EventTime("t"), window, ranking(compile_scalar("x", SCHEMA), k, descending, ties)
+    )
     function.bind_states()
     held: dict[tuple[Any, ...], list[Row]] = {}
     lessees = [function.panes.fresh() for _ in range(3)]
@@ -638,7 +641,7 @@ WINDOWED = pa.schema([*SCHEMA, ("window_start", SCHEMA.field("t").type), ("windo
 def test_the_rows_of_a_window_aggregate_are_ranked_in_their_own_windows(
     schedule: list[tuple[list[Row], int]], k: int
 ) -> None:
-    function = WindowTop(WINDOWED, (), None, None, compile_scalar("x", WINDOWED), k)
+    function = WindowTop(WINDOWED, (), None, None, ranking(compile_scalar("x", WINDOWED), k))
     held: dict[tuple[int, int], list[Row]] = {}
     ctx, seen = context(function), -1000
     with tiny_thresholds(5):

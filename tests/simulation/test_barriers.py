@@ -13,7 +13,7 @@ import pytest
 from stretto.actors.address import Address
 from stretto.actors.critical import Watermark
 from stretto.actors.mailbox_states import MailboxState, Role, Trigger
-from stretto.api.changes import last_by_key
+from stretto.api.changes import final_rows
 from stretto.api.lowering import lowered
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import QUERIES, Workload, build
@@ -173,8 +173,8 @@ def simulated(query: str, strategy: Strategy | None, workers: int, parallelism: 
     cluster.run()
     assert job.status is JobStatus.FINISHED, job.failure
     table = job.writers["out"].table()
-    keys = next(node for node in app.plan().sinks if node.name == "out").changes_by
-    return table if keys is None else last_by_key(table, keys)
+    sink = next(node for node in app.plan().sinks if node.name == "out")
+    return final_rows(table, sink)
 
 
 # Query 12 depends on processing time by its definition. The other queries that are left out have only functions that

@@ -21,7 +21,7 @@ from stretto.actors.deadlines import AT_ONCE
 from stretto.actors.function import Function
 from stretto.actors.work import Outcome
 from stretto.api.app import App
-from stretto.api.changes import last_by_key
+from stretto.api.changes import final_rows
 from stretto.api.lowering import lowered
 from stretto.api.memory import CollectSink, MemorySource
 from stretto.bench.nexmark.events import NexmarkConfig
@@ -52,8 +52,8 @@ def simulate(query: str, workers: int, parallelism: int, batch: int, disorder_s:
 
 def answer(app: App, job: SimulatedJob) -> pa.Table:
     table = job.writers["out"].table()
-    keys = next(node for node in app.plan().sinks if node.name == "out").changes_by
-    return table if keys is None else last_by_key(table, keys)
+    sink = next(node for node in app.plan().sinks if node.name == "out")
+    return final_rows(table, sink)
 
 
 @lru_cache

@@ -14,12 +14,12 @@ from tests.waiting import WAIT_S
 
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.api.app import App
+from stretto.api.changes import final_rows
 from stretto.api.memory import CollectSink, CollectWriter, MemorySource
 from stretto.api.plan import SinkNode
 from stretto.coordinator.records import JobStatus
 from stretto.errors import EngineError, FunctionError, SourceError
 from stretto.operators.windows import hopping, session, span, tumbling
-from stretto.runtime.job import last_by_key
 from stretto.runtime.microbatch import MicrobatchQuery
 from stretto.runtime.relational import to_dataframes
 from stretto.runtime.spark_sources import batch_frame
@@ -67,7 +67,7 @@ def answer(made: MicrobatchQuery, sink: SinkNode) -> list[tuple[Any, ...]]:
     writer = made.writers[sink.name]
     assert isinstance(writer, CollectWriter)
     found = writer.table()
-    return rows_of(found if sink.changes_by is None else last_by_key(found, sink.changes_by))
+    return rows_of(final_rows(found, sink))
 
 
 def twin(app: App, spark: SparkSession, sink: SinkNode) -> list[tuple[Any, ...]]:

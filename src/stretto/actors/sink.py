@@ -70,6 +70,11 @@ class Sink:
     """Whether it can write rows that replace earlier rows with the same key, such as those of a running aggregate. The
     rows of one key are written in order, by one writer."""
 
+    takes_removals: bool = False
+    """Whether it can also remove rows. The last column of such a stream is `__change`, a bigint: how many rows like
+    this one are added, or removed if it is negative. A removal may come before the row that it removes, if the two come
+    from different partitions: add up."""
+
     def check(self, schema: pa.Schema) -> None:
         """Raises a UserError for what is known to be wrong before anything runs."""
 

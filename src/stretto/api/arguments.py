@@ -176,6 +176,7 @@ AGGREGATES = Kind(
     lambda value: isinstance(value, str | UserAggregate),
     _unpacked,
 )
+ORDERS = Kind('expressions to order by, such as "price DESC", or a list of them', _is_texts, _as_text)
 COLUMNS = Kind('names of columns, such as "auction", or a list of them', _is_texts)
 COLUMN = Kind('the name of a column, such as "price"', is_text)
 TEXT = Kind("text", is_text)

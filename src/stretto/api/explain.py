@@ -95,9 +95,13 @@ def _described(node: nodes.Node) -> str:
         case nodes.AggregateNode():
             return f"running aggregate, keys ({', '.join(node.keys)}), {_calls(node.calls)}"
         case nodes.TopNode():
-            per = f"{_window(node.window)} window" if node.window else "window"
-            order = "descending" if node.descending else "ascending"
-            return f"top {node.k} per {per} by {node.order_by.sql} {order}"
+            per = f" per {_window(node.window)} window" if node.window else "" if node.running else " per window"
+            orders = [f"{o.by.sql} {'descending' if o.descending else 'ascending'}" for o in node.ranking.orders]
+            keys = f", keys ({', '.join(node.keys)})" if node.running else ""
+            return f"top {node.ranking.k}{per} by {', '.join(orders)}{keys}"
+        case nodes.DistinctNode():
+            within = "" if node.within_us is None else f" within {node.within_us / 1e6:g} s"
+            return f"first rows of ({', '.join(node.keys)}){within}"
         case nodes.JoinNode():
             kind = "unbounded join"
             if node.lower is not None and node.upper is not None:

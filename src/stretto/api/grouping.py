@@ -148,12 +148,12 @@ def _refuse_twice(stream: str, names: Sequence[str]) -> None:
         )
 
 
-def refuse_arrival(stream: str, calls: Sequence[Call]) -> None:
-    """Refuses first and last of rows without event time in windows, whose rows come together in any order."""
+def refuse_arrival(stream: str, calls: Sequence[Call], where: str = "in a window") -> None:
+    """Refuses first and last of rows without event time where rows come together in any order, as in windows."""
     for call in calls:
         if isinstance(call, AggregateCall) and call.is_by_arrival:
             raise PlanError(
-                f"{call.function} in a window needs event time, and stream '{stream}' has none",
+                f"{call.function} {where} needs event time, and stream '{stream}' has none",
                 f"the aggregate '{call.name}'",
                 "Give time='column' at the source, or use min_by or max_by.",
             )

@@ -211,6 +211,8 @@ class JoinVerbs:
     ) -> Stream:
         if table.app is not self._app:
             raise PlanError(f"stream '{self.name}' and table '{table.name}' belong to different apps")
+        if self._node.removes:
+            self._only_added("join with a table")
         pair = joined_schema(self.schema, table.schema, suffix)
         condition = JoinInputs(self.name, self.schema, table.name, table.schema, pair).condition(on, where)
         if self._node.changes_by is not None:

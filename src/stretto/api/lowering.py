@@ -8,6 +8,7 @@ auction.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from math import gcd
 
 import pyarrow as pa
@@ -28,9 +29,14 @@ from stretto.actors.deployment import (
 from stretto.actors.discipline import STATELESS
 from stretto.actors.function import Function
 from stretto.api import plan as nodes
-from stretto.api.changes import replaced_rows
+from stretto.api.changes import replaced_rows, weighted_nodes
 from stretto.api.plan import Plan
 from stretto.errors import InvariantError, PlanError
+from stretto.operators.changes.aggregate import ChangingAggregate
+from stretto.operators.changes.duplicates import FirstRows
+from stretto.operators.changes.last import LastRows
+from stretto.operators.changes.top import RunningTop
+from stretto.operators.changes.weights import Added, Latest, WeightedSelect, weighted_schema
 from stretto.operators.ends import SinkFunction, SourceFunction
 from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, WindowJoin
 from stretto.operators.running import RunningAggregate
@@ -66,6 +72,8 @@ class _Lowering:
         self._stages: dict[str, list[tuple[FunctionSpec, Stage]]] = {}
         # The columns by which a node's rows are partitioned, if they are.
         self._partitioned_by: dict[str, tuple[str, ...]] = {}
+        # The nodes whose rows carry their weights.
+        self._weighted = weighted_nodes(plan)
 
     def deployment(self, job: str) -> Deployment:
         for node in self._plan.nodes.values():
@@ -116,30 +124,70 @@ class _Lowering:
             case nodes.SourceNode():
                 self._add_source(node)
             case nodes.UnionNode():
-                self._stages[node.name] = [stage for name in node.inputs for stage in self._stages[name]]
+                self._stages[node.name] = [stage for name in node.inputs for stage in self._united(node, name)]
             case nodes.OutputNode():
                 spec = self._functions[node.inputs[0]]
                 self._stages[node.name] = [(spec, spec.outputs[node.output])]
+                self._weigh(node)
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() | nodes.TableJoinNode() if (
                 node.parallelism is None
             ):
-                self._fuse(node, _transform(node))
+                self._fuse(node, self._transform(node))
                 partitioned_by = _still_partitioned_by(node, self._partitioned_by.get(node.inputs[0], ()))
                 if partitioned_by:
                     self._partitioned_by[node.name] = partitioned_by
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() | nodes.TableJoinNode():
                 partitions = node.parallelism or self._parallelism
                 self._check_order(node, partitions)
-                self._add_function(node, StatelessFunction(_transform(node)), partitions, [None])
+                if isinstance(node, nodes.TableJoinNode) and self._weighted & {node.name, *node.inputs}:
+                    raise PlanError(
+                        f"'{node.name}' cannot have a parallelism of its own",
+                        "its rows change, and others must know which",
+                        "Leave it out.",
+                    )
+                self._add_function(node, StatelessFunction(self._transform(node)), partitions, [None])
             case nodes.SinkNode():
                 self._add_sink(node)
             case nodes.ApplyNode():
                 self._add_applied(node)
             case _:
-                function, keys = _stateful(node, self._plan)
+                function, keys = _stateful(node, self._plan, self._weighted)
                 keyed = any(keys)
                 partitions = (node.parallelism or self._parallelism) if keyed else 1
                 self._add_function(node, function, partitions, keys)
+                if isinstance(node, nodes.WindowAggregateNode):
+                    self._weigh(node)
+
+    def _schema(self, node: nodes.Node) -> pa.Schema:
+        """Returns the columns of a node's rows, with their weights if they carry them."""
+        return weighted_schema(node.schema) if node.name in self._weighted else node.schema
+
+    def _transform(self, node: nodes.Node) -> Transform:
+        if isinstance(node, nodes.SelectNode) and node.name in self._weighted:
+            return WeightedSelect(node.projection)
+        return _transform(node)
+
+    def _united(self, node: nodes.UnionNode, name: str) -> list[tuple[FunctionSpec, Stage]]:
+        """Returns the stages of one input of a union; rows that are only added get weights if others have them."""
+        if node.name not in self._weighted or name in self._weighted:
+            return self._stages[name]
+        schema = self._plan.nodes[name].schema
+        return self._fused(name, node.name, weighted_schema(schema), Added(schema))
+
+    def _weigh(self, node: nodes.Node) -> None:
+        """Gives weights to the rows of a function that only says by which key they replace each other."""
+        if node.name not in self._weighted or node.changes_by is None:
+            return
+        name = f"{node.name}.changes"
+        while name in self._plan.nodes:
+            name += "+"
+        partitions = node.parallelism or self._parallelism
+        spec = FunctionSpec(name, LastRows(node.schema, node.changes_by), partitions, nodes=[name])
+        self._functions[name] = spec
+        self._feed(node.name, spec, "in", node.changes_by)
+        spec.outputs["out"] = Stage(name, weighted_schema(node.schema))
+        self._stages[node.name] = [(spec, spec.outputs["out"])]
+        self._partitioned_by[node.name] = node.changes_by
 
     def _add_source(self, node: nodes.SourceNode) -> None:
         source = node.source
@@ -164,15 +212,19 @@ class _Lowering:
         feeding = max(spec.parallelism for spec, _ in self._stages[node.inputs[0]])
         partitions = 1 if node.sink.on_driver else node.parallelism or feeding
         self._check_order(node, partitions)
-        function = SinkFunction(node.sink, node.schema, changes=node.changes_by is not None)
+        feeding_name = node.inputs[0] if node.removes else self._latest(node)
+        schema = weighted_schema(node.schema) if node.removes else node.schema
+        function = SinkFunction(node.sink, schema, changes=node.changes)
         spec = self._add_spec(node, function, partitions, on_driver=node.sink.on_driver)
-        self._feed(node.inputs[0], spec, "in", None)
+        self._feed(feeding_name, spec, "in", None)
 
     def _check_order(self, node: nodes.Node, partitions: int) -> None:
         """Refuses to deal rows that replace earlier ones to several partitions, where the rows of a key would overtake
         each other."""
         feeding = {spec.parallelism for spec, _ in self._stages[node.inputs[0]]}
-        if node.changes_by is not None and partitions > 1 and feeding != {partitions}:
+        if node.changes_by is None or node.name in self._weighted or node.removes:
+            return  # With weights, the order does not matter.
+        if partitions > 1 and feeding != {partitions}:
             raise PlanError(
                 f"'{node.name}' cannot have a parallelism of {partitions}",
                 f"its rows replace {replaced_rows(node.changes_by)}, and would get out of order",
@@ -181,7 +233,9 @@ class _Lowering:
 
     def _add_applied(self, node: nodes.ApplyNode) -> None:
         spec = self._add_spec(node, node.function, node.parallelism or self._parallelism)
-        self._open_output(spec, node)
+        self._stages[node.name] = [(spec, Stage(node.name, node.schema))]
+        spec.outputs["out"] = self._stages[node.name][0][1]
+        self._weigh(node)
         for output, schema in node.outputs.items():
             spec.outputs[output] = Stage(f"{node.name}.{output}", schema)
         for name, input_name in zip(node.inputs, node.input_names, strict=True):
@@ -227,18 +281,41 @@ class _Lowering:
         return spec
 
     def _open_output(self, spec: FunctionSpec, node: nodes.Node) -> None:
-        stage = Stage(node.name, node.schema)
+        stage = Stage(node.name, self._schema(node))
         spec.outputs["out"] = stage
         self._stages[node.name] = [(spec, stage)]
 
     def _fuse(self, node: nodes.Node, transform: Transform) -> None:
-        fused = []
-        for spec, parent in self._stages[node.inputs[0]]:
-            stage = Stage(node.name, node.schema, transform)
-            parent.stages.append(stage)
+        feeding, schema = node.inputs[0], self._schema(node)
+        if isinstance(node, nodes.TableJoinNode):
+            feeding, schema = self._latest(node), node.schema
+        fused = self._fused(feeding, node.name, schema, transform)
+        for spec, _ in fused:
             spec.nodes.append(node.name)
-            fused.append((spec, stage))
         self._stages[node.name] = fused
+        if isinstance(node, nodes.TableJoinNode):
+            self._weigh(node)
+
+    def _latest(self, node: nodes.Node) -> str:
+        """Returns the name of the stages that feed a node which needs only the new rows. If others need to know what
+        is replaced, its rows are without their weights."""
+        feeding = node.inputs[0]
+        if feeding not in self._weighted:
+            return feeding
+        name = f"{node.name}.in"
+        self._stages[name] = self._fused(feeding, name, self._plan.nodes[feeding].schema, Latest())
+        return name
+
+    def _fused(
+        self, feeding: str, name: str, schema: pa.Schema, transform: Transform
+    ) -> list[tuple[FunctionSpec, Stage]]:
+        """Returns the stages of a step that runs inside the functions that feed it."""
+        fused = []
+        for spec, parent in self._stages[feeding]:
+            stage = Stage(name, schema, transform)
+            parent.stages.append(stage)
+            fused.append((spec, stage))
+        return fused
 
     def _feed(self, name: str, target: FunctionSpec, input_name: str, keys: tuple[str, ...] | None) -> None:
         for spec, stage in self._stages[name]:
@@ -298,7 +375,7 @@ def _transform(node: nodes.Node) -> Transform:
     raise InvariantError(f"node '{node.name}' is not stateless")
 
 
-def _stateful(node: nodes.Node, plan: Plan) -> tuple[Function, list[tuple[str, ...] | None]]:
+def _stateful(node: nodes.Node, plan: Plan, weighted: Set[str]) -> tuple[Function, list[tuple[str, ...] | None]]:
     """Returns the function of a stateful node, and the key columns of each of its inputs."""
     parents = [plan.nodes[name] for name in node.inputs]
     schema = parents[0].schema
@@ -312,13 +389,18 @@ def _stateful(node: nodes.Node, plan: Plan) -> tuple[Function, list[tuple[str, .
             return WindowAggregate(schema, node.keys, parents[0].time, node.window, node.calls, node.lateness_us), [
                 node.keys
             ]
+        case nodes.AggregateNode() if parents[0].name in weighted:
+            return ChangingAggregate(schema, node.keys, node.calls), [node.keys]
         case nodes.AggregateNode():
-            return RunningAggregate(schema, node.keys, node.calls), [node.keys]
+            return RunningAggregate(schema, node.keys, node.calls, node.name in weighted), [node.keys]
+        case nodes.TopNode(running=True):
+            changing = parents[0].name in weighted
+            return RunningTop(schema, node.keys, node.ranking, changing, node.name in weighted), [node.keys]
         case nodes.TopNode():
             assert not isinstance(node.window, Session)
-            return WindowTop(
-                schema, node.keys, parents[0].time, node.window, node.order_by, node.k, node.descending, node.ties
-            ), [node.keys]
+            return WindowTop(schema, node.keys, parents[0].time, node.window, node.ranking), [node.keys]
+        case nodes.DistinctNode():
+            return FirstRows(schema, node.keys, parents[0].time, node.within_us), [node.keys]
         case nodes.JoinNode():
             keys: list[tuple[str, ...] | None] = [tuple(p[0] for p in node.on), tuple(p[1] for p in node.on)]
             return _join(node, schema, parents[1]), keys
@@ -368,6 +450,8 @@ def _own_step_us(node: nodes.Node) -> int:
         case nodes.JoinNode(lower=lower) if lower is not None:
             return FINE_STEP_US
         case nodes.ApplyNode():
+            return FINE_STEP_US
+        case nodes.DistinctNode(within_us=int()):
             return FINE_STEP_US
     return 0
 

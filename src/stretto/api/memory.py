@@ -178,6 +178,7 @@ class CollectSink(Sink):
     on_driver = True
     collects = True
     takes_updates = True
+    takes_removals = True
 
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> CollectWriter:
         return CollectWriter(schema)
@@ -265,6 +266,7 @@ class NullSink(Sink):
     """Counts rows and discards them. It runs on the workers, so it measures the dataflow and nothing else."""
 
     takes_updates = True
+    takes_removals = True
 
     def writer(self, schema: pa.Schema, partition: int, partitions: int) -> NullWriter:
         return NullWriter()

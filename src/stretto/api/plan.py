@@ -19,7 +19,9 @@ from stretto.api.slo import SLO
 from stretto.errors import PlanError
 from stretto.expressions import AggregateCall, Predicate, Projection, Scalar
 from stretto.expressions.udf import Udf
+from stretto.operators.changes.weights import CHANGE
 from stretto.operators.join_kinds import JoinKind
+from stretto.operators.ranking import Ranking
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime, Window
@@ -28,8 +30,9 @@ from stretto.scheduling.strategy import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One step. `inputs` are names of other nodes. `changes_by` is the key by which later rows replace earlier ones, or
-    None when rows are only ever added."""
+    """One step. `inputs` are names of other nodes. `changes_by` is the key by which later rows replace earlier ones. If
+    it `removes`, a row may also go without another of its key; it may have no key then. Otherwise, if `changes_by` is
+    None, rows are only ever added."""
 
     name: str
     inputs: tuple[str, ...] = ()
@@ -37,6 +40,12 @@ class Node:
     time: EventTime | None = None
     parallelism: int | None = None
     changes_by: tuple[str, ...] | None = None
+    removes: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether rows are replaced or removed after they were added."""
+        return self.removes or self.changes_by is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +104,21 @@ class AggregateNode(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class TopNode(Node):
-    """Rows ranked at most k per keys and window. `window` None: the input has window_start and window_end itself."""
+    """Rows ranked at most k per keys and window. `window` None: the input has window_start and window_end itself, or,
+    if it is `running`, there are none: rows are ranked among all so far, and removed when they are overtaken."""
 
     keys: tuple[str, ...]
     window: Window | None
-    order_by: Scalar
-    k: int
-    descending: bool
-    ties: bool
+    ranking: Ranking
+    running: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistinctNode(Node):
+    """The first row of each key that arrives; with `within_us`, the first for that long in event time."""
+
+    keys: tuple[str, ...]
+    within_us: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,6 +241,11 @@ def checked(
             f"app '{app}' is empty", None, "Add a source with app.source(...) and a sink with stream.sink(...)."
         )
     ordered = _topological(app, nodes)
+    for node in ordered.values():
+        if CHANGE in node.schema.names:
+            raise PlanError(
+                f"stream '{node.name}' of app '{app}' has a column '{CHANGE}'", "that name is reserved", "Rename it."
+            )
     consumed = {name for node in ordered.values() for name in node.inputs}
     for node in ordered.values():
         if not isinstance(node, SinkNode) and node.name not in consumed and not _has_consumed_output(node, ordered):

@@ -27,6 +27,9 @@ _STREAM = {
     "columns": "schema.names",
     "printSchema": "schema",
     "alias": "a name= at any verb",
+    "dropDuplicates": 'drop_duplicates("id")',
+    "dropDuplicatesWithinWatermark": 'drop_duplicates("id", within="10 minutes")',
+    "distinct": "drop_duplicates()",
     "agg": 'aggregate(n="count(*)")',
 }
 _GROUPS = {

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from stretto.api.plan import (
     AggregateNode,
     ApplyNode,
+    DistinctNode,
     FilterNode,
     JoinNode,
     Node,
@@ -22,6 +23,7 @@ from stretto.api.plan import (
 )
 from stretto.expressions import AggregateCall
 from stretto.operators.join_kinds import JoinKind
+from stretto.operators.ranking import RankKind
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Session, Span
@@ -49,6 +51,8 @@ def _unsupported_shape(node: Node, plan: Plan, streaming: bool) -> str | None:
                 f"'{call.name}' of '{node.name}' depends on the order of arrival, which a DataFrame does not have: "
                 "without event time use min_by or max_by"
             )
+        case DistinctNode(within_us=int()) if not streaming:
+            return f"'{node.name}' drops duplicates within a time, and a batch has no watermark"
         case SourceNode() if not streaming and getattr(getattr(node.source, "dataframe", None), "isStreaming", False):
             return f"source '{node.name}' is a streaming DataFrame, which has no end"
     return None
@@ -89,8 +93,18 @@ def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
             keys = plan.nodes[node.inputs[0]].changes_by or ()
             if not node.predicate.columns <= set(keys):
                 return f"filter '{node.name}' would keep rows that the running aggregate '{running.name}' has replaced"
+        case TopNode() if node.running:
+            return f"top '{node.name}' ranks all rows so far, and a row that is overtaken is removed"
+        case TopNode(ranking=ranking) if ranking.column or ranking.kind is RankKind.DENSE_RANK:
+            return f"top '{node.name}' needs a rank, and streams have no window functions"
+        case TopNode(ranking=ranking) if len(set(ranking.directions)) > 1:
+            return f"top '{node.name}' orders in two directions"
+        case DistinctNode() if node.within_us is not None and node.within_us != _delay_us(above):
+            return f"'{node.name}' drops duplicates within another time than the delay of its source"
         case WindowAggregateNode(keys=(), window=Session()) | TopNode(keys=(), window=Session()):
             return f"'{node.name}' has session windows without a key"
+    if node.removes:
+        return f"rows of '{node.name}' can be removed again, which a query in update mode cannot say"
     if _is_stateful(node):
         if running is not None:
             return f"'{node.name}' comes after the running aggregate '{running.name}', whose rows change"
@@ -100,8 +114,14 @@ def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
     return None
 
 
+def _delay_us(above: list[Node]) -> int | None:
+    """Returns the delay of the only source; None if there are several."""
+    delays = {node.delay_us for node in above if isinstance(node, SourceNode)}
+    return delays.pop() if len(delays) == 1 else None
+
+
 def _is_stateful(node: Node) -> bool:
-    return isinstance(node, AggregateNode | WindowAggregateNode | TopNode | JoinNode)
+    return isinstance(node, AggregateNode | WindowAggregateNode | TopNode | JoinNode | DistinctNode)
 
 
 def _is_unbounded(node: JoinNode) -> bool:

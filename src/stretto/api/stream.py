@@ -6,7 +6,7 @@ Nothing runs here. A stream's event time follows its rows: `select` must keep th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from stretto.api.arguments import (
     FLAG,
     FUNCTION,
     NAMES,
+    ORDERS,
     SCHEMA,
     SCHEMAS,
     SIZE,
@@ -34,23 +35,23 @@ from stretto.api.arguments import (
     mapping_of,
     takes,
 )
-from stretto.api.changes import replaced_rows
+from stretto.api.changes import check_only_added, check_sink, check_spill, filter_removes, selected_changes
 from stretto.api.columns import renamed, star_replaced, with_columns, without
 from stretto.api.grouping import Aggregate, Grouping, grouping, keys_of, refuse_arrival
 from stretto.api.join_verbs import STREAM, JoinVerbs
 from stretto.api.pyspark_words import group_attribute, stream_attribute
+from stretto.api.ranking import By, RankName, first_fields, last_fields, ranking_of, top_fields
 from stretto.api.spilling import Size, spill_of_function, spill_of_groups
-from stretto.api.windowing import TIMESTAMP, needs_window_columns, no_sessions
+from stretto.api.windowing import TIMESTAMP
 from stretto.errors import PlanError
 from stretto.expressions import (
-    Scalar,
-    compile_order,
     compile_predicate,
     compile_projection,
     compile_scalar,
     parse_schema,
 )
 from stretto.expressions.scalar import quoted
+from stretto.operators.changes.weights import weighted_schema
 from stretto.operators.windows import Duration, EventTime, Session, Span, Window, duration_us
 from stretto.rendering import error_text
 
@@ -154,21 +155,13 @@ class Stream(JoinVerbs):
         time = self.time
         if time is not None:
             time = EventTime(kept[time.column], time.offset_us) if time.column in kept else None
-        changes_by = self._node.changes_by
-        if changes_by is not None:
-            if projection.generator is not None:
-                raise PlanError(
-                    f"{verb} on '{self.name}' makes rows of rows that replace earlier ones",
-                    projection.generator.text,
-                    "One new row could not replace many: make rows before the aggregate.",
-                )
-            if missing := [key for key in changes_by if key not in kept]:
-                raise PlanError(
-                    f"{verb} on '{self.name}' drops a key of its changes",
-                    ", ".join(missing),
-                    "Later rows replace earlier ones by these columns: keep them.",
-                )
-            changes_by = tuple(kept[key] for key in changes_by)
+        if self._node.changes and projection.generator is not None:
+            raise PlanError(
+                f"{verb} on '{self.name}' makes rows of rows that change",
+                projection.generator.text,
+                "One new row could not replace many: make rows before the aggregate.",
+            )
+        changes_by, removes = selected_changes(self._node, kept)
         return self._add(
             plan.SelectNode,
             verb,
@@ -177,15 +170,22 @@ class Stream(JoinVerbs):
             time=time,
             parallelism=parallelism,
             changes_by=changes_by,
+            removes=removes,
             projection=projection,
         )
 
     @takes(expression=EXPRESSION)
     def filter(self, expression: str, *, name: str | None = None, parallelism: int | None = None) -> Stream:
-        """Returns the rows for which a Spark SQL expression is true."""
-        self._only_added("filter")
+        """Returns the rows for which a Spark SQL expression is true. After a running aggregate it is SQL's HAVING."""
         predicate = compile_predicate(expression, self.schema)
-        return self._add(plan.FilterNode, "filter", name, parallelism=parallelism, predicate=predicate)
+        return self._add(
+            plan.FilterNode,
+            "filter",
+            name,
+            parallelism=parallelism,
+            predicate=predicate,
+            removes=filter_removes(self._node, predicate.columns),
+        )
 
     @takes(function=FUNCTION, schema=SCHEMA.optional())
     def map(
@@ -292,17 +292,53 @@ class Stream(JoinVerbs):
         """Returns windows over all rows, without a key; they are computed in one partition."""
         return WindowedStream(self, (), window)
 
-    @takes(k=COUNT, by=EXPRESSION, ties=FLAG, descending=FLAG)
-    def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
-        """Returns the rows ranked at most `k` by an expression, per window. `ties` follow SQL's rank()."""
-        return _top(self, (), None, k, by, ties, descending, name)
+    @takes(k=COUNT, by=ORDERS, ties=FLAG, descending=FLAG, rank=COLUMN.optional(), ranking=TEXT.optional())
+    def top(
+        self,
+        k: int,
+        by: By,
+        *,
+        ties: bool = True,
+        descending: bool = True,
+        rank: str | None = None,
+        ranking: RankName | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Returns the rows ranked at most `k` (see `KeyedStream.top`), of all rows."""
+        wanted = ranking_of(self._node, k, by, ties, descending, rank, ranking)
+        return self._add(plan.TopNode, "top", name, **top_fields(self._node, (), None, wanted))
+
+    @takes(columns=COLUMNS, keep=TEXT, within=DURATION.optional())
+    def drop_duplicates(
+        self,
+        *columns: str | Sequence[str],
+        keep: Literal["first", "last"] = "first",
+        within: Duration | None = None,
+        name: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Returns one row of each key, or of equal rows without `columns`.
+
+        The first one that arrives is kept, and the keys are remembered for ever. With `within`, such as "1 hour", rows
+        of a key are duplicates if their event times are at most that far apart; keys are forgotten as the watermark
+        passes, and rows behind it are dropped. keep="last" keeps the row with the greatest event time, of those the
+        greatest by all columns; a later one replaces it, as in a running aggregate."""
+        if keep not in ("first", "last"):
+            raise PlanError(
+                f"drop_duplicates on '{self.name}' does not know keep={keep!r}", None, 'Write "first" or "last".'
+            )
+        if keep == "last":
+            fields = last_fields(self._node, _flat(columns), within)
+            return self._add(plan.TopNode, "drop_duplicates", name, parallelism=parallelism, **fields)
+        if within is not None:
+            self._event_time("drop_duplicates within a time")
+        fields = first_fields(self._node, _flat(columns), within)
+        return self._add(plan.DistinctNode, "drop_duplicates", name, parallelism=parallelism, **fields)
 
     @takes(others=STREAM)
     def union(self, *others: Stream, name: str | None = None) -> Stream:
         """Returns the rows of all these streams, which must have equal columns."""
-        self._only_added("union")
         for other in others:
-            other._only_added("union")
             self._same_app(other)
             if not other.schema.equals(self.schema):
                 raise PlanError(
@@ -319,6 +355,9 @@ class Stream(JoinVerbs):
             name,
             inputs=(self.name, *(other.name for other in others)),
             time=time,
+            # Two streams may have rows of the same key, so that one cannot replace those of the other.
+            changes_by=None,
+            removes=any(stream._node.changes for stream in (self, *others)),
         )
 
     @takes(
@@ -353,14 +392,8 @@ class Stream(JoinVerbs):
     @takes(sink=SINK)
     def sink(self, sink: Sink, *, name: str | None = None, parallelism: int | None = None) -> Stream:
         """End the stream in a sink; returns the stream, so that more sinks and verbs can follow."""
-        if self._node.changes_by is not None and not sink.takes_updates:
-            raise PlanError(
-                f"sink on '{self.name}' cannot replace rows",
-                f"its rows replace {replaced_rows(self._node.changes_by)}; {sink.describe()} can only add rows",
-                'Use sinks.parquet(..., changelog="_change"), sinks.callback(...) or a sink of your own with '
-                "takes_updates = True, or aggregate in windows.",
-            )
-        sink.check(self.schema)
+        check_sink(self._node, sink)
+        sink.check(weighted_schema(self.schema) if self._node.removes else self.schema)
         self._add(plan.SinkNode, "sink", name, parallelism=parallelism, sink=sink)
         return self
 
@@ -372,6 +405,7 @@ class Stream(JoinVerbs):
         fields.setdefault("schema", self.schema)
         fields.setdefault("time", self.time)
         fields.setdefault("changes_by", self._node.changes_by)
+        fields.setdefault("removes", self._node.removes)
         _positive_parallelism(fields.get("parallelism"), name or verb)
         node: plan.Node = kind(name=name or self._app.free_name(f"{self.name}.{verb}"), **fields)
         return self._app.add_node(node)
@@ -386,12 +420,7 @@ class Stream(JoinVerbs):
         return self.time
 
     def _only_added(self, verb: str) -> None:
-        if self._node.changes_by is not None:
-            raise PlanError(
-                f"{verb} cannot follow '{self.name}'",
-                f"its rows replace {replaced_rows(self._node.changes_by)}",
-                "Use select and sinks after a running aggregate, or aggregate in windows.",
-            )
+        check_only_added(self._node, verb)
 
     def _same_app(self, other: Stream) -> None:
         if other._app is not self._app:
@@ -452,10 +481,30 @@ class KeyedStream:
         disk."""
         return _running(self._stream, self._keys, calls, named, name, parallelism, spill)
 
-    @takes(k=COUNT, by=EXPRESSION, ties=FLAG, descending=FLAG)
-    def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
-        """Returns the rows ranked at most `k`, per key and window of a windowed stream."""
-        return _top(self._stream, self._keys, None, k, by, ties, descending, name)
+    @takes(k=COUNT, by=ORDERS, ties=FLAG, descending=FLAG, rank=COLUMN.optional(), ranking=TEXT.optional())
+    def top(
+        self,
+        k: int,
+        by: By,
+        *,
+        ties: bool = True,
+        descending: bool = True,
+        rank: str | None = None,
+        ranking: RankName | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Returns the rows of each key that rank at most `k` by expressions such as "price DESC".
+
+        If the rows have window_start and window_end, they are ranked per window, when it closes. Otherwise the rows
+        are ranked among all so far, and a row that is overtaken is removed, as a running aggregate replaces rows.
+
+        `ranking` is "rank" (rows that tie share a rank, and all of them are kept), "dense_rank" (without gaps) or
+        "row_number" (exactly k rows; those that tie are ordered by all their columns, in the direction of the first
+        expression). Without it, `ties` chooses rank or row_number. `rank` names a column that gets it. The highest come
+        first, unless an expression ends with ASC or `descending` is false."""
+        stream = self._stream
+        wanted = ranking_of(stream._node, k, by, ties, descending, rank, ranking)
+        return stream._add(plan.TopNode, "top", name, **top_fields(stream._node, self._keys, None, wanted))
 
     @takes(
         function=APPLIED,
@@ -553,15 +602,24 @@ class WindowedStream:
         )
         return _selected(aggregated, parsed)
 
-    @takes(k=COUNT, by=EXPRESSION, ties=FLAG, descending=FLAG)
-    def top(self, k: int, by: str, *, ties: bool = True, descending: bool = True, name: str | None = None) -> Stream:
-        """Returns the rows ranked at most `k` by an expression, per key and window, when the window closes.
-
-        The highest come first, unless `by` ends with ASC or `descending` is false.
-        """
+    @takes(k=COUNT, by=ORDERS, ties=FLAG, descending=FLAG, rank=COLUMN.optional(), ranking=TEXT.optional())
+    def top(
+        self,
+        k: int,
+        by: By,
+        *,
+        ties: bool = True,
+        descending: bool = True,
+        rank: str | None = None,
+        ranking: RankName | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Returns the rows ranked at most `k` (see `KeyedStream.top`), per key and window, when the window closes."""
         if self._lateness_us:
             raise PlanError("top does not take allowed lateness", None, "Aggregate with lateness first, or drop it.")
-        return _top(self._stream, self._keys, self._window, k, by, ties, descending, name)
+        stream = self._stream
+        wanted = ranking_of(stream._node, k, by, ties, descending, rank, ranking)
+        return stream._add(plan.TopNode, "top", name, **top_fields(stream._node, self._keys, self._window, wanted))
 
 
 def _flat(columns: Sequence[str | Sequence[str]]) -> list[str]:
@@ -583,9 +641,11 @@ def _running(
     spill: Size | None,
 ) -> Stream:
     """Returns a running aggregate per key; without keys, over all rows."""
-    stream._only_added("aggregate")
+    check_spill(stream._node, spill)
     time = None if stream.time is None else stream.time.column
     parsed = grouping(stream.name, stream.schema, [stream.schema.field(key) for key in keys], time, calls, named)
+    if stream._node.changes:
+        refuse_arrival(stream.name, parsed.calls, "over rows that change")
     if not parsed.calls:
         raise PlanError(f"aggregate on '{stream.name}' computes nothing", None, 'Add one, such as "count(*)".')
     if spill is not None and not keys:
@@ -598,6 +658,7 @@ def _running(
         time=None,
         parallelism=_keyed_parallelism(parallelism, keys, stream.name, "an aggregate"),
         changes_by=keys,
+        removes=stream._node.changes,
         keys=keys,
         calls=parsed.calls,
         spill_bytes=spill_of_groups(parsed.calls, spill),
@@ -659,54 +720,6 @@ def _upsert_key(schema: pa.Schema, columns: str | Sequence[str] | None) -> tuple
     if not names:
         raise PlanError("an upsert key has no column", None, "Name at least one, or leave upsert_key out.")
     return tuple(compile_scalar(f"`{name}`", schema).column or name for name in names)
-
-
-def _top(
-    stream: Stream,
-    keys: tuple[str, ...],
-    window: Window | None,
-    k: int,
-    by: str,
-    ties: bool,
-    descending: bool,
-    name: str | None,
-) -> Stream:
-    stream._only_added("top")
-    if k < 1:
-        raise PlanError(f"top on '{stream.name}' must keep at least one row", f"k is {k}")
-    if window is None:
-        needs_window_columns(stream.name, stream.schema, "top")
-    no_sessions(window, "top", stream.name)
-    schema = stream.schema
-    for column in ("window_start", "window_end"):
-        if column not in schema.names:
-            schema = schema.append(pa.field(column, TIMESTAMP))
-    order_by, descending = _order(stream, by, descending)
-    return stream._add(
-        plan.TopNode,
-        "top",
-        name,
-        schema=schema,
-        time=EventTime("window_end", 1),
-        keys=keys,
-        window=window,
-        order_by=order_by,
-        k=k,
-        descending=descending,
-        ties=ties,
-    )
-
-
-def _order(stream: Stream, by: str, descending: bool) -> tuple[Scalar, bool]:
-    """Returns what to order by, and its direction: the one that the text names, else that of the argument."""
-    order_by, named = compile_order(by, stream.schema)
-    if named and not descending:
-        raise PlanError(
-            f"top on '{stream.name}' has two directions",
-            f"by={by!r} and descending=False",
-            "Leave out descending=False, or DESC.",
-        )
-    return order_by, descending if named is None else named
 
 
 def _positive_parallelism(parallelism: int | None, name: str) -> None:

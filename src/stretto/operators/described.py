@@ -19,8 +19,11 @@ import pyarrow as pa
 from stretto.errors import StorageError
 from stretto.operators.accumulators import Scalar
 from stretto.operators.aggregation import Aggregation, columns_of
+from stretto.operators.changes.multiset import Multiset
+from stretto.operators.changes.weights import present
 from stretto.operators.grouping import INT64_MAX, INT64_MIN, Column, Int64s, fixed_values
 from stretto.operators.panes import Kernel, PaneState, timestamps
+from stretto.operators.ranking import Order, Ranking, RankKind
 from stretto.operators.running import RunningState
 from stretto.operators.sessions import SessionState
 from stretto.operators.shown import column_of, spark_column
@@ -47,6 +50,8 @@ def rows_of(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
             return _map(fragments)
         case "rows":
             return _rows(description, fragments)
+        case "multiset":
+            return _multiset(description, fragments)
         case "running":
             return _running(description, fragments)
         case "panes":
@@ -97,7 +102,20 @@ def _rows(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
     if "types" in description:
         tables.insert(0, _schema(description["types"]).empty_table())
     table = pa.concat_tables(tables) if tables else pa.table({"value": pa.nulls(0)})
-    keys = description["keys"]
+    return _by_keys(table, description["keys"])
+
+
+def _multiset(description: dict[str, Any], fragments: list[Fragment]) -> pa.Table:
+    """Returns the rows that are there, each as often as it is."""
+    schema, keys = _schema(description["types"]), tuple(description["keys"])
+    state = Multiset(schema, keys)
+    state.rebuild(fragments)
+    batches = [present(rows) for rows in state.export().combine_chunks().to_batches()]
+    return _by_keys(pa.Table.from_batches(batches, schema), keys)
+
+
+def _by_keys(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Returns rows by their keys; if there are no other columns, the keys are the values too."""
     return _table(
         [(name, table.column(name)) for name in keys],
         [(name, table.column(name)) for name in table.column_names if name not in keys]
@@ -220,9 +238,11 @@ def _unknown(*arguments: Any) -> Any:
 
 
 def _best(description: dict[str, Any]) -> Best:
-    keys, k, descending, ties = description["best"]
+    keys, k, directions, kind = description["best"]
     grid = description["grid"]
-    return Best(_schema(description["types"]), _hidden(grid), keys, k, descending, ties, grid)
+    schema = _schema(description["types"])
+    orders = tuple(Order(None, descending) for descending in directions)
+    return Best(schema, _hidden(grid), keys, Ranking(orders, k, RankKind(kind)), grid)
 
 
 def _hidden(grid: Any) -> int:

@@ -26,6 +26,7 @@ from stretto.operators.accumulators import Accumulator, Call
 from stretto.operators.accumulators.distinct import CountDistinct, OfDistinct
 from stretto.operators.accumulators.listed import list_array
 from stretto.operators.aggregation import Aggregation, columns_of, table_of
+from stretto.operators.changes.weights import same_values, signs, weighted, weighted_schema
 from stretto.operators.frozen import FrozenSlots, Generations, Raw, Slots
 from stretto.operators.grouping import (
     Bools,
@@ -205,6 +206,9 @@ class _Partials:
             column.write(slots, values)
         return self._acc.finish(partials)
 
+    def results(self, slots: Slots) -> pa.Array:
+        return self._acc.finish(self.read(slots))
+
     def export(self, total: int) -> list[Column]:
         return self.read(np.arange(total))
 
@@ -244,6 +248,11 @@ class _Distinct:
             return self._partials.update(slots, known, self._acc.lifted(lists), total)
         self._counts = grown(self._counts, total)
         np.add.at(self._counts, fresh_slots, 1)
+        return self.results(slots)
+
+    def results(self, slots: Slots) -> pa.Array:
+        if self._partials is not None:
+            return self._partials.results(slots)
         return fixed_array(self._counts[slots], pa.int64()).cast(self._acc.result)
 
     def _lists(self, slots: Slots, owners: Slots, values: list[Any]) -> Column:
@@ -301,8 +310,19 @@ class RunningState(State):
 
     def absorb(self, table: Sequence[Column]) -> list[pa.Array]:
         """Merge a table of partials, with one row per key, into the slots; returns the new results of these keys."""
-        aggregation = self._aggregation
-        keys = table[: aggregation.keys]
+        slots, known = self._claimed(table)
+        return self._merged(table, slots, known)
+
+    def replace(self, table: Sequence[Column]) -> tuple[Slots, list[pa.Array], list[pa.Array]]:
+        """Merge as `absorb` does. Returns which rows of the table have a key that had a result, these results, and the
+        new results of all keys."""
+        slots, known = self._claimed(table)
+        before = [partials.results(slots[known]) for partials in self._partials]
+        return known, before, self._merged(table, slots, known)
+
+    def _claimed(self, table: Sequence[Column]) -> tuple[Slots, Slots]:
+        """Returns the slot of each key, and the rows whose keys had one before."""
+        keys = table[: self._aggregation.keys]
         rows = len(table[0]) if table else 0
         if self._spill is not None:
             self._spill.recall(keys, rows)
@@ -311,9 +331,12 @@ class RunningState(State):
         known = np.flatnonzero(slots < before)
         if len(known) < rows:
             self._remember(keys, slots, before)
+        return slots, known
+
+    def _merged(self, table: Sequence[Column], slots: Slots, known: Slots) -> list[pa.Array]:
         self._note_changed(slots)
-        total, place, results = len(self._slots), aggregation.keys, []
-        for partials, acc in zip(self._partials, aggregation.accumulators, strict=True):
+        total, place, results = len(self._slots), self._aggregation.keys, []
+        for partials, acc in zip(self._partials, self._aggregation.accumulators, strict=True):
             results.append(partials.update(slots, known, table[place : place + acc.width], total))
             place += acc.width
         return results
@@ -539,13 +562,22 @@ def _hashable_rows(keys: Sequence[Column], rows: int) -> Any:
 
 
 class RunningAggregate(Function):
-    """Aggregates per key over all rows so far. Columns out: keys, one per call; later rows replace earlier ones."""
+    """Aggregates per key over all rows so far. Columns out: keys, one per call; later rows replace earlier ones. If it
+    `retracts`, rows have weights (`changes/weights.py`), and the row that is replaced is removed."""
 
     order_matters = False
 
-    def __init__(self, schema: pa.Schema, keys: tuple[str, ...], calls: tuple[Call | UserAggregate, ...]) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: tuple[str, ...],
+        calls: tuple[Call | UserAggregate, ...],
+        retracts: bool = False,
+    ) -> None:
         self._aggregation = Aggregation(schema, keys, calls)
-        self.schema = pa.schema([*self._aggregation.key_fields, *self._aggregation.result_fields])
+        self._retracts = retracts
+        plain = pa.schema([*self._aggregation.key_fields, *self._aggregation.result_fields])
+        self.schema = weighted_schema(plain) if retracts else plain
         self.totals = RunningState(self._aggregation)
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
@@ -554,5 +586,23 @@ class RunningAggregate(Function):
         columns = self._aggregation.rows(batch)
         groups = self._aggregation.group(batch.num_rows, columns, None)
         table = self._aggregation.lift(groups, columns)
+        if self._retracts:
+            self._send_changes(table, ctx)
+            return
         results = self.totals.absorb(table)
         ctx.send(pa.RecordBatch.from_arrays([*table[: self._aggregation.keys], *results], schema=self.schema))
+
+    def _send_changes(self, table: Sequence[Column], ctx: Context) -> None:
+        """Send what is replaced, as removed, and the new rows. A row that stays as it is, is not sent."""
+        known, before, after = self.totals.replace(table)
+        keys = table[: self._aggregation.keys]
+        same = same_values(before, take_columns(after, known))
+        new = np.ones(len(after[0]), np.bool_)
+        new[known[same]] = False
+        gone, added = known[~same], np.flatnonzero(new)
+        if not len(added):
+            return
+        removed = [*take_columns(keys, gone), *take_columns(before, np.flatnonzero(~same))]
+        rows = [*take_columns(keys, added), *take_columns(after, added)]
+        columns = [concat_columns(pair) for pair in zip(removed, rows, strict=True)]
+        ctx.send(weighted(columns, signs(len(gone), len(added)), self.schema))

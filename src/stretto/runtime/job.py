@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from stretto.api.changes import last_by_key
+from stretto.api.changes import final_rows
 from stretto.api.engines import EngineChoice
 from stretto.api.plan import Plan
 from stretto.coordinator.events import AnnounceCheckpoint, AnnounceLongRuns, AnnounceMisbehaviour
@@ -169,7 +169,8 @@ class Job:
         return self._execution.checkpoint(timeout)
 
     def updates(self, sink: str | None = None) -> pa.Table:
-        """Returns all rows that a collecting sink has received, in order of arrival."""
+        """Returns all rows that a collecting sink has received, in order of arrival. If rows are removed, the column
+        `__change` is 1 for an added row and -1 for a removed one."""
         node = self.plan.sink_named(sink)
         writer = self._execution.writers.get(node.name)
         if writer is None:
@@ -184,10 +185,9 @@ class Job:
         return table
 
     def results(self, sink: str | None = None) -> pa.Table:
-        """Returns the rows of a collecting sink; if later rows replace earlier ones, only the last of each key."""
+        """Returns the rows of a collecting sink, without those that were replaced or removed."""
         node = self.plan.sink_named(sink)
-        table = self.updates(node.name)
-        return table if node.changes_by is None else last_by_key(table, node.changes_by)
+        return final_rows(self.updates(node.name), node)
 
     def dataframe(self, sink: str | None = None) -> DataFrame:
         """Returns the result as a Spark DataFrame. Spark needs a slot that no worker holds to read it."""

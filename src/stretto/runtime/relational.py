@@ -34,6 +34,7 @@ from stretto import errors
 from stretto.api.memory import canonical_schema, conform
 from stretto.api.plan import (
     AggregateNode,
+    DistinctNode,
     FilterNode,
     JoinNode,
     MapNode,
@@ -54,6 +55,7 @@ from stretto.expressions.scalar import quoted
 from stretto.expressions.types import canonical
 from stretto.expressions.udf import Udf
 from stretto.operators.join_kinds import JoinKind
+from stretto.operators.ranking import RankKind
 from stretto.operators.stateless import PythonStep
 from stretto.operators.user_aggregate import UserAggregate, value_column
 from stretto.operators.windows import EventTime, Hopping, Session, Span, Tumbling, Window
@@ -80,6 +82,7 @@ _SPARK_KINDS = {
     JoinKind.SEMI: "left_semi",
     JoinKind.ANTI: "left_anti",
 }
+_RANKS = {RankKind.ROW_NUMBER: F.row_number, RankKind.RANK: F.rank, RankKind.DENSE_RANK: F.dense_rank}
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 _ACTORS_INSTEAD = 'Run it with engine="actors".'
 
@@ -219,6 +222,8 @@ class _Lowering:
                 return self._aggregated(node, inputs[0], [], node.keys)
             case TopNode():
                 return self._top(node, inputs[0])
+            case DistinctNode():
+                return self._distinct(node, inputs[0])
             case JoinNode():
                 return self._join(node, *inputs)
             case TableJoinNode():
@@ -275,17 +280,29 @@ class _Lowering:
 
     def _top(self, node: TopNode, frame: DataFrame) -> DataFrame:
         """Lowers a top-k. Ties are kept, or broken by the other columns in their order and in the direction of the
-        ranking."""
+        first expression."""
         names = self.plan.nodes[node.inputs[0]].schema.names
-        framed, window = self._windowed(frame, node.window, self._time(node))
-        if self.streaming or isinstance(node.window, Session):
-            return _top_of_lists(node, framed, window, names)
-        framed = framed if node.window is None or isinstance(node.window, Span) else framed.select("*", window)
-        order = [F.expr(node.order_by.sql), *([] if node.ties else map(_column, names))]
-        ordered = [column.desc() if node.descending else column.asc() for column in order]
-        over = W.Window.partitionBy(*map(_column, node.keys), _column(_WINDOW)).orderBy(*ordered)
-        rank = F.rank() if node.ties else F.row_number()
-        return _with_bounds(framed.select("*", rank.over(over).alias(_ROWS)).filter(_column(_ROWS) <= node.k), names)
+        window: list[Column] = []
+        if not node.running:
+            frame, column = self._windowed(frame, node.window, self._time(node))
+            if self.streaming or isinstance(node.window, Session):
+                return _top_of_lists(node, frame, column, names)
+            frame = frame if node.window is None or isinstance(node.window, Span) else frame.select("*", column)
+            window = [_column(_WINDOW)]
+        ranking = node.ranking
+        orders = [(F.expr(order.by.sql), order.descending) for order in ranking.orders]
+        if ranking.kind is RankKind.ROW_NUMBER:
+            orders += [(_column(name), ranking.directions[0]) for name in names]
+        ordered = [column.desc() if descending else column.asc() for column, descending in orders]
+        over = W.Window.partitionBy(*map(_column, node.keys), *window).orderBy(*ordered)
+        ranked = frame.select("*", _RANKS[ranking.kind]().over(over).alias(_ROWS)).filter(_column(_ROWS) <= ranking.k)
+        rank = [] if ranking.column is None else [_column(_ROWS).alias(ranking.column)]
+        return ranked.select(*map(_column, names), *([] if node.running else _bounds(names)), *rank)
+
+    def _distinct(self, node: DistinctNode, frame: DataFrame) -> DataFrame:
+        if node.within_us is None:
+            return frame.dropDuplicates(list(node.keys))
+        return _marked(frame, self._time(node)).dropDuplicatesWithinWatermark(list(node.keys))
 
     def _join(self, node: JoinNode, left: DataFrame, right: DataFrame) -> DataFrame:
         left_time, right_time = node.left_time or self._time(node), node.right_time or self._time(node, 1)
@@ -377,28 +394,29 @@ def _marked(frame: DataFrame, time: EventTime | None) -> DataFrame:
     return frame.select(*(_column(name).alias(name, metadata=marks.get(name, _NO_MARK)) for name in frame.columns))
 
 
-def _with_bounds(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Returns the input's columns, and the window's bounds unless the input has them."""
-    bounds = [
+def _bounds(names: Sequence[str]) -> list[Column]:
+    """Returns the window's bounds, unless the input has them."""
+    return [
         _column(f"{_WINDOW}.{part}", 1).alias(f"window_{part}")
         for part in ("start", "end")
         if f"window_{part}" not in names
     ]
-    return frame.select(*map(_column, names), *bounds)
 
 
 def _top_of_lists(node: TopNode, frame: DataFrame, window: Column, names: Sequence[str]) -> DataFrame:
     """Returns a top-k by an aggregation, because streams have no window functions: it sorts each group's rows and keeps
     the best."""
     # A struct compares field by field: the order first, then the rest, which breaks ties.
-    entry = F.struct(F.expr(node.order_by.sql).alias("o"), F.struct(*map(_column, names)).alias("r"))
-    ranked = F.sort_array(F.collect_list(entry), asc=not node.descending).alias(_ROWS)
-    ties = f"OR x.o <=> {_ROWS}[{node.k - 1}].o" if node.ties else ""
-    kept = F.expr(f"filter({_ROWS}, (x, i) -> i < {node.k} {ties})")
+    ranking = node.ranking
+    order = F.struct(*(F.expr(each.by.sql).alias(f"o{place}") for place, each in enumerate(ranking.orders)))
+    entry = F.struct(order.alias("o"), F.struct(*map(_column, names)).alias("r"))
+    ranked = F.sort_array(F.collect_list(entry), asc=not ranking.directions[0]).alias(_ROWS)
+    ties = f"OR x.o <=> {_ROWS}[{ranking.k - 1}].o" if ranking.kind is RankKind.RANK else ""
+    kept = F.expr(f"filter({_ROWS}, (x, i) -> i < {ranking.k} {ties})")
     grouped = frame.groupBy(*map(_column, node.keys), window).agg(ranked)
     exploded = grouped.select(_column(_WINDOW), F.explode(kept).alias(_ROWS))
     rows = [F.col(f"{_ROWS}.r.{quoted(name)}").alias(name) for name in names]
-    return _with_bounds(exploded.select(_column(_WINDOW), *rows), names)
+    return exploded.select(_column(_WINDOW), *rows).select(*map(_column, names), *_bounds(names))
 
 
 def _interval(node: JoinNode, right: EventTime) -> list[Column]:

@@ -81,6 +81,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "Stream.key_by": {"columns": "auction"},
     "Stream.window": {"window": tumbling("10 s")},
     "Stream.top": {"k": 1, "by": "price"},
+    "Stream.drop_duplicates": {"columns": "auction"},
     "Stream.union": {},
     "App.table": {"name": "names", "data": pa.table({"n": [1]})},
     "Stream.join": {"right": None, "on": "auction"},
@@ -123,7 +124,7 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "sources": lambda: sources,
 }
 NUMBERS = ("k", "lessees", "batch_rows", "rows_per_file", "limit", "workers", "spill", "parallelism")
-DURATIONS = ("delay", "batch_delay", "poll", "lateness", "max_jump", "speed", "refresh")
+DURATIONS = ("delay", "batch_delay", "poll", "lateness", "within", "max_jump", "speed", "refresh")
 
 
 def is_right(verb: str, parameter: inspect.Parameter, kind: str) -> bool:
@@ -203,7 +204,7 @@ def test_a_wrong_argument_is_refused_with_what_the_verb_takes(verb: str, paramet
         (lambda: keyed().aggregate(sum), ("aggregate on 'bids' takes", "stretto.UserAggregate")),
         (lambda: windowed().top(1.5, "price"), ("top on 'bids' takes a whole number", "'k'", "1.5")),
         (lambda: windowed().top(by=["price"]), ("top on 'bids' takes (k, by, *,", "missing a required argument: 'k'")),
-        (lambda: windowed().top(1, by=["price"]), ("top on 'bids' takes a Spark SQL expression", "'by'", "a list")),
+        (lambda: windowed().top(1, by=[1]), ("top on 'bids' takes expressions to order by", "'by'", "a list")),
         (lambda: windowed().top(True, by="price"), ("top on 'bids' takes a whole number", "'k'")),
         (lambda: bids().window("10 s"), ("window on 'bids' takes a window", "tumbling('10 s')")),
         (lambda: bids().filter("price > 1", nam="cheap"), ("filter on 'bids' takes (expression,", "'nam'")),

@@ -80,7 +80,15 @@ def other_app() -> None:
         (lambda: bids().key_by("auction").window(tumbling("1 s")).allowed_lateness("-1 s"), ("lateness", "-1 s")),
         (lambda: bids(time=None).window(tumbling("1 s")), ("event time", "bids", "time=")),
         (lambda: bids().select("price").window(tumbling("1 s")), ("event time", "select")),
-        (lambda: bids().top(1, by="price"), ("window_start", ".window(")),
+        (lambda: bids().top(1, []), ("nothing to order by",)),
+        (lambda: bids().top(1, "price", rank="Price"), ("cannot name its rank 'Price'",)),
+        (lambda: bids().top(1, "price", ranking="best"), ("'best'", "row_number, rank, dense_rank")),
+        (lambda: bids().top(1, "price", ties=False, ranking="rank"), ("two ways to rank",)),
+        (lambda: bids().drop_duplicates("auction", keep="any"), ("keep='any'",)),
+        (lambda: bids().drop_duplicates("auction", keep="last", within="1 s"), ("last row within a time",)),
+        (lambda: bids().drop_duplicates("auction", within="-1 s"), ("within is negative",)),
+        (lambda: bids().select("auction").drop_duplicates(keep="last"), ("no event time", "key_by")),
+        (lambda: bids().select("auction").drop_duplicates(within="1 s"), ("needs event time",)),
         (lambda: bids().window(tumbling("1 s")).top(0, by="price"), ("at least one row",)),
         (lambda: bids().window(span("at", "price")), ("span", "price", "int64")),
         (lambda: bids().key_by(), ("key_by", "no column")),
@@ -161,10 +169,10 @@ def test_joins_name_the_columns_that_do_not_fit() -> None:
     expect_error(lambda: left.union(right.select("price")), PlanError, "columns differ")
 
 
-def test_a_stream_of_changes_cannot_be_filtered_or_joined() -> None:
+def test_a_stream_of_changes_cannot_be_mapped() -> None:
     totals = bids().key_by("auction").aggregate(total="sum(price)")
-    expect_error(lambda: totals.filter("total > 5"), PlanError, "filter cannot follow", "auction")
-    expect_error(lambda: totals.select("total"), PlanError, "drops a key", "auction")
+    expect_error(lambda: totals.map(lambda batch: batch), PlanError, "map cannot follow", "auction")
+    expect_error(lambda: totals.select("total").map(lambda batch: batch), PlanError, "can be removed again")
 
 
 def test_a_user_aggregate_names_its_missing_column() -> None:

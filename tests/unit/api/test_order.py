@@ -36,7 +36,8 @@ def top(by: str, **options: Any) -> TopNode:
 )
 def test_direction(by: str, options: dict[str, bool], sql: str, descending: bool) -> None:
     node = top(by, **options)
-    assert (node.order_by.sql, node.descending) == (sql, descending)
+    (order,) = node.ranking.orders
+    assert (order.by.sql, order.descending) == (sql, descending)
 
 
 def test_two_directions_are_refused() -> None:

@@ -14,6 +14,7 @@ from stretto.actors.address import Attempt
 from stretto.actors.context import Context
 from stretto.api.lowering import lowered
 from stretto.errors import ExpressionError, PlanError, UserError
+from stretto.operators.changes.weights import weighted_schema
 from stretto.runtime.connectors.sinks import ParquetSink
 
 SCHEMA = pa.schema([("k", pa.int64()), ("n", pa.int64())])
@@ -108,8 +109,7 @@ def test_a_function_declares_the_key_of_its_output() -> None:
     assert counts._node.changes_by == ("k",)
     assert counts.output("late", upsert_key=["k", "n"])._node.changes_by == ("k", "n")
     assert keyed().apply(Counts(), declared).sink(sinks.parquet("unused")).schema.names == ["k", "n"]
-    with pytest.raises(PlanError, match="filter cannot follow"):
-        counts.filter("n > 1")
+    assert counts.filter("n > 1")._node.removes
     with pytest.raises(PlanError, match="cannot replace rows"):
         counts.sink(sinks.parquet("unused"))
     with pytest.raises(ExpressionError, match="unknown column 'key'"):
@@ -131,3 +131,21 @@ def test_rows_of_a_key_are_not_dealt_to_several_writers(parallelism: int | None,
             continue
         with pytest.raises(PlanError, match="out of order"):
             lowered(plan, "job", 2, 1024)
+
+
+def test_removed_rows_are_in_the_changelog_with_their_weights(tmp_path: Path) -> None:
+    sink = sinks.parquet(tmp_path, changelog="_change")
+    keyed().aggregate(n="sum(n)").filter("n > 1").sink(sink)
+    writer = sink.writer(weighted_schema(SCHEMA), 0, 1)
+    writer.write(pa.record_batch([[1, 2], [5, 5], [1, 1]], weighted_schema(SCHEMA)))
+    writer.write(pa.record_batch([[1, 1], [5, 6], [-1, 1]], weighted_schema(SCHEMA)))
+    writer.finish()
+    written = pq.read_table(tmp_path)
+    assert written.schema.names == ["k", "n", "_change"]
+    left = written.group_by(["k", "n"]).aggregate([("_change", "sum")]).to_pylist()
+    assert {(row["k"], row["n"]) for row in left if row["_change_sum"]} == {(2, 5), (1, 6)}
+
+
+def test_the_changelog_of_removed_rows_needs_a_free_name_too(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the changelog cannot be in column 'n'"):
+        keyed().aggregate(n="sum(n)").filter("n > 1").sink(sinks.parquet(tmp_path, changelog="n"))

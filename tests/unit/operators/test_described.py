@@ -16,6 +16,7 @@ from stretto.errors import StorageError
 from stretto.expressions import compile_scalar, parse_aggregate
 from stretto.operators.described import rows_of
 from stretto.operators.joins import Matching, UnboundedJoin
+from stretto.operators.ranking import ranking
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.shown import column_of, fitted, settled, together
@@ -146,7 +147,7 @@ def test_windows_that_rows_bring_along() -> None:
 
 
 def test_the_best_rows_so_far() -> None:
-    function = WindowTop(SCHEMA, ("k",), TIME, Tumbling(10), compile_scalar("x", SCHEMA), 1)
+    function = WindowTop(SCHEMA, ("k",), TIME, Tumbling(10), ranking(compile_scalar("x", SCHEMA), 1))
     assert held(function, "panes") == [
         {"key": {"window": span(0, 10), "k": "a"}, "value": {"x": 3, "t": at(3)}},
         {"key": {"window": span(0, 10), "k": "b"}, "value": {"x": 5, "t": at(9)}},

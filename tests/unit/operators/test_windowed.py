@@ -16,6 +16,7 @@ from stretto.actors.discipline import COMBINABLE, SEQUENTIAL
 from stretto.actors.function import EVENT_TIME_MAX_US, Function
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar, parse_aggregate
+from stretto.operators.ranking import ranking
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.top import WindowTop
@@ -275,25 +276,25 @@ def test_a_key_has_one_zero_and_one_nan(kind: pa.DataType) -> None:
 def test_ties_at_rank_k_are_kept_or_ordered_by_all_columns() -> None:
     score = compile_scalar("x", SCHEMA)
     values = [("a", 5, 1), ("b", 7, 2), ("c", 5, 3), ("d", 4, 4), ("e", None, 5)]
-    ranked = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), score, 2))
+    ranked = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), ranking(score, 2)))
     ranked.process(*values)
     assert ranked.watermark(10) == [("b", 7, 2, 0, 10), ("a", 5, 1, 0, 10), ("c", 5, 3, 0, 10)]
-    numbered = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), score, 2, ties=False))
+    numbered = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), ranking(score, 2, ties=False)))
     numbered.process(*reversed(values))
     assert numbered.watermark(10) == [("b", 7, 2, 0, 10), ("c", 5, 3, 0, 10)]
-    least = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), score, 1, descending=False))
+    least = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), ranking(score, 1, descending=False)))
     least.process(*values)
     assert least.watermark(10) == [("e", None, 5, 0, 10)]
 
 
 def test_the_least_number_there_is_ranks_last() -> None:
-    driver = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), compile_scalar("x", SCHEMA), 2))
+    driver = Driver(WindowTop(SCHEMA, (), TIME, Tumbling(10), ranking(compile_scalar("x", SCHEMA), 2)))
     driver.process(("a", -(2**63), 1), ("b", 2**63 - 1, 2), ("c", 0, 3))
     assert [name for name, *_ in driver.watermark(10)] == ["b", "c"]
 
 
 def test_the_state_of_the_best_rows_is_pruned() -> None:
-    function = WindowTop(SCHEMA, ("k",), TIME, Tumbling(10**9), compile_scalar("x", SCHEMA), 3)
+    function = WindowTop(SCHEMA, ("k",), TIME, Tumbling(10**9), ranking(compile_scalar("x", SCHEMA), 3))
     driver = Driver(function)
     times = pa.array(np.arange(4096)).cast(SCHEMA.field("t").type)
     for number in range(40):
@@ -315,7 +316,7 @@ EVERY = [
     WindowAggregate(SCHEMA, ("k",), TIME, Hopping(10, 5), (COUNT, SUM, USER)),
     SessionAggregate(SCHEMA, ("k",), TIME, 10, (COUNT, USER)),
     RunningAggregate(SCHEMA, ("k",), (COUNT, USER)),
-    WindowTop(SCHEMA, ("k",), TIME, Tumbling(10), compile_scalar("x + 1", SCHEMA), 2),
+    WindowTop(SCHEMA, ("k",), TIME, Tumbling(10), ranking(compile_scalar("x + 1", SCHEMA), 2)),
 ]
 
 
@@ -358,4 +359,4 @@ def test_errors_are_raised_when_the_function_is_made() -> None:
     with pytest.raises(PlanError, match="no event time"):
         WindowAggregate(SCHEMA, ("k",), None, Tumbling(10), ())
     with pytest.raises(PlanError, match="at least 1"):
-        WindowTop(SCHEMA, (), TIME, Tumbling(10), compile_scalar("x", SCHEMA), 0)
+        WindowTop(SCHEMA, (), TIME, Tumbling(10), ranking(compile_scalar("x", SCHEMA), 0))

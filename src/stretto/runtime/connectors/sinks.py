@@ -58,7 +58,7 @@ class FilesSink(Sink):
         self.rows_per_file = rows_per_file
         self.changelog = changelog
         self.partition_by = tuple(partition_by)
-        self.takes_updates = changelog is not None
+        self.takes_updates = self.takes_removals = changelog is not None
         self._stale: tuple[str, ...] | None = None
 
     def check(self, schema: pa.Schema) -> None:
@@ -205,6 +205,7 @@ class ConsoleSink(Sink):
 
     on_driver = True
     takes_updates = True
+    takes_removals = True
 
     def __init__(self, limit: int = 20, console: Console | None = None) -> None:
         if limit < 1:
@@ -252,6 +253,7 @@ class CallbackSink(Sink):
 
     on_driver = True
     takes_updates = True
+    takes_removals = True
 
     def __init__(self, function: Callable[[Any], object], per: Literal["batch", "row"] = "batch") -> None:
         if per not in ("batch", "row"):

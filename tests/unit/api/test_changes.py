@@ -1,0 +1,120 @@
+"""Which streams change, which of them carry their removals, and what is left of them in the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stretto import App, Function, Sink, Stream, sinks, sources, tumbling
+from stretto.actors.context import Context
+from stretto.api.changes import final_rows, weighted_nodes
+from stretto.api.lowering import lowered
+from stretto.errors import PlanError
+from stretto.operators.changes.weights import CHANGE
+
+
+class Passing(Function):
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        ctx.send(batch)
+
+
+class Replacing(Sink):
+    takes_updates = True
+
+
+def rows(app: App | None = None) -> Stream:
+    schema = "k bigint, j string, x bigint, at timestamp"
+    return (app or App("app")).source("rows", sources.memory([], schema), time="at")
+
+
+def totals(app: App | None = None) -> Stream:
+    return rows(app).key_by("k").aggregate(n="count(*)", total="sum(x)", name="totals")
+
+
+def weighted(app: App) -> set[str]:
+    return weighted_nodes(app.plan())
+
+
+def schemas(app: App) -> dict[str, list[str]]:
+    """Returns the columns that each function emits."""
+    functions = lowered(app.plan(), "job", 2, 100).functions
+    return {name: spec.outputs["out"].schema.names for name, spec in functions.items() if spec.outputs}
+
+
+def test_a_running_aggregate_before_a_sink_carries_nothing_more() -> None:
+    app = App("app")
+    totals(app).select("k", "n", name="some").filter("k > 1", name="first").sink(sinks.collect(), name="out")
+    assert weighted(app) == set()
+    assert schemas(app)["totals"] == ["k", "n", "total"]
+
+
+def test_having_needs_what_was_replaced() -> None:
+    app = App("app")
+    stream = totals(app)
+    stream.sink(sinks.collect(), name="all")
+    stream.filter("n > 1", name="many").sink(sinks.collect(), name="out")
+    assert weighted(app) == {"totals", "many", "out"}
+    assert schemas(app)["totals"] == ["k", "n", "total", CHANGE]
+    sink = lowered(app.plan(), "job", 2, 100).functions
+    assert sink["all"].function.schema.names == ["k", "n", "total"]
+    assert sink["out"].function.schema.names == ["k", "n", "total", CHANGE]
+
+
+@pytest.mark.parametrize(
+    ("make", "by", "removes"),
+    [
+        (lambda s: s.filter("k = 1"), ("k",), False),
+        (lambda s: s.filter("n = 1"), ("k",), True),
+        (lambda s: s.filter("n = 1").rename({"k": "id"}), ("id",), True),
+        (lambda s: s.drop("k"), None, True),
+        (lambda s: s.drop("k").filter("n = 1"), None, True),
+        (lambda s: s.with_column("k", "k + 1"), None, True),
+    ],
+)
+def test_what_verbs_make_of_changes(make: Any, by: tuple[str, ...] | None, removes: bool) -> None:
+    node = make(totals())._node
+    assert (node.changes_by, node.removes) == (by, removes)
+
+
+def test_a_function_with_an_upsert_key_is_followed_by_one_that_knows_what_is_replaced() -> None:
+    app = App("app")
+    schema = "k bigint, n bigint"
+    applied = rows(app).select("k", n="x").key_by("k").apply(Passing(), schema, upsert_key="k", name="last")
+    applied.filter("n > 1").sink(sinks.collect(), name="out")
+    late = rows_late(app)
+    late.filter("n > 1").sink(sinks.collect(), name="late")
+    assert schemas(app)["last"] == ["k", "n"]
+    assert schemas(app)["last.changes"] == ["k", "n", CHANGE]
+    assert schemas(app)["windows.changes"][-1] == CHANGE
+
+
+def rows_late(app: App) -> Stream:
+    stream = app.source("more", sources.memory([], "k bigint, at timestamp"), time="at")
+    return stream.window(tumbling("1 s")).allowed_lateness("1 s").aggregate(n="count(*)", name="windows")
+
+
+def test_a_sink_says_whether_it_can_remove_rows() -> None:
+    with pytest.raises(PlanError) as caught:
+        totals().filter("n > 1", name="many").sink(Replacing())
+    for part in ("sink on 'many' cannot remove rows", "can be removed again", "takes_removals = True"):
+        assert part in str(caught.value)
+    with pytest.raises(PlanError, match=r"many' cannot remove rows: .*can only add rows"):
+        totals().filter("n > 1", name="many").sink(Sink())
+
+
+def test_the_name_of_the_hidden_column_is_reserved() -> None:
+    app = App("app")
+    rows(app).select("k", __change="x").sink(sinks.collect())
+    with pytest.raises(PlanError, match="has a column '__change': that name is reserved"):
+        app.plan()
+
+
+def test_what_is_left_of_changes() -> None:
+    app = App("app")
+    totals(app).drop("k").sink(sinks.collect(), name="out")
+    node = app.plan().sink_named("out")
+    columns = {"n": [1, 1, None, 1, 2], "total": [7, 7, 1, 7, 1], CHANGE: [-1, 2, 1, 1, -1]}
+    assert final_rows(pa.table(columns), node).to_pydict() == {"n": [None, 1, 1], "total": [1, 7, 7]}
+    assert final_rows(pa.table(columns).slice(0, 0), node).num_rows == 0
