@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,9 @@ def sign_changing(apply: Callable[..., Any], node: Node, site: Site) -> Node:
     """Returns minus or abs; both overflow only for the lowest integer of a type."""
     if node.type == types.NULL:
         return null(types.DOUBLE, site)
-    if node.type not in (types.DURATION,) and not types.is_numeric(node.type):
+    if node.type in (types.DURATION, types.MONTHS):
+        return replace(elementwise(node.type, apply, site, (node,)), fields=node.fields)
+    if not types.is_numeric(node.type):
         raise site.wrong_type("a number", node.type)
     if not types.is_integral(node.type):
         return elementwise(node.type, apply, site, (node,))

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from stretto.errors import ExpressionError
-from stretto.expressions import nested_casts, signs, times, types
+from stretto.expressions import nested_casts, signs, types
 from stretto.expressions.arithmetic import arithmetic
 from stretto.expressions.casts import cast
 from stretto.expressions.nodes import Node, Run, Site, combine, null, slot
 from stretto.expressions.registry import Function, fixed
+from stretto.expressions.shifts import time_arithmetic
 from stretto.expressions.vectors import Value, from_arrow, to_arrow
 
 Build = Callable[..., Node]
@@ -94,9 +95,12 @@ def try_cast(node: Node, kind: pa.DataType, site: Site) -> Node:
 
 def _trying(operator: str) -> Function:
     def strict(left: Node, right: Node, site: Site) -> Node:
+        node = time_arithmetic(operator, left, right, site)
+        if node is not None:
+            return node
         # A string that is no number is null here too.
         left, right = signs.numbers(left, right, site)
-        return times.time_arithmetic(operator, left, right, site) or arithmetic(operator, left, right, site)
+        return arithmetic(operator, left, right, site)
 
     def build(site: Site, left: Node, right: Node) -> Node:
         return attempted(strict, (left, right), site)

@@ -25,18 +25,21 @@ from stretto.expressions import (
     patterns,
     signs,
     structs,
-    times,
     types,
     vectors,
 )
 from stretto.expressions.arithmetic import arithmetic, negate
 from stretto.expressions.attempts import try_cast
+from stretto.expressions.calendar_fields import extracted
 from stretto.expressions.casts import cast
+from stretto.expressions.date_arithmetic import UNIT_FIRST
 from stretto.expressions.ddl import type_from_ast
+from stretto.expressions.intervals import interval, united_over
 from stretto.expressions.lambdas import Lambda, Scope
 from stretto.expressions.nodes import Node, Site, constant, constant_argument, null, slot
 from stretto.expressions.parse import too_deep
 from stretto.expressions.reads import refuse_unread, unsupported
+from stretto.expressions.shifts import time_arithmetic
 from stretto.expressions.udf import known_udfs
 from stretto.expressions.vectors import Value
 
@@ -137,6 +140,7 @@ class _Binder:
                 "concat", [self.bind(tree.this), self.bind(tree.expression)], site
             ),
             exp.Anonymous: self._call,
+            exp.Extract: self._extract,
         }
 
     def bind(self, tree: Any) -> Node:
@@ -207,17 +211,24 @@ class _Binder:
         return negate(signs.number(self.bind(tree.this), site), site)
 
     def _interval(self, tree: exp.Interval, site: Site) -> Node:
-        unit = tree.args.get("unit")
-        if not isinstance(tree.this, exp.Literal) or not (unit is None or isinstance(unit, exp.Var)):
-            raise site.error("an unsupported interval", None, "write INTERVAL 5 SECONDS or INTERVAL '1 day 2 hours'")
-        return times.interval(tree.this.name, None if unit is None else unit.name, site)
+        unit, amount = tree.args.get("unit"), tree.this
+        sign = "-" if isinstance(amount, exp.Neg) else ""
+        amount = amount.this if sign else amount
+        if not isinstance(amount, exp.Literal):
+            raise site.error("an interval of an expression", None, "multiply: INTERVAL 1 SECOND * x")
+        first, last = (unit.this, unit.expression) if isinstance(unit, exp.IntervalSpan) else (unit, None)
+        words = [None if word is None else word.name for word in (first, last)]
+        return interval(sign + amount.name, words[0], words[1], site)
 
     def _arithmetic(self, operator: str, tree: Any, site: Site) -> Node:
         left, right = self.bind(tree.this), self.bind(tree.expression)
-        left, right = signs.numbers(left, right, site)
-        node = times.time_arithmetic(operator, left, right, site) or arithmetic(operator, left, right, site)
+        node = time_arithmetic(operator, left, right, site)
+        if node is None:
+            left, right = signs.numbers(left, right, site)
+            node = arithmetic(operator, left, right, site)
         # Spark evaluates a divisor first.
-        return logic.strict(node, (left, right) if operator in "+-*" else (right, left), site)
+        checked = logic.strict(node, (left, right) if operator in "+-*" else (right, left), site)
+        return replace(checked, fields=node.fields)
 
     def _null_safe(self, tree: Any, site: Site) -> Node:
         return comparisons.null_safe_equal(self.bind(tree.this), self.bind(tree.expression), site)
@@ -268,14 +279,16 @@ class _Binder:
             if subject is not None:
                 condition = logic.compared("=", subject, condition, site)
             branches.append((condition, self.bind(branch.args["true"])))
-        default = tree.args.get("default")
-        return logic.case(branches, None if default is None else self.bind(default), site)
+        default = None if tree.args.get("default") is None else self.bind(tree.args["default"])
+        values = [value for _, value in branches]
+        return united_over(logic.case(branches, default, site), values if default is None else [*values, default])
 
     def _if(self, tree: exp.If, site: Site) -> Node:
         if tree.args.get("false") is None:
             raise site.error("if takes 3 arguments", None, "write if(condition, then, otherwise)")
         branch = (self.bind(tree.this), self.bind(tree.args["true"]))
-        return logic.case([branch], self.bind(tree.args["false"]), site)
+        otherwise = self.bind(tree.args["false"])
+        return united_over(logic.case([branch], otherwise, site), (branch[1], otherwise))
 
     def _cast(self, tree: Any, site: Site) -> Node:
         build = try_cast if tree.args.get("safe") else cast
@@ -301,7 +314,17 @@ class _Binder:
             return own.call([self.bind(argument) for argument in tree.expressions], site)
         if name not in functions.FUNCTIONS:
             raise functions.unknown_function(tree.name, site)
-        return functions.call(tree.name, [self.bind(argument) for argument in tree.expressions], site)
+        return functions.call(tree.name, self._arguments(name, tree.expressions, site), site)
+
+    def _arguments(self, name: str, trees: list[Any], site: Site) -> list[Node]:
+        """Returns the arguments of a function. In dateadd(HOUR, 3, t) the first one is the name of a unit."""
+        if len(trees) == 3 and name in UNIT_FIRST and isinstance(trees[0], exp.Column):
+            unit = constant(types.STRING, (pa.scalar(trees[0].name), None), site)
+            return [unit, *(self.bind(argument) for argument in trees[1:])]
+        return [self.bind(argument) for argument in trees]
+
+    def _extract(self, tree: exp.Extract, site: Site) -> Node:
+        return extracted(tree.this.name, self.bind(tree.expression), site)
 
     def _struct(self, tree: exp.Expression, site: Site) -> Node:
         """Returns a struct. A field is named by its alias, its column, or else its place."""

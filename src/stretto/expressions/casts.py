@@ -13,15 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stretto.expressions import decimals, nested_casts, texts, types
+from stretto.expressions import decimals, nested_casts, texts, time_texts, types
+from stretto.expressions.intervals import fields_of, interval_text, is_interval
 from stretto.expressions.java_digits import rounded_at
+from stretto.expressions.local_times import date_to_timestamp, timestamp_to_date
 from stretto.expressions.nodes import Node, Site, combine, elementwise, kernel, null
 from stretto.expressions.vectors import INT64_MAX, Value, arrow_operand, bound, dtype_of, is_wide, null_of, widened
+from stretto.expressions.zones import MICROS_PER_SECOND
 
-MICROS_PER_SECOND = 1_000_000
-MICROS_PER_DAY = 86_400 * MICROS_PER_SECOND
 #: Decimals of so many digits are longs in Spark.
 _LONG_DIGITS = 18
+_TIME_WRITERS = {types.DATE: time_texts.date_writer, types.TIMESTAMP: time_texts.timestamp_writer}
 
 
 def cast(node: Node, kind: pa.DataType, site: Site) -> Node:
@@ -181,9 +183,7 @@ def _unscale_doubles(values: Any, valid: Any, kind: Any) -> Any:
 
 
 def _between_times(node: Node, kind: Any, site: Site) -> Node:
-    if kind == types.TIMESTAMP:
-        return elementwise(kind, lambda days: days.astype(np.int64) * MICROS_PER_DAY, site, (node,))
-    return elementwise(kind, lambda micros: (micros // MICROS_PER_DAY).astype(np.int32), site, (node,))
+    return date_to_timestamp(node, site) if kind == types.TIMESTAMP else timestamp_to_date(node, site)
 
 
 def _timestamp_to_number(node: Node, kind: Any, site: Site) -> Node:
@@ -239,14 +239,16 @@ def times_micros(node: Node, factor: int, site: Site) -> Node:
 
 def _to_string(node: Node, kind: Any, site: Site) -> Node:
     source = node.type
-    if source in (types.BOOLEAN, types.DATE) or types.is_integral(source):
+    if source == types.BOOLEAN or types.is_integral(source):
         return kernel(kind, lambda values: pc.cast(values, types.STRING), site, (node,))
     if source == types.BINARY:
         return kernel(kind, lambda values: _decoded(values, site), site, (node,), fallible=True)
-    if source == types.TIMESTAMP:
-        return kernel(kind, texts.timestamp_text, site, (node,))
+    if types.is_temporal(source):
+        return time_texts.written(node, _TIME_WRITERS[source](), site)
     if types.is_fractional(source):
         return written(node, texts.java_double if source == types.DOUBLE else texts.java_float, site)
+    if is_interval(source):
+        return written(node, interval_text(fields_of(node)), site)
     if types.is_decimal(source):
         return written(node, texts.plain_decimal(source.scale), site)
     raise site.error(f"cannot cast {types.spark_type_name(source)} to string")

@@ -48,8 +48,6 @@ def compare(operator: str, left: Node, right: Node, site: Site) -> Node:
         return kernel(types.BOOLEAN, _KERNELS[operator], site, (left, right))
     if types.is_nested(kind):  # One side is NULL.
         return null(types.BOOLEAN, site)
-    if kind == types.MONTHS:
-        raise not_orderable(kind, site)
     apply = _nan_aware(operator, right) if types.is_fractional(kind) else _UFUNCS[operator]
     return elementwise(types.BOOLEAN, apply, site, (left, right))
 

@@ -15,16 +15,20 @@ from stretto.expressions import (
     arrays,
     attempts,
     bits,
+    calendar_fields,
     casing,
     casts_by_name,
     changing,
     checks,
     conditionals,
     cutting,
+    date_arithmetic,
     digests,
     elements,
     encodings,
+    epochs,
     folds,
+    formatted_times,
     formatting,
     hashes,
     joining,
@@ -47,8 +51,11 @@ from stretto.expressions import (
     sequences,
     signs,
     structs,
-    times,
+    time_makers,
+    truncation,
+    zone_functions,
 )
+from stretto.expressions.intervals import united_over
 from stretto.expressions.lambdas import HigherOrder, Scope, without_function
 from stretto.expressions.nodes import Node, Site
 from stretto.expressions.overloads import with_array_forms
@@ -79,7 +86,6 @@ _TABLES = (
     cutting.FUNCTIONS,
     likes.FUNCTIONS,
     patterns.FUNCTIONS,
-    times.FUNCTIONS,
     row_makers.FUNCTIONS,
     structs.FUNCTIONS,
     elements.FUNCTIONS,
@@ -92,6 +98,13 @@ _TABLES = (
     json_paths.FUNCTIONS,
     json_reading.FUNCTIONS,
     json_writing.FUNCTIONS,
+    calendar_fields.FUNCTIONS,
+    truncation.FUNCTIONS,
+    epochs.FUNCTIONS,
+    formatted_times.FUNCTIONS,
+    date_arithmetic.FUNCTIONS,
+    time_makers.FUNCTIONS,
+    zone_functions.FUNCTIONS,
     casts_by_name.FUNCTIONS,
 )
 #: Functions whose arguments may be functions, by their names.
@@ -117,8 +130,8 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
     if not function.least <= len(arguments) <= function.most:
         raise site.error(f"{name} takes {function.counts}, not {len(arguments)}", None, "see Spark's documentation")
     # round(2L) is 2L again, but no longer a literal in Spark's decimal rules.
-    node = replace(function.build(site, *arguments), literal=False)
-    return in_sparks_order(name.lower(), node, arguments, site)
+    node = united_over(replace(function.build(site, *arguments), literal=False), arguments)
+    return replace(in_sparks_order(name.lower(), node, arguments, site), fields=node.fields)
 
 
 def call_with_functions(name: str, trees: list[exp.Expression], scope: Scope, site: Site) -> Node:

@@ -59,6 +59,7 @@ class Node:
     `literal` matters to Spark's decimal rules: in an operation with a decimal the literal 5 is decimal(1,0), and
     a folded 2 + 3 is not.
     `fallible` is true if running may raise, so a CASE runs it only on the rows that reach it.
+    `fields` are the first and the last field of an interval's type, if they are known (`intervals.py`).
     """
 
     type: pa.DataType
@@ -68,6 +69,7 @@ class Node:
     fallible: bool = False
     literal: bool = False
     fractional: bool = False
+    fields: tuple[str, str] | None = None
 
     @property
     def constant(self) -> Value:
@@ -135,6 +137,25 @@ def elementwise(kind: pa.DataType, apply: Callable[..., Any], site: Site, parts:
 
         return combine(kind, run_two, site, parts)
     raise ValueError("elementwise takes one or two parts")
+
+
+def computed(
+    kind: pa.DataType, apply: Callable[..., Value], site: Site, parts: Sequence[Node], fallible: bool = True
+) -> Node:
+    """Returns a function of the parts' common validity and their values, which returns values and their validity.
+
+    For strings, which have their own nulls, take `kernel`."""
+    runs = [part.run for part in parts]
+
+    def run(batch: pa.RecordBatch) -> Value:
+        valid, values = None, []
+        for part in runs:
+            one, one_valid = part(batch)
+            values.append(one)
+            valid = vectors.both_valid(valid, one_valid)
+        return apply(valid, *values)
+
+    return combine(kind, run, site, parts, fallible)
 
 
 def kernel(

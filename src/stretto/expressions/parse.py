@@ -21,6 +21,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from stretto.errors import ExpressionError
 from stretto.expressions.call_forms import FORMS, WORDS, CallForms
+from stretto.expressions.time_grammar import SparkTimes
 
 _DIALECT = Dialect.get_or_raise("spark")
 _SPARK_PARSER: Any = Spark.parser_class
@@ -38,6 +39,7 @@ _WORDS = frozenset(
         "at",
         "cast",
         "exclude",
+        "extract",
         "format",
         "if",
         "ignore",
@@ -68,12 +70,13 @@ def _typed_literal(parser: Any, this: Any, kind: exp.DataType) -> Any:
     return this
 
 
-class _Parser(CallForms):
+class _Parser(CallForms, SparkTimes):
     """Spark's grammar, with every function call kept under the user's name for it, and the place of each part."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        name: parser for name, parser in _SPARK_PARSER.FUNCTION_PARSERS.items() if name in ("CAST", "TRY_CAST")
+        **{name: parser for name, parser in _SPARK_PARSER.FUNCTION_PARSERS.items() if name in ("CAST", "TRY_CAST")},
+        "EXTRACT": lambda self: self.parse_field_of(),
     } | FORMS
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
     # Without TRANSFORM, which is a function of arrays here and not Hive's clause.

@@ -10,13 +10,13 @@ import pyarrow as pa
 from stretto.errors import ExpressionError
 from stretto.expressions import types
 from stretto.expressions.scalar import compile_value
-from stretto.expressions.udf import compiled_again, known_udfs
+from stretto.expressions.setting import Compiled, Setting
 
 
-class Predicate:
+class Predicate(Compiled):
     """A boolean expression over the rows of a batch. Make one with `compile_predicate`."""
 
-    __slots__ = ("_run", "_udfs", "columns", "schema", "sql", "text")
+    __slots__ = ("_run", "columns", "schema", "setting", "sql", "text")
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         scalar = compile_value(text, schema, "a condition")
@@ -28,7 +28,7 @@ class Predicate:
             )
         self.text = text
         self.schema = schema
-        self._udfs = known_udfs()
+        self.setting = Setting.here()
         self.sql = scalar.sql
         self.columns = scalar.columns
         self._run = scalar.run
@@ -60,8 +60,8 @@ class Predicate:
     def __repr__(self) -> str:
         return f"Predicate({self.text!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return compiled_again, (self._udfs, compile_predicate, (self.text, self.schema))
+    def recipe(self) -> tuple[Any, ...]:
+        return compile_predicate, (self.text, self.schema)
 
 
 def compile_predicate(text: str, schema: pa.Schema) -> Predicate:

@@ -13,23 +13,23 @@ from stretto.errors import ExpressionError
 from stretto.expressions.generators import Generator, generator
 from stretto.expressions.parse import Parsed, parse
 from stretto.expressions.scalar import Scalar, compile_scalar, quoted
+from stretto.expressions.setting import Compiled, Setting
 from stretto.expressions.stars import is_struct_star, star_columns, star_fields
-from stretto.expressions.udf import compiled_again, known_udfs
 
 
-class Projection:
+class Projection(Compiled):
     """Columns computed from a batch. Make one with `compile_projection`."""
 
     __slots__ = (
         "_evaluates",
         "_parts",
-        "_udfs",
         "expressions",
         "generator",
         "input_schema",
         "passthrough",
         "scalars",
         "schema",
+        "setting",
         "sql",
     )
 
@@ -38,7 +38,7 @@ class Projection:
             raise ExpressionError("a projection is a list", f"got the string {expressions!r}", "put it in a list")
         self.expressions = tuple(expressions)
         self.input_schema = schema
-        self._udfs = known_udfs()
+        self.setting = Setting.here()
         self._parts = [part for text in self.expressions for part in _expanded(text, schema)]
         self.scalars: tuple[Scalar, ...] = tuple(part for part in self._parts if isinstance(part, Scalar))
         #: The function that makes rows, such as explode.
@@ -82,8 +82,8 @@ class Projection:
     def __repr__(self) -> str:
         return f"Projection({list(self.expressions)!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return compiled_again, (self._udfs, compile_projection, (self.expressions, self.input_schema))
+    def recipe(self) -> tuple[Any, ...]:
+        return compile_projection, (self.expressions, self.input_schema)
 
 
 def compile_projection(expressions: Sequence[str], schema: pa.Schema) -> Projection:

@@ -13,20 +13,20 @@ from stretto.expressions import vectors
 from stretto.expressions.binder import bind, resolve
 from stretto.expressions.nodes import Node
 from stretto.expressions.parse import Parsed, parse, split_direction
-from stretto.expressions.udf import compiled_again, known_udfs
+from stretto.expressions.setting import Compiled, Setting
 from stretto.expressions.vectors import Value
 
 
-class Scalar:
+class Scalar(Compiled):
     """An expression over the rows of a batch. Make one with `compile_scalar`."""
 
-    __slots__ = ("_node", "_udfs", "column", "columns", "name", "schema", "sql", "text", "type")
+    __slots__ = ("_node", "column", "columns", "name", "schema", "setting", "sql", "text", "type")
 
     def __init__(self, text: str, schema: pa.Schema, parsed: Parsed) -> None:
         node = bind(parsed.tree, schema, text)
         self.text = text
         self.schema = schema
-        self._udfs = known_udfs()
+        self.setting = Setting.here()
         #: Spark SQL for the value, without an alias.
         self.sql = parsed.body
         #: The input column, when the expression is just that.
@@ -56,8 +56,8 @@ class Scalar:
     def __repr__(self) -> str:
         return f"Scalar({self.text!r}: {self.type})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return compiled_again, (self._udfs, compile_scalar, (self.text, self.schema))
+    def recipe(self) -> tuple[Any, ...]:
+        return compile_scalar, (self.text, self.schema)
 
 
 def compile_scalar(text: str, schema: pa.Schema) -> Scalar:

@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.expressions import types
-from stretto.expressions.casts import MICROS_PER_DAY, cast
+from stretto.expressions.casts import cast
 from stretto.expressions.comparisons import promoted
 from stretto.expressions.lists import is_missing, of_lengths, put_together, ranges, within_bounds
 from stretto.expressions.nodes import Node, Site, arrayed, constant, null
 from stretto.expressions.registry import Function
 from stretto.expressions.vectors import reader, to_arrow
+from stretto.expressions.zones import MICROS_PER_DAY
 
 
 def sequence(site: Site, start: Node, stop: Node, step: Node | None = None) -> Node:

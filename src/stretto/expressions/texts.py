@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -15,10 +14,10 @@ import pyarrow.compute as pc
 
 from stretto.expressions import types
 from stretto.expressions.java_digits import double_digits, float_digits
+from stretto.expressions.time_parsing import read_dates, read_timestamps
 from stretto.expressions.vectors import INT64_MAX, Value, bound, dtype_of, null_of, reader, validity
+from stretto.expressions.zones import session_zone
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _EXACT = Context(prec=400)
 _TRUE, _FALSE = pa.array(["t", "true", "y", "yes", "1"]), pa.array(["f", "false", "n", "no", "0"])
 #: What a cast ignores around a number or a boolean: spaces and control characters of ASCII, and nothing of Unicode.
@@ -29,11 +28,6 @@ _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DOUBLE = re.compile(r"([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[dDfF]?")
 _HEX_DOUBLE = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[dDfF]?")
 _INFINITE = ("inf", "+inf", "infinity", "+infinity")
-_TIME = re.compile(
-    r"(?P<y>\d{4,6})(-(?P<m>\d{1,2})(-(?P<d>\d{1,2})([ T]"
-    r"((?P<H>\d{1,2}):(?P<M>\d{1,2})(:(?P<S>\d{1,2})(\.(?P<f>\d*))?)?)?\s*(?P<z>Z|UTC|[+-]\d{1,2}(:?\d{2})?)?)?)?)?"
-)
-_DATE = re.compile(r"(?P<y>\d{4,6})(-(?P<m>\d{1,2})(-(?P<d>\d{1,2})([ T].*)?)?)?", re.DOTALL)
 
 
 class Unreadable(Exception):
@@ -42,12 +36,6 @@ class Unreadable(Exception):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.text = text
-
-
-def timestamp_text(values: Any) -> Any:
-    """Returns texts such as `2020-01-01 01:02:03.4`, without trailing zeros, or a point without a fraction."""
-    written = pc.strftime(values, format="%Y-%m-%d %H:%M:%S")
-    return pc.utf8_rtrim(pc.utf8_rtrim(written, characters="0"), characters=".")
 
 
 def java_double(value: Any) -> str:
@@ -89,15 +77,16 @@ def parser(kind: Any) -> Callable[[Any], Value] | None:
         return _over_arrays(kind, lambda strings: _integers(strings, kind))
     if kind == types.BOOLEAN:
         return _over_arrays(kind, _booleans)
+    if kind == types.DATE:
+        return _over_arrays(kind, lambda strings: _times(strings, kind, *read_dates(strings)))
+    if kind == types.TIMESTAMP:
+        zone = session_zone()
+        return _over_arrays(kind, lambda strings: _times(strings, kind, *read_timestamps(strings, zone)))
     read: Callable[[str], Any] | None = None
     if types.is_fractional(kind):
         read = _read_double
     elif types.is_decimal(kind):
         read = _decimal_reader(kind)
-    elif kind == types.DATE:
-        read = read_date
-    elif kind == types.TIMESTAMP:
-        read = read_timestamp
     return None if read is None else _over_arrays(kind, _row_by_row(read, kind))
 
 
@@ -137,6 +126,14 @@ def _booleans(strings: Any) -> Value:
     _require(pc.or_(pc.or_(true, pc.is_in(lowered, value_set=_FALSE)), pc.is_null(strings)), strings)
     valid = None if strings.null_count == 0 else validity(strings)
     return true.to_numpy(zero_copy_only=False), valid
+
+
+def _times(strings: Any, kind: Any, values: Any, exists: Any) -> Value:
+    given = validity(strings)
+    bad = given & ~exists
+    if bad.any():
+        raise Unreadable(strings[int(bad.argmax())].as_py())
+    return np.where(exists, values, 0).astype(dtype_of(kind)), (None if given.all() else given)
 
 
 def _row_by_row(read: Callable[[str], Any], kind: Any) -> Callable[[Any], Value]:
@@ -194,40 +191,3 @@ def _decimal_reader(kind: Any) -> Callable[[str], int]:
         return unscaled
 
     return read
-
-
-def read_date(text: str) -> int:
-    """Returns days since 1970."""
-    found = _DATE.fullmatch(text.strip())
-    if not found:
-        raise Unreadable(text)
-    try:
-        day = date(int(found["y"]), int(found["m"] or 1), int(found["d"] or 1))
-    except ValueError:
-        raise Unreadable(text) from None
-    return day.toordinal() - _EPOCH.toordinal()
-
-
-def read_timestamp(text: str) -> int:
-    """Returns microseconds since 1970; the zone is UTC unless the text has one."""
-    found = _TIME.fullmatch(text.strip())
-    if not found:
-        raise Unreadable(text)
-    micros = int((found["f"] or "0").ljust(6, "0")[:6])
-    hour, minute, second = (int(found[part] or 0) for part in "HMS")
-    day = int(found["y"]), int(found["m"] or 1), int(found["d"] or 1)
-    try:
-        moment = datetime(*day, hour, minute, second, micros, _zone(found["z"]))
-    except ValueError:
-        raise Unreadable(text) from None
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def _zone(text: str | None) -> timezone:
-    if text in (None, "Z", "UTC"):
-        return UTC
-    sign = -1 if text[0] == "-" else 1
-    hours, _, minutes = text[1:].partition(":")
-    if not minutes and len(hours) > 2:
-        hours, minutes = hours[:-2], hours[-2:]
-    return timezone(sign * timedelta(hours=int(hours), minutes=int(minutes or 0)))

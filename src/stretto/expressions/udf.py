@@ -1,7 +1,7 @@
 """A user's scalar function in an expression: from Arrow arrays, or pandas Series, to one of as many values.
 
-Functions are known by name while an app's verbs compile their texts (`knowing`). A compiled expression keeps them,
-because it is compiled again from its text in the process that it is sent to.
+Functions are known by name while an app's verbs compile their texts (`knowing`). A compiled expression keeps them
+(`setting.py`).
 """
 
 from __future__ import annotations
@@ -154,12 +154,6 @@ def knowing(udfs: Mapping[str, Udf]) -> Iterator[None]:
 def known_udfs() -> Mapping[str, Udf]:
     """Returns the functions that are known here."""
     return _known.get()
-
-
-def compiled_again(udfs: Mapping[str, Udf], compiled: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Returns an expression from its text, in the process that it was sent to."""
-    with knowing(udfs):
-        return compiled(*arguments)
 
 
 def _as_series(column: pa.Array) -> Any:

@@ -25,7 +25,8 @@ READ = [
     "s like 'x'", "s not like 'x'", "s ilike 'x'", "s not ilike 'x'", "s like 'x' escape '/'", "s like any ('x', 'y')",
     "s like all ('x')", "s rlike 'x'", "x'ff'",
     "s not rlike 'x'", "named_struct('f', 1).f", "st.x", "`st`.`x`", "s || 'x'", "r'x'", "'x' 'y'", "true", "null",
-    "interval 5 seconds", "interval '1 day 2 hours'", "a in (1, 2)", "a between 1 and 2",
+    "interval 5 seconds", "interval '1 day 2 hours'", "interval '1 02' day to hour", "extract(year from t)",
+    "a in (1, 2)", "a between 1 and 2",
     "case a when 1 then 2 else 3 end", "if(b, 1, 2)", "cast(a as string)", "date '2024-02-29'", "a::decimal(10,2)",
     "upper(s)", "struct(a as f)", "concat(s, '1')", "1", "'1'",
     "cast(null as struct<f: int not null comment 'c', g: array<int>, h: map<string,int>>)",
@@ -150,7 +151,6 @@ def test_what_is_read_is_accepted(text: str) -> None:
         ("cast(a as int format 'x')", "CAST with FORMAT", 1),
         ("upper(s as name)", "a name with AS", 7),
         ("1 + ?", "a parameter", 5),
-        ("interval '1' day to second", "an interval with TO", 1),
         ("a similar to 'x'", "this form", 1),
     ],
 )

@@ -145,7 +145,7 @@ def foreign_privates(source: str) -> list[str]:
 CALLED_FROM_OUTSIDE = {
     *("allowed_lateness", "cancel_timer", "set_timer", "to_spark"),
     *("getDefaultReadLimit", "initialOffset", "latestOffset", "streamReader"),
-    *("_parse_bitwise", "persistent_id", "persistent_load"),
+    *("_parse_bitwise", "_parse_interval", "persistent_id", "persistent_load"),
     "diagram",
 }
 
