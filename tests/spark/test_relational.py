@@ -19,6 +19,7 @@ from stretto.errors import EngineError, FunctionError
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import hopping, session, tumbling
 from stretto.runtime.relational import python_error, to_dataframes
+from stretto.runtime.session import timezone_of
 from stretto.runtime.spark_sources import batch_frame
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -41,7 +42,7 @@ def bids() -> MemorySource:
 
 def answer(app: App, spark: SparkSession) -> list[tuple[Any, ...]]:
     """Returns the rows of the only sink, with times in microseconds, sorted."""
-    plan = app.plan()
+    plan = app.plan(timezone_of(spark))
     frames = {node.name: batch_frame(spark, node) for node in plan.sources}
     (frame,) = to_dataframes(plan, spark, frames, streaming=False).values()
     table = frame.toArrow()
@@ -73,11 +74,11 @@ def test_a_source_that_reads_another_schema_is_refused(spark: SparkSession) -> N
     assert isinstance(python_error(caught.value), FunctionError)
 
 
-def test_select_and_filter_are_in_utc_whatever_the_session_says(spark: SparkSession) -> None:
+def test_select_and_filter_are_in_the_zone_of_the_session(spark: SparkSession) -> None:
     app = App("a")
     stream = app.source("bids", bids()).filter("price > 50").select("price * 2 AS twice", "hour(t) AS hour")
     stream.sink(CollectSink())
-    assert answer(app, spark) == sorted((price * 2, 0) for _, _, price in BIDS if price > 50)
+    assert answer(app, spark) == sorted((price * 2, 19) for _, _, price in BIDS if price > 50)
     assert spark.conf.get("spark.sql.session.timeZone") == "America/New_York"
 
 

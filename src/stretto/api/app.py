@@ -30,6 +30,7 @@ from stretto.api.windowing import TIMESTAMP
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar
 from stretto.expressions.udf import Udf
+from stretto.expressions.zones import zone_named
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.windows import Duration, EventTime, duration_us, positive_duration_us
 from stretto.scheduling.strategies import strategy_named
@@ -59,6 +60,7 @@ class App:
         name=TEXT,
         slo=Kind("an objective: objective(...)", lambda value: isinstance(value, SLO)).optional(),
         engine=Kind('"auto", "actors" or "microbatch"', lambda value: isinstance(value, str | Engine)),
+        timezone=TEXT.optional(),
         batch_rows=COUNT,
         batch_delay=DURATION,
     )
@@ -68,11 +70,14 @@ class App:
         *,
         slo: SLO | None = None,
         engine: str = "auto",
+        timezone: str | None = None,
         parallelism: int | None = None,
         batch_rows: int = 4096,
         batch_delay: Duration = "5 ms",
     ) -> None:
-        """`parallelism` is the number of partitions of functions that set none (default: the number of workers).
+        """`timezone` is the zone of times in expressions, such as "Europe/Berlin" or "+05:30"; by default it is that of
+        the Spark session that the app is submitted to (`spark.sql.session.timeZone`).
+        `parallelism` is the number of partitions of functions that set none (default: the number of workers).
         `batch_rows` limits how many rows a source reads at once. `batch_delay` limits how long a paced source may hold
         rows back to make larger batches when its worker has other work."""
         _check_name(name, "an app")
@@ -83,6 +88,7 @@ class App:
         self.name = name
         self.slo = slo or SLO()
         self.engine = Engine.named(engine)
+        self.zone = None if timezone is None else zone_named(timezone)
         self.parallelism = parallelism
         self.batch_rows = batch_rows
         self.batch_delay_us = duration_us(batch_delay, f"the batch delay of app '{name}'")
@@ -180,9 +186,11 @@ class App:
             raise PlanError(f"app '{self.name}' has no stream '{name}'", f"it has {', '.join(self._nodes) or 'none'}")
         return Stream(self, node)
 
-    def plan(self) -> plans.Plan:
-        """Returns the checked plan; raises a PlanError that says what is wrong."""
-        return plans.checked(self.name, self._nodes, self.slo, self._spreads, self.udfs)
+    def plan(self, session_timezone: str = "UTC") -> plans.Plan:
+        """Returns the checked plan, bound to the app's time zone, or else to the session's; raises a PlanError that
+        says what is wrong."""
+        plan = plans.checked(self.name, self._nodes, self.slo, self._spreads, self.udfs)
+        return plan.in_zone(session_timezone if self.zone is None else self.zone.name)
 
     @takes(names=TEXT, lessees=NUMBER_OR_ZERO, strategy=STRATEGY.optional())
     def spread(self, *names: str, lessees: int = 4, strategy: Strategy | str | None = None) -> App:
@@ -216,8 +224,9 @@ class App:
 
         `sink` names the sink if there are several."""
         from stretto.runtime.batch_twin import batch_twin
+        from stretto.runtime.session import timezone_of
 
-        plan = self.plan()
+        plan = self.plan(timezone_of(spark))
         return batch_twin(plan, spark)[plan.sink_named(sink).name]
 
     def add_node(self, node: plans.Node) -> plans.Node:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from stretto.errors import PlanError
 from stretto.expressions.udf import Udf, knowing
+from stretto.expressions.zones import UTC, Zone, in_zone
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling
 from stretto.rendering import shown
@@ -44,7 +45,8 @@ class Kind:
 def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Checks the arguments of a verb when it is called. The kinds of `name` and `parallelism` need not be declared.
 
-    The functions that the app has registered are known in the expressions that the verb compiles."""
+    The functions that the app has registered, and its time zone, are known in the expressions that the verb
+    compiles."""
     known = _EVERYWHERE | kinds
 
     def decorate(verb: Callable[P, R]) -> Callable[P, R]:
@@ -60,7 +62,8 @@ def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for parameter, value in bound.arguments.items():
                 if parameter in known:
                     _check(subject, parameter, signature.parameters[parameter].kind, value, known[parameter])
-            with knowing(_udfs_of(arguments[0] if arguments else None)):
+            app = _app_of(arguments[0] if arguments else None)
+            with knowing(_udfs_of(app)), in_zone(_zone_of(app)):
                 return verb(*arguments, **named)
 
         return checked
@@ -68,11 +71,20 @@ def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def _udfs_of(owner: Any) -> Mapping[str, Udf]:
-    """Returns the functions of the app that a verb is called on."""
+def _app_of(owner: Any) -> Any:
+    """Returns the app that a verb is called on, or what is no app if there is none."""
     stream = getattr(owner, "_stream", owner)
-    udfs: Mapping[str, Udf] = getattr(getattr(stream, "_app", stream), "udfs", {})
+    return getattr(stream, "_app", stream)
+
+
+def _udfs_of(app: Any) -> Mapping[str, Udf]:
+    udfs: Mapping[str, Udf] = getattr(app, "udfs", {})
     return udfs
+
+
+def _zone_of(app: Any) -> Zone:
+    """Returns the zone that an app names. One that names none gets its session's later (`Plan.in_zone`)."""
+    return getattr(app, "zone", None) or UTC
 
 
 def _check(subject: str, parameter: str, place: Any, value: Any, kind: Kind) -> None:

@@ -141,7 +141,6 @@ class JoinVerbs:
             lower=interval.lower,
             upper=interval.upper,
             upper_inclusive=upper_inclusive,
-            lower_offset_us=interval.lower_offset_us,
             left_time=times[0],
             right_time=times[1],
         )

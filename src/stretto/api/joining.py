@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from stretto.api.windowing import TIMESTAMP
 from stretto.errors import PlanError
 from stretto.expressions import Scalar, compile_value
+from stretto.expressions.zones import UTC, zone_named
 from stretto.operators.join_kinds import JoinKind
 from stretto.operators.windows import EventTime
 
@@ -84,23 +86,44 @@ def interval_between(left: str, lower: str, upper: str, time: EventTime, schema:
                 f"{text!r} is {bound.type}",
                 'Write it over the left time column, such as "dateTime - INTERVAL 5 SECONDS".',
             )
-    return Interval(*bounds, *(_offset_us(bound, time, schema) for bound in bounds))
+    return Interval(*bounds, *(constant_offset_us(bound, time, schema) for bound in bounds))
 
 
-def _offset_us(bound: Scalar, time: EventTime, schema: pa.Schema) -> int | None:
-    """Returns the constant c if a bound is the left time plus c, else None.
+def constant_offset_us(bound: Scalar, time: EventTime, schema: pa.Schema) -> int | None:
+    """Returns the constant c if a bound is the left time plus c where days have 24 hours, else None.
 
     It is found by probing: the bound reads only the time column, and has the same offset to it at three times."""
+    offsets = _offsets_us(bound.in_zone(UTC.name), _PROBES_US, time, schema)
+    return offsets.pop() if len(offsets) == 1 else None
+
+
+def least_offset_us(bound: Scalar, time: EventTime, schema: pa.Schema) -> int | None:
+    """Returns the least c for which a bound can be the left time plus c, in its own zone, or None if c is not known.
+
+    In a zone that changes its offset, a day may have fewer or more than 24 hours."""
+    offset_us = constant_offset_us(bound, time, schema)
+    zone = zone_named(bound.setting.zone)
+    if offset_us is None or _offsets_us(bound, zone.around_changes_us, time, schema) <= {offset_us}:
+        return offset_us
+    return offset_us - zone.spread_us
+
+
+def held_back_us(held_us: int, lower: Scalar, upper: Scalar, time: EventTime, schema: pa.Schema) -> int:
+    """Returns how long windows wait for pairs, given how long that is where days have 24 hours."""
+    changing = any(constant_offset_us(b, time, schema) != least_offset_us(b, time, schema) for b in (lower, upper))
+    return held_us + zone_named(lower.setting.zone).spread_us if held_us and changing else held_us
+
+
+def _offsets_us(bound: Scalar, probes_us: Sequence[int], time: EventTime, schema: pa.Schema) -> set[int | None]:
+    """Returns the offsets of a bound to the left time at some times; None among them if it reads other columns."""
     if bound.columns != {time.column}:
-        return None
+        return {None}
     index = schema.get_field_index(time.column)
     kind = schema.field(index).type
     columns = [
-        pa.array(_PROBES_US, pa.timestamp("us", tz="UTC")).cast(kind)
-        if i == index
-        else pa.nulls(len(_PROBES_US), f.type)
+        pa.array(probes_us, pa.timestamp("us", tz="UTC")).cast(kind) if i == index else pa.nulls(len(probes_us), f.type)
         for i, f in enumerate(schema)
     ]
     given = bound.evaluate(pa.RecordBatch.from_arrays(columns, schema=schema)).cast(pa.timestamp("us", tz="UTC"))
-    offsets = {found - probe for found, probe in zip(given.cast(pa.int64()).to_pylist(), _PROBES_US, strict=True)}
-    return offsets.pop() + time.offset_us if len(offsets) == 1 else None
+    found = zip(given.cast(pa.int64()).to_pylist(), probes_us, strict=True)
+    return {None if value is None else value - probe + time.offset_us for value, probe in found}

@@ -30,6 +30,7 @@ from stretto.actors.discipline import STATELESS
 from stretto.actors.function import Function
 from stretto.api import plan as nodes
 from stretto.api.changes import replaced_rows, weighted_nodes
+from stretto.api.joining import held_back_us, least_offset_us
 from stretto.api.plan import Plan
 from stretto.errors import InvariantError, PlanError
 from stretto.operators.changes.aggregate import ChangingAggregate
@@ -421,8 +422,8 @@ def _join(node: nodes.JoinNode, left: pa.Schema, right: nodes.Node) -> Function:
             node.lower,
             node.upper,
             node.upper_inclusive,
-            node.lower_offset_us,
-            node.holds_back_us,
+            least_offset_us(node.lower, node.left_time, left),
+            held_back_us(node.holds_back_us, node.lower, node.upper, node.left_time, left),
         )
     if node.windowed:
         assert node.window is None or isinstance(node.window, Tumbling | Hopping)

@@ -7,7 +7,7 @@ Nodes are checked as they are made (unknown columns, types), the whole graph in 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,9 @@ from stretto.actors.source import Source
 from stretto.api.slo import SLO
 from stretto.errors import PlanError
 from stretto.expressions import AggregateCall, Predicate, Projection, Scalar
+from stretto.expressions.setting import bound_to_zone
 from stretto.expressions.udf import Udf
+from stretto.expressions.zones import zone_named
 from stretto.operators.changes.weights import CHANGE
 from stretto.operators.join_kinds import JoinKind
 from stretto.operators.ranking import Ranking
@@ -142,7 +144,6 @@ class JoinNode(Node):
     lower: Scalar | None = None
     upper: Scalar | None = None
     upper_inclusive: bool = True
-    lower_offset_us: int | None = None
     left_time: EventTime | None = None
     right_time: EventTime | None = None
     holds_back_us: int = 0
@@ -199,13 +200,20 @@ Spreads = dict[str | None, Spread]
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked graph. `nodes` is in topological order."""
+    """A checked graph. `nodes` is in topological order; their expressions belong to the time zone `zone`."""
 
     app: str
     nodes: dict[str, Node]
     slo: SLO
     spreads: Spreads = field(default_factory=dict)
     udfs: Mapping[str, Udf] = field(default_factory=dict)
+    zone: str = "UTC"
+
+    def in_zone(self, zone: str) -> Plan:
+        """Returns the plan with all its expressions bound to a time zone."""
+        zone_named(zone)
+        nodes = {name: bound_to_zone(node, zone) for name, node in self.nodes.items()}
+        return replace(self, nodes=nodes, zone=zone)
 
     @property
     def sources(self) -> list[SourceNode]:

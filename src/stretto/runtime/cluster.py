@@ -56,6 +56,7 @@ from stretto.runtime.job import ActorExecution, Job, warning_of
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.process_guard import Ending
+from stretto.runtime.session import timezone_of
 from stretto.runtime.slots import free_slots, hold_slots, release_slots, require_free_slot
 from stretto.runtime.transport import Transport
 from stretto.runtime.worker_loop import WorkerLoop
@@ -398,7 +399,7 @@ class Cluster:
         set."""
         if self._closed:
             raise ClusterError(f"cluster {self.id} is closed", None, "Submit inside the with block.")
-        plan = app.plan()
+        plan = app.plan(timezone_of(self.spark))
         choice = self._choose(app, plan, engine)
         name = self._free_name(app.name)
         self._check_free_slot(plan, choice)

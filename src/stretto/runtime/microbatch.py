@@ -35,7 +35,6 @@ from stretto.runtime.scratch import scratch_directory
 from stretto.runtime.spark_sources import ROWS_PER_TRIGGER, is_staged, is_stream, refuse_stream, stream_frame
 
 STREAM_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -176,6 +175,7 @@ class MicrobatchQuery:
         with."""
         settings = {
             **STREAM_SETTINGS,
+            "spark.sql.session.timeZone": self.plan.zone,
             "spark.sql.shuffle.partitions": state_partitions(self._spark, self._parallelism),
         }
         for source in filter(is_stream, self.plan.sources):

@@ -4,8 +4,8 @@ Every node becomes DataFrame operations over the frames of its inputs. Expressio
 only decides shapes: how a window groups, how a top-k ranks, how two streams join. It never reads a source or starts a
 query; `spark_sources.py` and `microbatch.py` do.
 
-Results are those of ANSI mode and UTC, independent of the session, because Spark fixes both when it analyses an
-expression, and `to_dataframes` sets them while it builds.
+Results are those of ANSI mode and of the plan's time zone, independent of the session, because Spark fixes both when it
+analyses an expression, and `to_dataframes` sets them while it builds.
 
 Micro-batches need one more thing: Spark closes a window by the watermark only when the grouping column is marked as
 event time, and the mark is lost by Python functions, by `window_end - 1 us`, and by windows of an earlier step. So each
@@ -83,7 +83,6 @@ _SPARK_KINDS = {
     JoinKind.ANTI: "left_anti",
 }
 _RANKS = {RankKind.ROW_NUMBER: F.row_number, RankKind.RANK: F.rank, RankKind.DENSE_RANK: F.dense_rank}
-_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
 _ACTORS_INSTEAD = 'Run it with engine="actors".'
 
 
@@ -99,7 +98,8 @@ def to_dataframes(
         engine = "micro-batches" if streaming else "a batch DataFrame"
         raise EngineError(f"app '{plan.app}' cannot run as {engine}", reason, _ACTORS_INSTEAD)
     lowering = _Lowering(plan, frames, streaming)
-    with session_settings(spark, _SETTINGS), shipped_by_value(*_functions(plan)), _registered(plan, spark):
+    settings = {"spark.sql.session.timeZone": plan.zone, "spark.sql.ansi.enabled": "true"}
+    with session_settings(spark, settings), shipped_by_value(*_functions(plan)), _registered(plan, spark):
         for node in plan.nodes.values():
             lowering.add(node)
     return {node.name: lowering.frames[node.name] for node in plan.sinks}

@@ -67,6 +67,11 @@ def start_spark(name: str, master: str) -> SparkSession:
     return spark
 
 
+def timezone_of(spark: SparkSession) -> str:
+    """Returns the session's time zone."""
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
 def _keep_interrupts() -> None:
     """Makes Ctrl-C end only our own waits: Spark's handler would also cancel the workers' jobs before they can
     leave."""

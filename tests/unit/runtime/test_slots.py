@@ -23,7 +23,8 @@ def spark_with(slots: int, application: str = "application-1", **settings: str) 
     context = SimpleNamespace(
         master=f"local[{slots}]", getConf=lambda: SimpleNamespace(get=conf.get), applicationId=application
     )
-    return cast(SparkSession, SimpleNamespace(sparkContext=context))
+    session = SimpleNamespace(get=lambda key: "UTC")
+    return cast(SparkSession, SimpleNamespace(sparkContext=context, conf=session))
 
 
 @pytest.fixture
