@@ -82,7 +82,7 @@ def _bench(request: Request, console: Console) -> Iterator[Bench]:
     _print_text(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...", console, request)
     with spark_session("stretto-nexmark", master) as spark, Cluster.on_spark(spark, request.workers) as cluster:
         if request.verify:
-            with SparkAnswers(spark, request.workload.config) as answers:
+            with SparkAnswers(spark, request.workload.config, request.workload.timezone) as answers:
                 yield Bench(cluster, request.workload, answers)
         else:
             yield Bench(cluster, request.workload)

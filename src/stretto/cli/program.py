@@ -166,6 +166,9 @@ def nexmark(
         int, typer.Option(min=1, help="Events per second of event time (density of the stream).")
     ] = 10_000,
     engine: Annotated[Engine, typer.Option(help="Engine that runs the queries.")] = Engine.ACTORS,
+    timezone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Time zone of the queries and of Spark's answers.")
+    ] = "UTC",
     latency: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Objective for the p99 latency, such as '200 ms'.")
     ] = None,
@@ -195,7 +198,15 @@ def nexmark(
         slo = objective(latency=latency) if latency else None
         lessees = SPREAD_LESSEES if spread else 0
         workload = Workload(
-            config, rate, parallelism, batch, slo=slo, engine=engine.value, lessees=lessees, strategy=strategy
+            config,
+            rate,
+            parallelism,
+            batch,
+            slo=slo,
+            engine=engine.value,
+            lessees=lessees,
+            strategy=strategy,
+            timezone=timezone,
         )
         code = run_in_turn(Request(chosen(queries), workload, workers, verify, json, timeout))
     raise typer.Exit(code)

@@ -23,6 +23,7 @@ from stretto.bench.fuzz.sparks import SparkOracle
 from stretto.bench.fuzz.terms import Term
 from stretto.bench.fuzz.vocabulary import Refusal, Vocabulary, explore
 from stretto.expressions.functions import FUNCTIONS
+from stretto.expressions.zones import in_zone, zone_named
 
 ROUND = 400
 """Expressions that share their rows and their query."""
@@ -59,7 +60,8 @@ class Setup:
 
 def run(spark: SparkSession, setup: Setup, progress: Progress = lambda what, share: None) -> Report:
     """Returns what was found. Equal setups give equal expressions and rows."""
-    return _Fuzzing(spark, setup, progress).run()
+    with in_zone(zone_named(setup.timezone)):
+        return _Fuzzing(spark, setup, progress).run()
 
 
 class _Fuzzing:

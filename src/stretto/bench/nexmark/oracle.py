@@ -34,16 +34,18 @@ VIEWS = (*(kind.value for kind in Kind), "bid_ingested")
 WRITE_CHUNK = 500_000
 
 
-def answer(spark: SparkSession, query: str, events: Mapping[str, pa.Table] | Path | str) -> pa.Table:
+def answer(
+    spark: SparkSession, query: str, events: Mapping[str, pa.Table] | Path | str, timezone: str = "UTC"
+) -> pa.Table:
     """The final answer of one query ("q0" to "q22") over `events`, in no particular order.
 
     `events` is a table for each view, or a directory that `write_events` wrote. The caller's session keeps its views
-    and settings: the query runs in its own session, in UTC.
+    and settings: the query runs in its own session, in its own time zone.
     """
     if query not in QUERIES:
         raise UserError(f"there is no NEXMark query {query!r} here", f"there are {', '.join(QUERIES)}")
     session = spark.newSession()
-    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.session.timeZone", timezone)
     if isinstance(events, Mapping):
         for view, table in events.items():
             session.createDataFrame(table).createOrReplaceTempView(view)

@@ -116,6 +116,7 @@ class Outcome:
             "disorder_s": config.disorder_s,
             "event_rate": config.event_rate,
             "rate": self.workload.rate,
+            "timezone": self.workload.timezone,
             "elapsed_s": _rounded(self.elapsed_s, 3),
         }
         if self.error is not None:
@@ -170,10 +171,10 @@ def verify(query: str, results: Mapping[str, pa.Table], answers: Answers) -> dic
 class SparkAnswers:
     """Spark SQL's answers. The events are written once, as Parquet, and removed when the `with` block ends."""
 
-    def __init__(self, spark: SparkSession, config: NexmarkConfig) -> None:
+    def __init__(self, spark: SparkSession, config: NexmarkConfig, timezone: str = "UTC") -> None:
         self._directory = scratch_directory("nexmark")
         self._session = spark.newSession()
-        self._session.conf.set("spark.sql.session.timeZone", "UTC")
+        self._session.conf.set("spark.sql.session.timeZone", timezone)
         try:
             oracle.write_events(config, self._directory)
             oracle.load_views(self._session, self._directory)

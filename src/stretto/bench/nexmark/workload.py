@@ -38,6 +38,7 @@ class Workload:
     """Holds the events of all kinds back."""
     files: Path | None = None
     """Where query 10 writes its files; if it is None, the query has the sink of the others."""
+    timezone: str = "UTC"
 
 
 class Streams:
@@ -48,6 +49,7 @@ class Streams:
         self.app = App(
             name,
             slo=workload.slo,
+            timezone=workload.timezone,
             engine=workload.engine,
             parallelism=workload.parallelism,
             batch_rows=workload.batch,
