@@ -21,6 +21,20 @@ SIDE_INPUT_ROWS = 10_000
 """The rows of query 13's table: numbers, and the same numbers as text."""
 
 
+def q9(streams: Streams) -> Stream:
+    """The winning bid of each auction: the highest while it was open, the earliest on a tie."""
+    auctions = streams.of("auction", AUCTION.names)
+    bids = streams.of("bid", ["auction", "bidder", "price", "dateTime", "extra"])
+    offers = auctions.interval_join(
+        bids.rename({"dateTime": "bid_dateTime", "extra": "bid_extra"}),
+        on="id = auction",
+        lower="dateTime",
+        upper="expires",
+    )
+    earliest = ["price DESC", "bid_dateTime ASC", "bidder ASC", "bid_extra ASC"]
+    return offers.key_by("id").top(1, by=earliest, ranking="row_number")
+
+
 def q10(streams: Streams) -> Stream:
     """Log bids to files, in a directory for each day and minute."""
     bids = streams.of("bid", ["auction", "bidder", "price", "dateTime", "extra"])
@@ -114,6 +128,18 @@ def q17(streams: Streams) -> Stream:
         avg_price="avg(price)",
         sum_price="sum(price)",
     )
+
+
+def q18(streams: Streams) -> Stream:
+    """The last bid of each bidder on each auction."""
+    return streams.of("bid", BID.names).drop_duplicates("bidder", "auction", keep="last")
+
+
+def q19(streams: Streams) -> Stream:
+    """The ten highest bids of each auction."""
+    highest = ["price DESC", "dateTime ASC", "bidder ASC", "channel ASC", "extra ASC"]
+    by_auction = streams.of("bid", BID.names).key_by("auction")
+    return by_auction.top(10, by=highest, rank="rank_number", ranking="row_number")
 
 
 def q20(streams: Streams) -> Stream:

@@ -126,8 +126,8 @@ def q8(streams: Streams) -> Stream:
 
 _ORIGINAL = (q0, q1, q2, q3, q4, q5, q6, q7, q8)
 _FURTHER = (
-    *(further.q10, further.q11, further.q12, further.q13, further.q14, further.q15),
-    *(further.q16, further.q17, further.q20, further.q21, further.q22),
+    *(further.q9, further.q10, further.q11, further.q12, further.q13, further.q14, further.q15),
+    *(further.q16, further.q17, further.q18, further.q19, further.q20, further.q21, further.q22),
 )
 QUERIES: dict[str, Callable[[Streams], Stream]] = {query.__name__: query for query in (*_ORIGINAL, *_FURTHER)}
 
