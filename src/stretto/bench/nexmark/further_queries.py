@@ -12,8 +12,8 @@ from stretto.bench.nexmark.events import AUCTION, BID
 from stretto.bench.nexmark.workload import Streams
 from stretto.operators.windows import session, tumbling
 
-DAY = "substring(CAST(dateTime AS STRING), 1, 10)"
-MINUTE = "substring(CAST(dateTime AS STRING), 12, 5)"
+DAY = "date_format(dateTime, 'yyyy-MM-dd')"
+MINUTE = "date_format(dateTime, 'HH:mm')"
 RANKS = ("price < 10000", "price >= 10000 AND price < 1000000", "price >= 1000000")
 """Three classes of prices, which queries 15 to 17 count."""
 
