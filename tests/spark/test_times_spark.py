@@ -39,6 +39,7 @@ TEXTS = [
 
 EXPRESSIONS = """
 year(t) | quarter(t) | month(t) | day(t) | dayofmonth(t) | dayofweek(t) | weekday(t) | dayofyear(t) | weekofyear(t)
+to_json(struct(t, d)) | to_json(struct(far)) | from_json(to_json(struct(u)), 'u timestamp')
 hour(t) | minute(t) | second(t) | year(far) | month(far) | day(far) | hour(far) | minute(far) | second(far)
 dayofyear(far) | weekofyear(far) | weekofyear(e) | year(e) | dayofyear(e) | dayname(t) | monthname(d) | last_day(t)
 cast(t as date) | cast(far as date) | cast(d as timestamp) | cast(t as string) | cast(far as string)

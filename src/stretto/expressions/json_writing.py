@@ -12,12 +12,15 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from stretto.expressions import types
+from stretto.expressions.format_writing import writer
 from stretto.expressions.json_trees import quoted_text
 from stretto.expressions.lists import Lists, is_missing, put_together, taken_apart
 from stretto.expressions.nodes import Node, Site, arrayed, null
 from stretto.expressions.registry import fixed
 from stretto.expressions.texts import java_double, java_float
+from stretto.expressions.zones import session_zone
 
+_TIMESTAMP = "yyyy-MM-dd'T'HH:mm:ss.SSSXXXXX"
 Write = Callable[[Any], pa.Array]
 """From an Arrow array to the JSON text of each value; null for a null."""
 
@@ -47,7 +50,7 @@ def _writer(kind: Any, site: Site) -> Write:
     if kind == types.DATE:
         return lambda array: _enclosed('"', pc.cast(array, types.STRING), '"')
     if kind == types.TIMESTAMP:
-        return _timestamps
+        return _timestamp_writer()
     if types.is_fractional(kind):
         write = java_double if kind == types.DOUBLE else java_float
         return _by_call(lambda value: write(value) if np.isfinite(value) else f'"{write(value)}"')
@@ -72,9 +75,15 @@ def _quoted_strings(array: pa.Array) -> pa.Array:
     return _by_call(lambda value: quoted_text(value, astral=True))(array)
 
 
-def _timestamps(array: pa.Array) -> pa.Array:
-    millis = pc.cast(pc.floor_temporal(array, unit="millisecond"), pa.timestamp("ms", tz="UTC"))
-    return _enclosed('"', pc.strftime(millis, format="%Y-%m-%dT%H:%M:%S"), 'Z"')
+def _timestamp_writer() -> Write:
+    """Returns a writer of timestamps in the session's zone, with its offset."""
+    zone, write = session_zone(), writer(_TIMESTAMP)
+
+    def written(array: Any) -> pa.Array:
+        micros = pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+        return _enclosed('"', pc.if_else(array.is_valid(), write(micros, zone), None), '"')
+
+    return written
 
 
 def _enclosed(opening: str, texts: pa.Array, closing: str) -> pa.Array:
