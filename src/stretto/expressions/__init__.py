@@ -1,6 +1,6 @@
 """Spark SQL expression strings, compiled once and run over Arrow batches with Spark's answers and Spark's types.
 
-`"price * 0.908 AS euros"` means exactly what it means in Spark 4 (ANSI mode, UTC), so one program can run on actors, as
+`"price * 0.908 AS euros"` means exactly what it means in Spark 4 (ANSI mode), so one program can run on actors, as
 a micro-batch query or as a batch query, and the three can be compared.
 
 This room must never know Spark itself, streams, state or time: it gets one batch and a schema. Unsupported text raises
