@@ -52,7 +52,10 @@ def run(document: Path, namespace: dict[str, Any]) -> int:
     return count
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+WITH_PYTHON = [path for path in DOCUMENTS if any(block.language == "python" for block in blocks_of(path))]
+
+
+@pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_code_of_a_document_runs(
     spark: SparkSession, document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ The pure twins are tests/unit/bench/fuzz.
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pyarrow as pa
@@ -67,7 +68,7 @@ def test_a_planted_fault_is_caught_and_made_small(
     report = run(spark)
     assert {found.shape.split("(")[0] for found in report.findings} == {"rtrim"}
     found = min(report.findings, key=lambda found: len(found.expression))
-    assert found.expression == "rtrim(s)"
+    assert re.fullmatch(r"rtrim\([^()]*\)", found.expression)  # Nothing is left around it, and one value inside.
     (row,) = spark.sql(found.select).collect()
     assert repr(row[0]) == found.sparks
     assert found.ours != found.sparks

@@ -41,7 +41,6 @@ FUNCTIONS = with_aliases(
         "isnull": fixed(lambda site, node: comparisons.null_test(node, site), 1),
         "isnotnull": fixed(lambda site, node: logic.negation(comparisons.null_test(node, site), site), 1),
         "equal_null": fixed(lambda site, a, b: comparisons.null_safe_equal(a, b, site), 2),
-        "decode": Function(decode, 3, MANY),
     },
     ifnull="nvl",
 )

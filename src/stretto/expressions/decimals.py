@@ -18,7 +18,8 @@ from stretto.expressions.vectors import INT64_MAX, Value, both_valid, bound, is_
 #: Scala's BigDecimal, in which Spark negates, has so many digits.
 _NEGATED_DIGITS = 34
 _DIVIDING = ("/", "%", "pmod")
-_QUOTIENT_MAX = 10**38
+_QUOTIENT_DIGITS = 39  # of the context in which Spark has Java compute a remainder
+_QUOTIENT_MAX = 10**_QUOTIENT_DIGITS
 
 
 def operand_type(node: Node) -> Any:
@@ -140,7 +141,7 @@ def _remainder(left: Any, right: Any, s1: int, s2: int) -> Any:
 
 
 def _check_quotient(left: Any, right: Any, valid: Any, scales: tuple[int, int], site: Site) -> None:
-    """Raises where the whole quotient has more than 38 digits: Java computes no remainder then."""
+    """Raises where the whole quotient has more than 39 digits: Java computes no remainder then."""
     left, right = align(left, right, *scales)
     if bound(left) < _QUOTIENT_MAX:
         return
@@ -148,14 +149,16 @@ def _check_quotient(left: Any, right: Any, valid: Any, scales: tuple[int, int], 
     if np.any(impossible if valid is None else impossible & valid):
         raise site.error(
             "a remainder of numbers too far apart",
-            "their quotient has more than 38 digits",
+            "their quotient has more than 39 digits",
             "CAST the dividend to fewer digits",
         )
 
 
 def _is_too_long(quotients: Any) -> Any:
-    """Whether digits other than zeros follow the first 38."""
-    too_long = np.frompyfunc(lambda value: value >= _QUOTIENT_MAX and value % 10 ** (len(str(value)) - 38) != 0, 1, 1)
+    """Whether digits other than zeros follow the first 39."""
+    too_long = np.frompyfunc(
+        lambda value: value >= _QUOTIENT_MAX and value % 10 ** (len(str(value)) - _QUOTIENT_DIGITS) != 0, 1, 1
+    )
     return np.asarray(too_long(quotients), np.bool_)[()]
 
 

@@ -8,12 +8,10 @@ import string
 from collections.abc import Callable
 from typing import Any
 
-from stretto.expressions import types
+from stretto.expressions import conditionals, types
 from stretto.expressions.arguments import data, text
 from stretto.expressions.attempts import attempted
 from stretto.expressions.casts import cast
-from stretto.expressions.comparisons import null_safe_equal
-from stretto.expressions.logic import case
 from stretto.expressions.nodes import Node, Site
 from stretto.expressions.registry import MANY, Function, fixed, with_aliases
 from stretto.expressions.rows import by_rows
@@ -94,7 +92,7 @@ def encode(site: Site, node: Node, charset: Node) -> Node:
 def decode(site: Site, node: Node, *others: Node) -> Node:
     """Returns the text of bytes in a charset; with more arguments, the value behind the first one that is equal."""
     if len(others) > 1:
-        return _chosen(site, node, others)
+        return conditionals.decode(site, node, *others)
 
     def of_row(value: bytes, name: str) -> str:
         codec = _charset(name, site)
@@ -109,12 +107,6 @@ def decode(site: Site, node: Node, *others: Node) -> Node:
             ) from None
 
     return by_rows(types.STRING, of_row, site, (data(node, site), text(others[0], site)), fallible=True)
-
-
-def _chosen(site: Site, node: Node, others: tuple[Node, ...]) -> Node:
-    pairs = list(zip(others[::2], others[1::2], strict=False))
-    branches = [(null_safe_equal(node, wanted, site), result) for wanted, result in pairs]
-    return case(branches, others[-1] if len(others) % 2 else None, site)
 
 
 def url_decode(site: Site, node: Node) -> Node:

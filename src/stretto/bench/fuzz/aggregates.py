@@ -173,9 +173,10 @@ def spark_answers(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBat
             return spark_answers(oracle, terms[:middle], rows) + spark_answers(oracle, terms[middle:], rows)
         if isinstance(error, AnalysisException):
             return [Refused(str(error).splitlines()[0][:200])]
+        kind = _selected(oracle.frame(rows), terms, rows).dtypes[-1][1]
         if isinstance(error, PySparkException):
-            return [Answered("", [FAILED])]
-        return [Answered(_selected(oracle.frame(rows), terms, rows).dtypes[-1][1], [], comparable=False)]
+            return [Answered(kind, [FAILED])]
+        return [Answered(kind, [], comparable=False)]
 
 
 def _together(frame: DataFrame, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Answer]:

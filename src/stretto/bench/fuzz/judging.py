@@ -70,6 +70,8 @@ def _fails_on_every_row(ours: Answered) -> bool:
 
 
 def _compare_rows(term: Term, ours: list[Any], sparks: list[Any]) -> Verdict:
+    if len(ours) != len(sparks):  # An aggregate that fails has one failure, whatever the number of groups.
+        return Verdict(Disagreement(Kind.VALUE, ours, sparks))
     known: list[Documented] = []
     for row, (mine, theirs) in enumerate(zip(ours, sparks, strict=True)):
         kind = _difference(mine, theirs)
