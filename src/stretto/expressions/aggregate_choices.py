@@ -33,6 +33,7 @@ def end(function: str, by: str) -> Callable[[Written], AggregateCall]:
     """Returns what compiles first or last: by event time if rows have one, else in the order of arrival."""
 
     def build(written: Written) -> AggregateCall:
+        written.refuse_distinct()  # Distinct values have no order.
         text = written.arguments[0]
         conditions = [present(text)] if _ignores_nulls(written) else []
         if written.time is not None:

@@ -78,6 +78,9 @@ def total(written: Written) -> AggregateCall:
     elif kind != types.DURATION:
         result = types.DOUBLE if types.is_fractional(kind) else types.BIGINT
     sql = written.call_sql(written.name, given)
+    if written.name == "try_sum" and result == types.BIGINT:
+        # Spark's own is NULL from the first step that overflows on, so it depends on the order of rows.
+        sql = f"try_cast({written.call_sql('sum', f'CAST(({given}) AS DECIMAL(38, 0))')} AS BIGINT)"
     return written.made(written.function(written.name), written.scalar(text), result, sql)
 
 
@@ -129,7 +132,8 @@ def regr_count(written: Written) -> AggregateCall:
     written.refuse_distinct()
     for text in written.arguments:
         written.number(text)
-    argument = written.scalar("1", *map(present, written.arguments))
+    # As doubles, since a text that is no number fails though it is only counted.
+    argument = written.scalar("1", *(present(_as_double(text)) for text in written.arguments))
     return written.made("count", argument, types.BIGINT, written.call_sql("regr_count", *written.arguments))
 
 
@@ -138,5 +142,5 @@ def regr_average(written: Written) -> AggregateCall:
     y, x = written.arguments
     written.number(y if written.name == "regr_avgx" else x)
     text, kind = written.number(x if written.name == "regr_avgx" else y)
-    argument = written.scalar(text, present(y), present(x))
+    argument = written.scalar(text, present(_as_double(y)), present(_as_double(x)))
     return written.made("avg", argument, _average_type(kind), written.call_sql(written.name, y, x))

@@ -1,11 +1,13 @@
 """array_sort with a function of two elements that says which comes first.
 
 The function runs once, over all pairs of elements of a row. If its answers are those of an order, any stable sort gives
-the same result, so Spark's does. If not, the result is an accident of Java's sort, and is refused.
+the same result, so Spark's does. If not, the result is an accident of Java's sort. Of fewer than 32 elements that is an
+insertion sort, which Python's is too, with the same comparisons; a longer array is refused.
 """
 
 from __future__ import annotations
 
+from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from stretto.expressions.vectors import reader
 
 #: Pairs that are compared at once, to bound the memory; one row may have more.
 _PAIRS_MAX = 1_000_000
+#: From this length on, Java's sort merges runs.
+_INSERTED_MAX = 32
 
 
 def array_sort(site: Site, scope: Scope, array: Any, tree: Any) -> Node:
@@ -61,17 +65,32 @@ def _sort(function: Lambda, batch: pa.RecordBatch, lists: Lists, rows: Any, orde
         raise site.error("the function of array_sort returned NULL", None, "return a number for nulls too")
     before = (values < 0) | ((values == 0) & (left < right))
     places = np.bincount(right[before], minlength=len(order))
-    if np.any(before == (places[left] > places[right])) or np.any(places[left] == places[right]):
+    unclear = np.any(before == (places[left] > places[right])) or np.any(places[left] == places[right])
+    if unclear or not _is_order(values, places, left, right):
+        _insert(values, lists.offsets[rows], lengths, order, site)
+    else:
+        order[lists.offsets[:-1].repeat(lists.lengths)[elements] + places[elements]] = elements
+
+
+def _insert(values: Any, starts: Any, lengths: Any, order: Any, site: Site) -> None:
+    """Writes the places of the elements of rows in the order that an insertion sort gives them."""
+    if np.any(lengths >= _INSERTED_MAX):
         raise _no_order(site)
-    _require_order(values, places, left, right, site)
-    order[lists.offsets[:-1].repeat(lists.lengths)[elements] + places[elements]] = elements
+    done = 0
+    for start, count in zip(starts.tolist(), lengths.tolist(), strict=True):
+        answers = values[done : done + count * (count - 1)].reshape(count, count - 1).tolist()
+        done += count * (count - 1)
+
+        def compare(one: int, other: int, answers: Any = answers) -> int:
+            return int(answers[one][other - (other > one)])  # No element is compared with itself.
+
+        order[start : start + count] = start + np.array(sorted(range(count), key=cmp_to_key(compare)))
 
 
-def _require_order(values: Any, places: Any, left: Any, right: Any, site: Site) -> None:
-    """Raises unless what comes first is never said to come later, and equals are equal both ways."""
+def _is_order(values: Any, places: Any, left: Any, right: Any) -> bool:
+    """Whether what comes first is never said to come later, and equals are equal both ways."""
     ahead = places[left] < places[right]
-    if np.any(values[ahead] > 0) or np.any(values[~ahead] < 0) or _ties_differ(values, left, right):
-        raise _no_order(site)
+    return not (np.any(values[ahead] > 0) or np.any(values[~ahead] < 0) or _ties_differ(values, left, right))
 
 
 def _ties_differ(values: Any, left: Any, right: Any) -> bool:

@@ -73,12 +73,13 @@ def _extreme(largest: bool) -> Callable[[Site, Node], Node]:
 
 def array_join(site: Site, node: Node, delimiter: Node, replacement: Node | None = None) -> Node:
     """Returns the texts of the elements with a delimiter between them; nulls are left out, or replaced."""
+    if node.type != types.NULL and types.is_nested(array_of(node, site).type.value_type):
+        raise site.wrong_type("an array of strings", node.type)
+    texts = [string(each, site) for each in (delimiter, replacement) if each is not None]
     if types.NULL in (node.type, delimiter.type, types.STRING if replacement is None else replacement.type):
         return null(types.STRING, site)
-    if types.is_nested(array_of(node, site).type.value_type):
-        raise site.wrong_type("an array of strings", node.type)
     elements = cast(node, pa.list_(types.STRING), site)
-    parts = [elements, string(delimiter, site)] + ([] if replacement is None else [string(replacement, site)])
+    parts = [elements, *texts]
 
     def apply(rows: pa.Array, delimiters: pa.Array, *replacements: pa.Array) -> pa.Array:
         lists = taken_apart(rows)

@@ -62,6 +62,7 @@ def array_contains(site: Site, node: Node, value: Node) -> Node:
 def array_position(site: Site, node: Node, value: Node) -> Node:
     """Returns the place of the value from 1, and 0 if it is no element."""
     if value.type == types.NULL:
+        array_of(node, site)
         return null(types.BIGINT, site)
     node, value = _with_value(node, value, site)
 
@@ -120,7 +121,7 @@ def array_distinct(site: Site, node: Node) -> Node:
 
 def two_arrays(left: Node, right: Node, site: Site) -> tuple[Node, Node]:
     """Returns two arrays of one type; no string is cast for it."""
-    kind = types.wider(array_of(left, site).type, array_of(right, site).type)
+    kind = types.tightest(array_of(left, site).type, array_of(right, site).type)
     if kind is None:
         raise site.mismatch(left.type, right.type)
     left, right = cast(left, kind, site), cast(right, kind, site)

@@ -59,7 +59,7 @@ def numbers(column: pa.Array) -> Any:
 
 
 def array_repeat(site: Site, node: Node, count: Node) -> Node:
-    if count.type == types.STRING:
+    if count.type not in (types.INT, types.NULL):
         raise site.wrong_type("int", count.type)
     times, kind = integer(count, site), pa.list_(node.type)
 
@@ -85,8 +85,8 @@ def array_compact(site: Site, node: Node) -> Node:
 def with_element(node: Node, element: Node, site: Site) -> tuple[Node, Node]:
     """Returns an array and a value of its elements' type; no string is cast for it."""
     array_of(node, site)
-    kind = types.wider(node.type.value_type, element.type)
-    if kind is None or (types.is_decimal(kind) and kind not in (node.type.value_type, element.type)):
+    kind = types.tightest(node.type.value_type, element.type)
+    if kind is None:
         raise site.mismatch(node.type, element.type)
     return cast(node, pa.list_(kind), site), cast(element, kind, site)
 

@@ -7,6 +7,7 @@ so that a batch without a bad row costs what it does without `try_`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -32,13 +33,13 @@ class _QuietSite(Site):
         return ""
 
 
-def attempted(build: Build, nodes: Sequence[Node], site: Site) -> Node:
-    """Returns `build(*nodes, site)` that is null on the rows where it would raise."""
+def attempted(build: Build, nodes: Sequence[Node], site: Site, beyond: type[ExpressionError] | tuple[()] = ()) -> Node:
+    """Returns `build(*nodes, site)` that is null on the rows where it would raise, unless it raises what is beyond."""
     plain = build(*nodes, site)
     if not plain.fallible:
         return plain
-    places = [place for place, node in enumerate(nodes) if node.columns]
-    if not places:
+    places = [place for place, node in enumerate(nodes) if node.columns or node.fallible]
+    if not any(node.columns for node in nodes):
         # A constant that did not fail is not fallible any more, so it is this one, or an operand of it.
         return plain if any(node.fallible for node in nodes) else null(plain.type, site)
     slots = list(nodes)
@@ -54,10 +55,29 @@ def attempted(build: Build, nodes: Sequence[Node], site: Site) -> Node:
         rows = pa.RecordBatch.from_arrays(columns, names=names)
         try:
             return run_strict(rows)
+        except beyond:
+            raise
         except ExpressionError:
             return from_arrow(_row_by_row(run_strict, kind, rows), kind)
 
-    return combine(kind, run, site, nodes)
+    return combine(kind, run, site, nodes, fallible=beyond != ())
+
+
+def _attempted_whole(node: Node, site: Site) -> Node:
+    """Returns a node that is null on the rows where it, or any part of it, would raise."""
+    if not node.fallible:
+        return node
+    if not node.columns:
+        return null(node.type, site)
+    inner, kind = node.run, node.type
+
+    def run(batch: pa.RecordBatch) -> Value:
+        try:
+            return inner(batch)
+        except ExpressionError:
+            return from_arrow(pa.concat_arrays(_halved(inner, kind, batch)), kind)
+
+    return replace(combine(kind, run, site, (node,)), fallible=False, fields=node.fields)
 
 
 def _row_by_row(run: Run, kind: pa.DataType, rows: pa.RecordBatch) -> pa.Array:
@@ -103,7 +123,9 @@ def _trying(operator: str) -> Function:
         return arithmetic(operator, left, right, site)
 
     def build(site: Site, left: Node, right: Node) -> Node:
-        return attempted(strict, (left, right), site)
+        if types.is_numeric(left.type) and types.is_numeric(right.type):
+            return attempted(strict, (left, right), site)
+        return _attempted_whole(strict(left, right, site), site)
 
     return fixed(build, 2)
 

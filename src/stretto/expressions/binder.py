@@ -34,7 +34,8 @@ from stretto.expressions.calendar_fields import extracted
 from stretto.expressions.casts import cast
 from stretto.expressions.date_arithmetic import UNIT_FIRST
 from stretto.expressions.ddl import type_from_ast
-from stretto.expressions.intervals import interval, united_over
+from stretto.expressions.implicit_casts import casts_of
+from stretto.expressions.intervals import interval, is_interval, united_over
 from stretto.expressions.lambdas import Lambda, Scope
 from stretto.expressions.nodes import Node, Site, constant, constant_argument, null, slot
 from stretto.expressions.parse import too_deep
@@ -152,7 +153,9 @@ class _Binder:
             return logic.compared(_COMPARISON[kind], self.bind(tree.this), self.bind(tree.expression), site)
         if kind in _BITWISE:
             left, right = self.bind(tree.this), self.bind(tree.expression)
-            return logic.strict(bits.bitwise(_BITWISE[kind], left, right, site), (left, right), site, casts=True)
+            with casts_of((left, right)) as operands:
+                node = bits.bitwise(_BITWISE[kind], left, right, site)
+            return logic.strict(node, operands, site, casts=True)
         form = self._forms.get(kind)
         if form is None:
             raise unsupported(site)
@@ -222,12 +225,13 @@ class _Binder:
 
     def _arithmetic(self, operator: str, tree: Any, site: Site) -> Node:
         left, right = self.bind(tree.this), self.bind(tree.expression)
-        node = time_arithmetic(operator, left, right, site)
+        with casts_of((left, right)) as operands:
+            node = time_arithmetic(operator, left, right, site)
         if node is None:
             left, right = signs.numbers(left, right, site)
+            operands = [left, right]
             node = arithmetic(operator, left, right, site)
-        # Spark evaluates a divisor first.
-        checked = logic.strict(node, (left, right) if operator in "+-*" else (right, left), site)
+        checked = logic.strict(node, operands[::-1] if _right_first(operator, left, right) else operands, site)
         return replace(checked, fields=node.fields)
 
     def _null_safe(self, tree: Any, site: Site) -> Node:
@@ -391,6 +395,17 @@ def _integer(value: int, kind: pa.DataType, site: Site) -> Node:
     if not int(np.iinfo(dtype).min) <= value <= int(np.iinfo(dtype).max):
         raise site.error(f"{value} does not fit {types.spark_type_name(kind)}", None, "use a wider type")
     return constant(kind, (dtype.type(value), None), site, literal=True)
+
+
+def _right_first(operator: str, left: Node, right: Node) -> bool:
+    """Whether Spark evaluates the right operand first: a divisor, a time beside what is added to it, an interval beside
+    its factor."""
+    spans = [is_interval(side.type) for side in (left, right)]
+    if operator == "+":
+        return not types.is_temporal(left.type) and (types.is_temporal(right.type) or spans == [True, False])
+    if operator == "*" or any(spans):
+        return operator == "*" and spans == [False, True]
+    return operator != "-"
 
 
 def _decimal(text: str, site: Site) -> Node:

@@ -7,6 +7,7 @@ types use numpy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Context
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.expressions import decimals, nested_casts, texts, time_texts, types
+from stretto.expressions.implicit_casts import noted
 from stretto.expressions.intervals import fields_of, interval_text, is_interval
 from stretto.expressions.java_digits import rounded_at
 from stretto.expressions.local_times import date_to_timestamp, timestamp_to_date
-from stretto.expressions.nodes import Node, Site, combine, elementwise, kernel, null
+from stretto.expressions.nodes import Node, Site, combine, constant, elementwise, kernel, known, null
 from stretto.expressions.vectors import INT64_MAX, Value, arrow_operand, bound, dtype_of, is_wide, null_of, widened
 from stretto.expressions.zones import MICROS_PER_SECOND
 
@@ -28,6 +30,10 @@ _TIME_WRITERS = {types.DATE: time_texts.date_writer, types.TIMESTAMP: time_texts
 
 def cast(node: Node, kind: pa.DataType, site: Site) -> Node:
     """Returns the node as another type, or itself if it has that type already."""
+    return noted(node, _cast(node, kind, site))
+
+
+def _cast(node: Node, kind: pa.DataType, site: Site) -> Node:
     source = node.type
     if source == kind:
         return node
@@ -205,19 +211,40 @@ def _number_to_timestamp(node: Node, kind: Any, site: Site) -> Node:
         return times_micros(cast(micros, types.BIGINT, site), 1, site)
     if types.is_decimal(node.type):
         return _decimal_to_timestamp(node, site)
-    return times_micros(cast(node, types.BIGINT, site), MICROS_PER_SECOND, site)
+    return _saturated_micros(cast(node, types.BIGINT, site), site)
+
+
+def _saturated_micros(node: Node, site: Site) -> Node:
+    """Returns seconds as a timestamp: the first or the last of all where it would be out of range, as in Spark."""
+    limit = INT64_MAX // MICROS_PER_SECOND
+
+    def apply(values: Any) -> Any:
+        micros = values * np.int64(MICROS_PER_SECOND)
+        if bound(values) <= limit:
+            return micros
+        return np.where(values > limit, INT64_MAX, np.where(values < -limit - 1, -INT64_MAX - 1, micros))[()]
+
+    return elementwise(types.TIMESTAMP, apply, site, (node,))
+
+
+#: Java's MathContext.DECIMAL128, to which Spark rounds the product of seconds and a million.
+_DECIMAL128 = Context(prec=34)
+_of_34_digits = np.frompyfunc(lambda value: int(_DECIMAL128.create_decimal(int(value))), 1, 1)
 
 
 def _decimal_to_timestamp(node: Node, site: Site) -> Node:
-    """Returns a decimal number of seconds as a timestamp; what is below a microsecond is cut off, not rounded."""
+    """Returns a decimal number of seconds as a timestamp; what is below a microsecond is cut off, not rounded, and of
+    what does not fit only the lowest 64 bits are kept, as in Spark."""
     scale = node.type.scale
 
     def whole_micros(values: Any) -> Any:
-        values = values if is_wide(values) else values.astype(np.int64)
-        return _truncate_decimal(decimals.scale_up(values, max(0, 6 - scale)), max(0, scale - 6))
+        values = _of_34_digits(values) if is_wide(values) else values.astype(np.int64)
+        micros = _truncate_decimal(decimals.scale_up(values, max(0, 6 - scale)), max(0, scale - 6))
+        if not is_wide(micros):
+            return micros
+        return np.asarray((micros + 2**63) % 2**64 - 2**63, np.int64)[()]
 
-    micros = elementwise(pa.decimal128(38, 0), whole_micros, site, (node,))
-    return times_micros(cast(micros, types.BIGINT, site), 1, site)
+    return elementwise(types.TIMESTAMP, whole_micros, site, (node,))
 
 
 def times_micros(node: Node, factor: int, site: Site) -> Node:
@@ -285,6 +312,8 @@ def _from_string(node: Node, kind: Any, site: Site) -> Node:
     parse = texts.parser(kind)
     if parse is None:
         raise site.error(f"cannot cast string to {types.spark_type_name(kind)}")
+    if types.is_temporal(kind) and str(known(node)).strip().lower() == "epoch":
+        return constant(kind, (dtype_of(kind).type(0), None), site)  # Only as a constant, as in Spark.
     inner, name = node.run, types.spark_type_name(kind)
 
     def run(batch: pa.RecordBatch) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from stretto.expressions import types
-from stretto.expressions.arguments import text, text_or_bytes, whole
+from stretto.expressions.arguments import string, text, text_or_bytes, whole
 from stretto.expressions.cutting import cut
 from stretto.expressions.joining import of_one_kind
 from stretto.expressions.nodes import Node, Site, constant_argument, integer, kernel, known, text_constant
@@ -47,6 +47,8 @@ def translate(site: Site, node: Node, old: Node, new: Node) -> Node:
 
 def overlay(site: Site, node: Node, new: Node, start: Node, size: Node | None = None) -> Node:
     """Returns the text with another one over it from a position on; it covers its own length, or `size`."""
+    if (node.type == types.BINARY) != (new.type == types.BINARY):
+        raise site.mismatch(node.type, new.type)
     subject, part = of_one_kind((node, new), site)
     count = integer(-1, site) if size is None else whole(size, site)
 
@@ -78,7 +80,7 @@ def mask(site: Site, node: Node, *signs: Node) -> Node:
     def sign_of(char: str) -> str:
         return by_category.get(unicodedata.category(char), other) or char
 
-    return by_rows(types.STRING, lambda value: "".join(map(sign_of, value)), site, (text(node, site),))
+    return by_rows(types.STRING, lambda value: "".join(map(sign_of, value)), site, (string(node, site),))
 
 
 FUNCTIONS = {

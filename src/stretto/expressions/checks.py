@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.expressions import logic, types
-from stretto.expressions.casts import cast
+from stretto.expressions.arguments import text
+from stretto.expressions.intervals import fields_of, is_interval
 from stretto.expressions.nodes import Node, Site, combine, constant
 from stretto.expressions.registry import Function, fixed
 from stretto.expressions.vectors import Value, arrow_operand, null_of
@@ -14,7 +15,7 @@ from stretto.expressions.vectors import Value, arrow_operand, null_of
 
 def raise_error(site: Site, message: Node) -> Node:
     """Returns a node that fails with the message on every row that reaches it."""
-    inner = cast(message, types.STRING, site)
+    inner = text(message, site)
     run_message = inner.run
 
     def run(batch: pa.RecordBatch) -> Value:
@@ -44,7 +45,11 @@ def assert_true(site: Site, condition: Node, message: Node | None = None) -> Nod
 
 def type_of(site: Site, node: Node) -> Node:
     """Returns the name of the type."""
-    return constant(types.STRING, (pa.scalar(types.spark_type_name(node.type)), None), site)
+    name = types.spark_type_name(node.type)
+    if is_interval(node.type):
+        first, last = fields_of(node)
+        name = f"interval {first}" if first == last else f"interval {first} to {last}"
+    return constant(types.STRING, (pa.scalar(name), None), site)
 
 
 FUNCTIONS = {

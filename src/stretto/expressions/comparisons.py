@@ -47,6 +47,8 @@ def compare(operator: str, left: Node, right: Node, site: Site) -> Node:
     if kind in (types.STRING, types.BINARY):
         return kernel(types.BOOLEAN, _KERNELS[operator], site, (left, right))
     if types.is_nested(kind):  # One side is NULL.
+        if not types.is_orderable(kind):
+            raise not_orderable(kind, site)
         return null(types.BOOLEAN, site)
     apply = _nan_aware(operator, right) if types.is_fractional(kind) else _UFUNCS[operator]
     return elementwise(types.BOOLEAN, apply, site, (left, right))
@@ -60,7 +62,10 @@ def _compare_nested(operator: str, left: Node, right: Node, site: Site) -> Node:
     """Returns a comparison of arrays or structs from left to right; a null inside is below every value, and equals a
     null."""
     if not types.same_structure(left.type, right.type):
-        left, right = promoted((left, right), site, strings=False)
+        kind = types.tightest(left.type, right.type)
+        if kind is None:
+            raise site.mismatch(left.type, right.type)
+        left, right = cast(left, kind, site), cast(right, kind, site)
     for side in (left, right):
         if not types.is_orderable(side.type):
             raise not_orderable(side.type, site)

@@ -18,7 +18,7 @@ from stretto.expressions.vectors import Value, arrow_operand, both_valid
 from stretto.expressions.zones import MICROS_PER_DAY, MICROS_PER_SECOND, session_zone
 
 #: Functions whose first of three arguments is the bare name of a unit.
-UNIT_FIRST = frozenset(("date_add", "dateadd", "timestampadd", "datediff", "date_diff", "timestampdiff"))
+UNIT_FIRST = frozenset(("date_add", "dateadd", "timestampadd", "datediff", "date_diff", "timestampdiff", "timediff"))
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _MICROS = {"microsecond": 1, "millisecond": 1_000, **FIELD_MICROS, "week": 7 * MICROS_PER_DAY}
 _UNITS = ", ".join((*_MICROS, *_MONTHS))
@@ -35,7 +35,9 @@ def _count(node: Node, site: Site) -> Node:
 
 
 def _unit(node: Node, site: Site) -> str:
-    name = str(arrow_operand(node.constant, types.STRING).as_py()).lower() if not node.columns else ""
+    # A text in quotes is none: only the bare word.
+    named = not node.columns and node.type == types.STRING and not node.site.part.startswith(("'", '"'))
+    name = str(arrow_operand(node.constant, types.STRING).as_py()).lower() if named else node.site.part
     name = "day" if name == "dayofyear" else name
     if name not in _MICROS and name not in _MONTHS:
         raise site.error(f"there is no unit {name!r}", None, f"units: {_UNITS}")
@@ -142,6 +144,8 @@ def months_between(site: Site, end: Node, start: Node, rounding: Node | None = N
     rounded = elementwise(types.DOUBLE, lambda months: np.floor(months * 1e8 + 0.5) / 1e8, site, (between,))
     if rounding is None:
         return rounded
+    if rounding.type not in (types.NULL, types.BOOLEAN, types.STRING):
+        raise site.wrong_type("boolean", rounding.type)
     wish = cast(rounding, types.BOOLEAN, site)
     runs = (wish.run, rounded.run, between.run)
 
@@ -191,6 +195,7 @@ FUNCTIONS = with_aliases(
         "timestampadd": fixed(timestampadd, 3),
         "datediff": Function(datediff, 2, 3),
         "timestampdiff": fixed(timestampdiff, 3),
+        "timediff": fixed(timestampdiff, 3),
         "add_months": fixed(add_months, 2),
         "months_between": Function(months_between, 2, 3),
         "next_day": fixed(next_day, 2),

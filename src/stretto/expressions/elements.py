@@ -14,7 +14,7 @@ from stretto.expressions import logic, types
 from stretto.expressions.casts import cast
 from stretto.expressions.comparisons import promoted
 from stretto.expressions.lists import Lists, is_missing, taken_apart
-from stretto.expressions.nodes import Node, Site, arrayed, constant, constant_argument, kernel, null
+from stretto.expressions.nodes import Node, Site, arrayed, constant, constant_argument, elementwise, kernel, null
 from stretto.expressions.ranks import ranks_together
 from stretto.expressions.registry import fixed, with_aliases
 from stretto.expressions.structs import field
@@ -26,14 +26,30 @@ Place = Callable[[Any, Any, Any, Site], tuple[Any, Any]]
 def subscript(node: Node, index: Node, site: Site) -> Node:
     """Returns `a[0]`, `m['k']` or `s['field']`. An index out of range raises; a key that is missing gives NULL."""
     if pat.is_map(node.type):
-        return map_value(node, cast(index, node.type.key_type, site), site)
+        return map_value(node, _as_key(index, node.type.key_type, site), site)
     if pat.is_list(node.type):
         if index.type == types.STRING and index.literal and pat.is_struct(node.type.value_type):
             return field(node, constant_argument(index, types.STRING, "a field"), site)
-        return array_item(node, index, site, _from_zero)
+        return array_item(node, _of_32_bits(index, site), site, _from_zero)
     if pat.is_struct(node.type):
         return field(node, str(constant_argument(index, types.STRING, "the name of a field")), site)
     raise site.wrong_type("an array, a map or a struct", node.type)
+
+
+def _as_key(index: Node, kind: pa.DataType, site: Site) -> Node:
+    """Returns an index as a key of a map. Spark casts a number or a string to one, and no boolean or array."""
+    numbers = types.is_numeric(kind) and (types.is_numeric(index.type) or index.type == types.STRING)
+    texts = kind == types.STRING and not types.is_nested(index.type)
+    if index.type not in (kind, types.NULL) and not numbers and not texts and not types.is_temporal(kind):
+        raise site.mismatch(kind, index.type)
+    return cast(index, kind, site)
+
+
+def _of_32_bits(index: Node, site: Site) -> Node:
+    """Returns an index as Spark reads it: of a bigint only the lowest 32 bits."""
+    if index.type != types.BIGINT:
+        return index
+    return elementwise(types.INT, lambda values: values.astype(np.int32), site, (index,))
 
 
 def named(node: Node, name: str, site: Site) -> Node:
@@ -130,7 +146,7 @@ def _element_at(place: Place) -> Callable[[Site, Node, Node], Node]:
             return map_value(*_keyed(node, index, "element_at", site), site)
         if not pat.is_list(node.type):
             raise site.wrong_type("an array or a map", node.type)
-        if index.type == types.BIGINT:
+        if index.type in (types.BIGINT, types.NULL):
             raise site.wrong_type("int", index.type)
         return array_item(node, index, site, place)
 
@@ -142,6 +158,8 @@ def get(site: Site, node: Node, index: Node) -> Node:
     if not pat.is_list(node.type):
         raise site.wrong_type("array", node.type)
     (index,) = promoted((index,), site)
+    if index.type == types.BIGINT:
+        index = cast(index, types.INT, site)
     return array_item(node, index, site, _or_null)
 
 

@@ -125,6 +125,8 @@ def _url_encoded(value: str) -> str:
 
 def char_of(site: Site, node: Node) -> Node:
     """Returns the character of a number's lowest byte, nothing of a negative number."""
+    if node.type not in (types.NULL, types.STRING) and not types.is_numeric(node.type):
+        raise site.wrong_type("bigint", node.type)
     number = cast(node, types.BIGINT, site)
     return by_rows(types.STRING, lambda value: chr(value & 0xFF) if value >= 0 else "", site, (number,))
 

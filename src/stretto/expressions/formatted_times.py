@@ -95,6 +95,8 @@ def from_unixtime(site: Site, node: Node, pattern: Node | None = None) -> Node:
 
 def _read(site: Site, node: Node, pattern: Node) -> Node:
     """Returns the timestamps of texts by a pattern. Dates and timestamps need none."""
+    if types.is_nested(pattern.type):
+        raise site.wrong_type("a pattern", pattern.type)
     if types.is_temporal(node.type):
         return cast(node, types.TIMESTAMP, site)
     if node.type not in (types.STRING, types.NULL):

@@ -167,7 +167,8 @@ def _plain(kind: pa.DataType, value: Any) -> str:
         return java_double(value)
     if kind == types.FLOAT:
         return java_float(np.float32(value))
-    return f"{value:f}" if types.is_decimal(kind) else str(value)
+    # A decimal as by Java's BigDecimal, of which Python's has the rules: 5E-7.
+    return str(value)
 
 
 def _required(part: _Directive, kind: pa.DataType, kinds: tuple[pa.DataType, ...]) -> None:

@@ -55,6 +55,7 @@ from stretto.expressions import (
     truncation,
     zone_functions,
 )
+from stretto.expressions.implicit_casts import casts_of
 from stretto.expressions.intervals import united_over
 from stretto.expressions.lambdas import HigherOrder, Scope, without_function
 from stretto.expressions.nodes import Node, Site
@@ -130,8 +131,11 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
     if not function.least <= len(arguments) <= function.most:
         raise site.error(f"{name} takes {function.counts}, not {len(arguments)}", None, "see Spark's documentation")
     # round(2L) is 2L again, but no longer a literal in Spark's decimal rules.
-    node = united_over(replace(function.build(site, *arguments), literal=False), arguments)
-    return replace(in_sparks_order(name.lower(), node, arguments, site), fields=node.fields)
+    with casts_of(arguments) as operands:
+        # The type of nullif is that of its first argument.
+        typed = arguments[:1] if name.lower() == "nullif" else arguments
+        node = united_over(replace(function.build(site, *arguments), literal=False), typed)
+    return replace(in_sparks_order(name.lower(), node, operands, site), fields=node.fields)
 
 
 def call_with_functions(name: str, trees: list[exp.Expression], scope: Scope, site: Site) -> Node:

@@ -39,7 +39,7 @@ def concat(site: Site, *nodes: Node) -> Node:
 def concat_ws(site: Site, separator: Node, *nodes: Node) -> Node:
     """Returns the parts that are not null, with a separator between them; an array is as many parts as it has."""
     mark = text(separator, site)
-    parts = [cast(node, _strings(node), site) if pat.is_list(node.type) else text(node, site) for node in nodes]
+    parts = [cast(node, _strings(node, site), site) if pat.is_list(node.type) else text(node, site) for node in nodes]
     sign = known(mark)
     if sign is None or any(pat.is_list(part.type) for part in parts) or not any(part.columns for part in parts):
         return by_rows(types.STRING, _joined, site, (mark, *parts), takes_null=True)
@@ -52,7 +52,9 @@ def concat_ws(site: Site, separator: Node, *nodes: Node) -> Node:
     return kernel(types.STRING, join, site, parts)
 
 
-def _strings(node: Node) -> pa.DataType:
+def _strings(node: Node, site: Site) -> pa.DataType:
+    if types.is_nested(node.type.value_type):
+        raise site.wrong_type("an array of strings", node.type)
     return pa.list_(types.STRING) if node.type.value_type != types.STRING else node.type
 
 

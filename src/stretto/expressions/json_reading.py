@@ -205,6 +205,11 @@ def _decimal_reader(kind: Any) -> Read:
     return read
 
 
+_DAYS = re.compile(r"[+-]?[0-9]{1,10}")
+_GREGORIAN = -141_427
+"""The first day of the Gregorian calendar."""
+
+
 def _time_reader(kind: Any) -> Read:
     parse: Any = parser(kind)
 
@@ -216,6 +221,9 @@ def _time_reader(kind: Any) -> Read:
         try:
             return int(parse(pa.scalar(tree, types.STRING))[0])
         except Unreadable:
+            # As Spark wrote dates long ago. Before 1582 it would take them for Julian ones.
+            if kind == types.DATE and _DAYS.fullmatch(tree) and _GREGORIAN <= int(tree) < 2**31:
+                return int(tree)
             raise Misfit from None
 
     return read

@@ -196,7 +196,7 @@ def zip_with(site: Site, scope: Scope, first: Any, second: Any, tree: Any) -> No
         rows = of_lengths(lengths, columns[0], valid)
         return put_together(replace(rows, values=function.run(batch, rows.parents, columns)), kind)
 
-    return over_rows(kind, apply, (left, right), (function,), site)
+    return logic.strict(over_rows(kind, apply, (left, right), (function,), site), (left, right), site)
 
 
 def aligned(arrays: Sequence[Lists]) -> tuple[tuple[Any, Any], list[pa.Array]]:

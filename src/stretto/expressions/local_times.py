@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stretto.errors import ExpressionError
 from stretto.expressions import types
 from stretto.expressions.nodes import Node, Site, combine, elementwise
 from stretto.expressions.vectors import INT64_MAX, Value, bound, widened
@@ -17,8 +18,13 @@ from stretto.expressions.zones import MICROS_PER_DAY, Zone, session_zone
 _SAFE_DAYS = INT64_MAX // MICROS_PER_DAY - 2
 
 
+class TimeOverflow(ExpressionError):
+    """A time beyond the range of timestamps, at which try_make_timestamp fails too, as in Spark."""
+
+
 def overflow(site: Site) -> Exception:
-    return site.error("timestamp overflow", "a time is outside the years -290308 to 294247", "use try_ functions")
+    error = site.error("timestamp overflow", "a time is outside the years -290308 to 294247", "filter it out first")
+    return TimeOverflow(error.fact, error.detail, error.fix)
 
 
 def instants(zone: Zone, days: Any, micros: Any, valid: Any, site: Site, kept_s: Any = None) -> Any:

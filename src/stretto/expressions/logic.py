@@ -25,7 +25,7 @@ from stretto.expressions.vectors import Value, arrow_mask, dtype_of, is_null, is
 def boolean(node: Node, site: Site) -> Node:
     """Returns the node; raises if it is not a boolean."""
     if node.type == types.NULL:
-        return null(types.BOOLEAN, node.site)
+        return cast(node, types.BOOLEAN, node.site)
     if node.type != types.BOOLEAN:
         raise site.error(
             "not a boolean", f"{node.site.part!r} is {types.spark_type_name(node.type)}", "compare it with a value"
@@ -100,7 +100,7 @@ def strict(node: Node, operands: Sequence[Node], site: Site, casts: bool = False
         try:
             return run(batch)
         except ExpressionError:
-            rows = _not_null(operands[:-1], batch)
+            rows = _not_null(operands, batch)
             if np.all(rows):
                 raise
         return choose(rows, reached(batch, rows), null_of(kind), kind)

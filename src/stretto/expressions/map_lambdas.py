@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stretto.expressions import types
+from stretto.expressions import logic, types
 from stretto.expressions.casts import cast
 from stretto.expressions.lambdas import HigherOrder, Lambda, Scope, condition, over_rows, truth
 from stretto.expressions.lists import Lists, entries, of_lengths, put_together, taken_apart
@@ -87,7 +87,7 @@ def map_zip_with(site: Site, scope: Scope, first: Any, second: Any, function: An
         pairs = entries(keys, merge.run(batch, rows.parents, columns))
         return put_together(Lists(rows.offsets, pairs, valid), kind)
 
-    return over_rows(kind, apply, (left, right), (merge,), site)
+    return logic.strict(over_rows(kind, apply, (left, right), (merge,), site), (left, right), site)
 
 
 def _partners(mine: Lists, theirs: Lists) -> Any:

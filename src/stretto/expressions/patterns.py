@@ -180,6 +180,8 @@ def replace(site: Site, node: Node, pattern: Node, new: Node, start: Node | None
         if place.columns:
             raise site.error("the position of regexp_replace is not constant", None, "write a number")
         first = known(place)
+        if place.fallible:
+            raise site.error("the position of regexp_replace is no number", None, "write a number")
         if first is None:
             return null(types.STRING, site)
         if first < 1:

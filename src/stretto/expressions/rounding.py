@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from stretto.expressions import decimals, types
 from stretto.expressions.arithmetic import overflow
@@ -28,9 +30,7 @@ _FLOAT_AS_DECIMAL = {types.FLOAT: pa.decimal128(14, 7), types.DOUBLE: pa.decimal
 
 def number(node: Node, site: Site, text_as: pa.DataType = types.DOUBLE) -> Node:
     """Returns the node; a string is cast, as in Spark. Raises if it is not a number."""
-    if node.type == types.NULL:
-        return cast(node, types.DOUBLE, site)
-    if node.type == types.STRING:
+    if node.type in (types.NULL, types.STRING):
         return cast(node, text_as, site)
     if not types.is_numeric(node.type):
         raise site.wrong_type("a number", node.type)
@@ -67,8 +67,8 @@ def _rounded_to(divide: Divide, rounding: str) -> Callable[..., Node]:
     def build(site: Site, node: Node, digits: Node | None = None) -> Node:
         node = number(node, site)
         scale = 0 if digits is None else _digits(digits)
-        if scale is None:
-            return null(build(site, node).type, site)
+        if scale is None:  # No constant, if the number is none: Spark evaluates what is beside it.
+            return replace(null(build(site, node).type, site), columns=node.columns)
         if types.is_decimal(node.type):
             return _round_decimal(node, scale, divide, site)
         if types.is_fractional(node.type):
@@ -80,6 +80,9 @@ def _rounded_to(divide: Divide, rounding: str) -> Callable[..., Node]:
 
 
 def _digits(node: Node) -> Any:
+    if node.site.tree.find(exp.Coalesce, exp.Nvl2, exp.Nullif, exp.Anonymous):
+        # Spark does not take the value of such functions for a constant.
+        raise node.site.error("the number of digits is no plain constant", None, "write a number")
     if types.is_integral(node.type):
         node = cast(node, types.INT, node.site)
     return constant_argument(node, types.INT, "the number of digits")

@@ -8,9 +8,11 @@ from typing import Any
 import pyarrow.compute as pc
 
 from stretto.expressions import types
-from stretto.expressions.arguments import text, whole
+from stretto.expressions.arguments import string, text, whole
+from stretto.expressions.comparisons import null_test
 from stretto.expressions.joining import of_one_kind
-from stretto.expressions.nodes import Node, Site, kernel, known
+from stretto.expressions.logic import case
+from stretto.expressions.nodes import Node, Site, integer, kernel, known
 from stretto.expressions.registry import Function, fixed, with_aliases
 from stretto.expressions.rows import by_rows
 
@@ -39,18 +41,15 @@ def instr(site: Site, node: Node, wanted: Node) -> Node:
 
 def locate(site: Site, wanted: Node, node: Node, start: Node | None = None) -> Node:
     """Returns the position of a text in another, at or behind a start, or 0."""
-    if start is None:
+    if start is None and not wanted.fallible:
         return instr(site, node, wanted)
-    return by_rows(
-        types.INT, _located, site, (text(wanted, site), text(node, site), whole(start, site)), takes_null=True
-    )
+    # The wanted text is evaluated before the other, and the start before both.
+    place = integer(1, site) if start is None else whole(start, site)
+    found = by_rows(types.INT, _located, site, (text(wanted, site), text(node, site), place))
+    return case([(null_test(place, site), integer(0, site))], found, site)
 
 
-def _located(wanted: str | None, value: str | None, start: int | None) -> int | None:
-    if start is None:
-        return 0
-    if wanted is None or value is None:
-        return None
+def _located(wanted: str, value: str, start: int) -> int:
     if start < 1:
         return 0
     return value.find(wanted, start - 1) + 1 if wanted else 1
@@ -91,7 +90,7 @@ def _distance(left: str, right: str) -> int:
 
 def soundex(site: Site, node: Node) -> Node:
     """Returns a letter and three digits for how a name sounds; a text without a letter in front stays as it is."""
-    return by_rows(types.STRING, _soundex, site, (text(node, site),))
+    return by_rows(types.STRING, _soundex, site, (string(node, site),))
 
 
 def _soundex(value: str) -> str:

@@ -14,6 +14,7 @@ from stretto.expressions.nodes import Node, Site, computed, elementwise, null
 from stretto.expressions.vectors import INT64_MAX, Value, bound, widened
 from stretto.expressions.zones import MICROS_PER_DAY, MICROS_PER_SECOND, session_zone
 
+_DAYS_MAX = 2**31 - 1
 _ONE_DAY = ("day", "day")
 
 
@@ -49,7 +50,8 @@ def _shifted_time(operator: str, left: Node, right: Node, site: Site) -> Node:
     if right.type == types.NULL:
         return null(types.TIMESTAMP, site)
     if left.type == types.DATE and _is_count(right):
-        return moved_days(left, negated(right, site) if operator == "-" else right, site)
+        days = cast(right, types.BIGINT, site)  # -(-32768) is no smallint.
+        return moved_days(left, negated(days, site) if operator == "-" else days, site)
     if not intervals.is_interval(right.type):
         raise site.mismatch(left.type, right.type)
     return plus(left, negated(right, site) if operator == "-" else right, site)
@@ -109,8 +111,8 @@ def plus(node: Node, span: Node, site: Site) -> Node:
 def moved_months(node: Node, months: Node, site: Site) -> Node:
     """Returns the same day some months later, or the last day of that month if it is shorter."""
     if node.type == types.DATE:
-        return elementwise(
-            types.DATE, lambda days, count: civil.plus_months(days, count).astype(np.int32), site, (node, months)
+        return computed(
+            types.DATE, lambda valid, days, count: (_date_after(days, count, valid, site), valid), site, (node, months)
         )
     zone = session_zone()
 
@@ -120,6 +122,15 @@ def moved_months(node: Node, months: Node, site: Site) -> Node:
         return instants(zone, civil.plus_months(days, count), of_day, valid, site, offset), valid
 
     return computed(types.TIMESTAMP, apply, site, (node, months))
+
+
+def _date_after(days: Any, months: Any, valid: Any, site: Site) -> Any:
+    moved = civil.plus_months(days, months)
+    if bound(moved) > _DAYS_MAX:
+        outside = np.abs(moved) > _DAYS_MAX
+        if np.any(outside if valid is None else outside & valid):
+            raise site.error("date overflow", "a date does not fit its type", "add fewer months")
+    return moved.astype(np.int32)
 
 
 def _difference(left: Node, right: Node, site: Site) -> Node:

@@ -6,25 +6,44 @@ functions of several arguments are such; those that take nulls (coalesce, concat
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow.types as pat
 
 from stretto.expressions import types
+from stretto.expressions.date_arithmetic import UNIT_FIRST
 from stretto.expressions.logic import nullif, strict
 from stretto.expressions.nodes import Node, Site, constant
 
 IN_ORDER = frozenset(
     (
         "power", "pow", "atan2", "hypot", "log", "shiftleft", "shiftright", "shiftrightunsigned", "getbit", "bit_get",
-        "width_bucket", "conv", "try_add", "try_subtract", "try_multiply", "round", "bround", "substring", "substr",
+        "width_bucket", "conv", "try_add", "try_subtract", "try_multiply", "substring", "substr",
         "instr", "left", "right", "lpad", "rpad", "repeat", "replace", "translate", "split_part",
-        "startswith", "endswith", "contains", "levenshtein", "sha2", "substring_index", "regexp_replace",
+        "startswith", "endswith", "contains", "sha2", "substring_index", "regexp_replace",
         "regexp_extract", "regexp_extract_all", "regexp_count", "regexp_instr", "regexp_substr", "split", "find_in_set",
         "encode", "date_add", "date_sub", "dateadd", "datediff", "date_diff", "add_months", "months_between",
         "date_trunc", "trunc", "next_day", "from_utc_timestamp", "to_utc_timestamp", "date_format", "from_unixtime",
-        "make_date", "array_contains", "array_position", "array_remove", "arrays_overlap", "map_from_arrays",
+        "make_date", "array_contains", "array_position", "array_remove", "arrays_overlap", "map_from_arrays", "slice",
+        "sequence", "array_union", "array_intersect", "array_except", "array_join", "make_timestamp",
+        "make_timestamp_ltz", "make_dt_interval", "make_ym_interval", "overlay", "convert_timezone", "str_to_map",
+        "get_json_object", "format_number", "get", "element_at", "try_element_at", "map_contains_key",
+        "regexp_like", "regexp", "rlike", "like", "ilike", "sort_array", "unix_timestamp",
+        "to_unix_timestamp", "to_timestamp", "to_timestamp_ltz", "to_date", "timestampadd", "timestampdiff",
+        "try_make_timestamp",
     )
 )  # fmt: skip
 """Functions whose arguments are evaluated from the first to the last."""
+
+READS_TEXTS = frozenset(("unix_timestamp", "to_unix_timestamp", "to_timestamp", "to_timestamp_ltz", "to_date"))
+"""Functions that read a text by a pattern, and also take times."""
+
+LAST_FIRST = frozenset(("trim", "ltrim", "rtrim", "round", "bround", "floor", "ceil", "ceiling"))
+"""Functions whose last argument is evaluated first: the text that is trimmed, the number of digits."""
+
+FIRST_ONLY = frozenset(("array_append", "array_prepend", "array_insert"))
+"""Functions that are null where their first argument is, and take nulls elsewhere."""
 
 DIVISOR_FIRST = frozenset(("mod", "pmod", "div", "try_mod", "try_divide"))
 """Divisions, of which the divisor is evaluated first."""
@@ -34,12 +53,29 @@ def in_sparks_order(name: str, node: Node, arguments: list[Node], site: Site) ->
     """Returns the call of a function that fails for a row only in what Spark evaluates for it."""
     if len(arguments) < 2:
         return node
+    if name in UNIT_FIRST and len(arguments) == 3:
+        return strict(node, arguments[1:], site, casts=True)
+    if name in READS_TEXTS and types.is_temporal(arguments[0].type):
+        return node  # The pattern is only for texts, and Spark does not look at it.
     if name in IN_ORDER:
         return strict(node, arguments, site, casts=True)
+    if name in FIRST_ONLY:
+        return strict(node, (arguments[0], arguments[0]), site, casts=True)
+    if name == "array_repeat":
+        return strict(node, (arguments[1], arguments[1]), site, casts=True)
+    if name in ("locate", "position") and len(arguments) == 2:  # With a start that is null it is 0.
+        return strict(node, arguments, site, casts=True)
+    if name == "levenshtein":
+        return strict(node, arguments[:2], site, casts=True)
+    if name == "concat" and pat.is_list(node.type):
+        return strict(node, arguments, site, casts=True)
+    if name in LAST_FIRST:
+        return strict(node, (arguments[-1], *arguments[:-1]), site, casts=True)
     if name in ("try_mod", "try_divide") and types.is_numeric(arguments[1].type):
         # Where the divisor is zero the result is NULL, whatever the dividend is.
         zero = constant(types.INT, (np.int32(0), None), site, literal=True)
-        return strict(node, (nullif(arguments[1], zero, site), arguments[0]), site, casts=True)
+        checked = strict(node, (nullif(arguments[1], zero, site), arguments[0]), site, casts=True)
+        return replace(checked, columns=node.columns)  # By a constant zero it is NULL, and no constant for Spark.
     if name in DIVISOR_FIRST:
         return strict(node, arguments[::-1], site, casts=True)
     return node

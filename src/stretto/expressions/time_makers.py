@@ -11,7 +11,7 @@ from stretto.expressions import types
 from stretto.expressions.attempts import attempted
 from stretto.expressions.casts import cast
 from stretto.expressions.intervals import FIELD_MICROS, whole_fields, with_fields
-from stretto.expressions.local_times import instants
+from stretto.expressions.local_times import TimeOverflow, instants
 from stretto.expressions.moments import integer, string
 from stretto.expressions.nodes import Node, Site, computed, constant
 from stretto.expressions.registry import Function, fixed
@@ -23,6 +23,8 @@ from stretto.expressions.zones import MICROS_PER_SECOND, Zone, session_zone
 _SECONDS = pa.decimal128(16, 6)
 _SECONDS_OF_INTERVAL = pa.decimal128(18, 6)
 _INT_MAX = 2**31 - 1
+_YEARS_MAX = 999_999_999
+"""Java has no other years."""
 
 
 def _bad(what: str, site: Site) -> Exception:
@@ -46,17 +48,23 @@ def make_date(site: Site, year: Node, month: Node, of_month: Node) -> Node:
     return computed(types.DATE, apply, site, [integer(part, site) for part in (year, month, of_month)])
 
 
+def _decimal(node: Node, kind: pa.DataType, site: Site) -> Node:
+    if node.type not in (types.NULL, types.STRING) and not types.is_numeric(node.type):
+        raise site.wrong_type("a number of seconds", node.type)
+    return cast(node, kind, site)
+
+
 def make_timestamp(site: Site, *parts: Node) -> Node:
     """Returns the timestamp of a local time in the session's zone, or in the zone that the last argument names."""
     fields = [integer(part, site) for part in parts[:5]]
-    seconds = cast(parts[5], _SECONDS, site)
+    seconds = _decimal(parts[5], _SECONDS, site)
 
     def made(zone: Zone, valid: Any, *given: Any) -> Value:
         *whole, micros = (np.int64(0) + part for part in given)
         days, exists = date_or_none(*whole[:3])
         hours, minutes = whole[3:]
         exists &= (hours >= 0) & (hours < 24) & (minutes >= 0) & (minutes < 60)
-        exists &= (micros >= 0) & (micros <= 60 * MICROS_PER_SECOND)
+        exists &= (micros >= 0) & (micros <= 60 * MICROS_PER_SECOND) & (np.abs(whole[0]) <= _YEARS_MAX)
         if not _all(exists, valid):
             raise _bad("a timestamp", site)
         of_day = hours * FIELD_MICROS["hour"] + minutes * FIELD_MICROS["minute"] + micros
@@ -70,7 +78,9 @@ def make_timestamp(site: Site, *parts: Node) -> Node:
 
 
 def try_make_timestamp(site: Site, *parts: Node) -> Node:
-    return attempted(lambda *given: make_timestamp(given[-1], *given[:-1]), parts, site)
+    """Returns NULL where there is no such time; a part that is no number still raises."""
+    cast_parts = [*(integer(part, site) for part in parts[:5]), _decimal(parts[5], _SECONDS, site), *parts[6:]]
+    return attempted(lambda *given: make_timestamp(given[-1], *given[:-1]), cast_parts, site, TimeOverflow)
 
 
 def _parts(given: tuple[Node, ...], count: int, site: Site) -> list[Node]:
@@ -81,7 +91,7 @@ def _parts(given: tuple[Node, ...], count: int, site: Site) -> list[Node]:
 def make_dt_interval(site: Site, *given: Node) -> Node:
     """Returns an interval of days, hours, minutes and seconds; parts that are left out are 0."""
     parts = _parts(given, 4, site)
-    nodes = [*(integer(part, site) for part in parts[:3]), cast(parts[3], _SECONDS_OF_INTERVAL, site)]
+    nodes = [*(integer(part, site) for part in parts[:3]), _decimal(parts[3], _SECONDS_OF_INTERVAL, site)]
     sizes = [FIELD_MICROS[name] for name in ("day", "hour", "minute")] + [1]
 
     def apply(valid: Any, *values: Any) -> Value:

@@ -6,6 +6,7 @@ strings, seconds and nanoseconds); `canonical` returns the Spark type for each.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -214,20 +215,53 @@ def wider(left: pa.DataType, right: pa.DataType, strings: bool = False) -> pa.Da
     return None
 
 
+def tightest(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Returns the type of both in which no value is changed, or None: for elements of arrays and what is beside them.
+
+    No decimal is widened for it, and an integer beside a float becomes a float."""
+    if is_nested(left) and is_nested(right):
+        return _nested_of(left, right, tightest)
+    if is_decimal(left) or is_decimal(right):
+        return _tightest_decimal(left, right)
+    if {left, right} <= {FLOAT, *_INTEGRAL}:
+        return FLOAT if FLOAT in (left, right) else max(left, right, key=_INTEGRAL.index)
+    return wider(left, right)
+
+
+def _tightest_decimal(left: Any, right: Any) -> pa.DataType | None:
+    if left == right or NULL in (left, right):
+        return wider(left, right)
+    decimal, other = (left, right) if is_decimal(left) else (right, left)
+    fits = is_integral(other) and decimal.precision - decimal.scale >= _INTEGRAL_DIGITS[other]
+    return decimal if fits else None
+
+
 def _wider_nested(left: Any, right: Any, strings: bool) -> pa.DataType | None:
+    return _nested_of(left, right, lambda one, other: _wider_inside(one, other, strings))
+
+
+def _nested_of(
+    left: Any, right: Any, united: Callable[[pa.DataType, pa.DataType], pa.DataType | None]
+) -> pa.DataType | None:
+    """Returns the common type of two arrays, maps or structs; `united` returns that of what is inside."""
     if pat.is_struct(left) and pat.is_struct(right):
         if [field.name.lower() for field in left] != [field.name.lower() for field in right]:
             return None
-        kinds = [_wider_inside(mine.type, theirs.type, strings) for mine, theirs in zip(left, right, strict=True)]
+        kinds = [united(mine.type, theirs.type) for mine, theirs in zip(left, right, strict=True)]
         if None in kinds:
             return None
         return pa.struct([pa.field(mine.name, kind) for mine, kind in zip(left, kinds, strict=True)])
     if pat.is_list(left) and pat.is_list(right):
-        inner = _wider_inside(left.value_type, right.value_type, strings)
+        inner = united(left.value_type, right.value_type)
         return None if inner is None else pa.list_(inner)
     if pat.is_map(left) and pat.is_map(right):
-        key = _wider_inside(left.key_type, right.key_type, strings)
-        item = _wider_inside(left.item_type, right.item_type, strings)
+        # No key is made of a string, or a string of it: two keys could become one.
+        key = (
+            None
+            if STRING in (left.key_type, right.key_type) and left.key_type != right.key_type
+            else united(left.key_type, right.key_type)
+        )
+        item = united(left.item_type, right.item_type)
         return None if key is None or item is None else pa.map_(key, item)
     return None
 

@@ -74,6 +74,8 @@ def reader(kind: pa.DataType) -> Callable[[pa.Array], Value]:
         return _read_boolean
     if pat.is_timestamp(kind) or pat.is_duration(kind):
         return _time_reader(kind.unit)
+    if kind == types.MONTHS:
+        return _read_months
     if kind == target:
         return _plain_reader(dtype_of(target))
     read = _plain_reader(dtype_of(target))
@@ -116,6 +118,15 @@ def _time_reader(unit: str) -> Callable[[pa.Array], Value]:
         return values * factor, valid
 
     return from_coarse
+
+
+def _read_months(array: pa.Array) -> Value:
+    """Returns the months of intervals, whose parts are months and days of 32 bits and nanoseconds of 64."""
+    count = len(array)
+    if count == 0:
+        return np.empty(0, np.int64), None
+    parts = np.frombuffer(array.buffers()[1], np.int32, 4 * count, array.offset * 16)
+    return parts[::4].astype(np.int64), (None if array.null_count == 0 else validity(array))
 
 
 def _read_boolean(array: pa.Array) -> Value:
@@ -181,7 +192,7 @@ def to_arrow(value: Value, kind: pa.DataType, count: int) -> pa.Array:
     if kind == types.NULL:
         return pa.nulls(count)
     if kind == types.MONTHS:
-        return pa.array([None if valid is np.False_ else (int(values), 0, 0)] * count, kind)
+        return _months_array(values, valid, count)
     if np.ndim(values) == 0:
         values = np.full(count, values, object if is_wide(values) else dtype_of(kind))
     bitmap = None
@@ -196,6 +207,12 @@ def to_arrow(value: Value, kind: pa.DataType, count: int) -> pa.Array:
     else:
         data = np.ascontiguousarray(values, dtype_of(kind))
     return pa.Array.from_buffers(kind, count, [bitmap, pa.py_buffer(data)])
+
+
+def _months_array(values: Any, valid: Any, count: int) -> pa.Array:
+    months = np.broadcast_to(values, count).tolist()
+    known = [True] * count if valid is None else np.broadcast_to(valid, count).tolist()
+    return pa.array([(each, 0, 0) if there else None for each, there in zip(months, known, strict=True)], types.MONTHS)
 
 
 def _decimal_words(values: Any, valid: Any) -> Any:

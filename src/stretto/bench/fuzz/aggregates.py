@@ -1,6 +1,7 @@
 """Random aggregates by random keys, stretto's running aggregate beside Spark's GROUP BY.
 
-An aggregate is a term `call BY key, ...`, so that it is made small as expressions are. Keys have nulls, NaN and -0.0.
+An aggregate is a term `call BY key, ...`, so that it is made small as expressions are; some have no key. Keys have
+nulls, NaN and -0.0. Calls are made of every aggregate of the registry (`aggregate_forms`), with DISTINCT and FILTER.
 Rows are numbered by a column of their own, which orders `max_by` and `min_by` without ties.
 """
 
@@ -17,46 +18,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr
 
 from stretto.actors.context import Context
+from stretto.bench.fuzz.aggregate_forms import NUMBER, aggregate_forms
 from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused
 from stretto.bench.fuzz.columns import random_rows
+from stretto.bench.fuzz.forms import Form
 from stretto.bench.fuzz.generator import Generator
 from stretto.bench.fuzz.plain import array_of, plain_values
 from stretto.bench.fuzz.sparks import FAILED, SparkOracle
-from stretto.bench.fuzz.terms import Term, column, family
+from stretto.bench.fuzz.terms import Term, column, family, literal
 from stretto.errors import StrettoError
 from stretto.expressions import AggregateCall, parse_aggregate, spark_type_name
 from stretto.operators.running import RunningAggregate
 
 GROUPED = "group"
-NUMBER = "r"
 BATCHES = 3
 """Batches that the rows arrive in, so that partial states are merged."""
-
-_ONE = (
-    "count", "sum", "avg", "mean", "min", "max", "collect", "collect_list", "collect_set", "first", "last", "any_value",
-    "first_value", "last_value", "stddev", "stddev_samp", "stddev_pop", "std", "variance", "var_samp", "var_pop",
-    "bool_and", "bool_or", "every", "some", "any", "count_if", "approx_count_distinct", "median", "mode", "skewness",
-    "kurtosis", "bit_and", "bit_or", "bit_xor", "try_sum", "try_avg", "array_agg",
-)  # fmt: skip
-Call = tuple[str, tuple[str, ...]]
-"""A label, and the texts around the arguments."""
-CALLS: tuple[Call, ...] = (
-    ("count(*)", ("count(*)",)),
-    *((name, (f"{name}(", ")")) for name in _ONE),
-    ("count distinct", ("count(DISTINCT ", ")")),
-    ("count distinct of two", ("count(DISTINCT ", ", ", ")")),
-    ("sum distinct", ("sum(DISTINCT ", ")")),
-    ("sum filter", ("sum(", ") FILTER (WHERE b)")),
-    ("count filter", ("count(*) FILTER (WHERE ", ")")),
-    ("top_k", ("top_k(", ", 2)")),
-    ("quantile", ("quantile(", ", 0.5)")),
-    ("percentile", ("percentile(", ", 0.9)")),
-    ("max_by", ("max_by(", f", {NUMBER})")),
-    ("min_by", ("min_by(", f", {NUMBER})")),
-    ("corr", ("corr(", ", ", ")")),
-    ("covar_pop", ("covar_pop(", ", ", ")")),
-    ("covar_samp", ("covar_samp(", ", ", ")")),
-)
+DISTINCT_SHARE, FILTER_SHARE = 0.12, 0.25
 _COLUMN_SHARE = 0.7
 _TRIES_MAX = 30
 
@@ -84,25 +61,40 @@ def _quarter(rng: Random) -> float | None:
 class AggregateGenerator:
     """Makes random aggregates that the compiler accepts."""
 
-    def __init__(self, terms: Generator, schema: pa.Schema, rng: Random, calls: Sequence[Call] = CALLS) -> None:
-        self._calls = calls
+    def __init__(self, terms: Generator, schema: pa.Schema, rng: Random, calls: Sequence[Form] | None = None) -> None:
+        self._calls = aggregate_forms() if calls is None else calls
         self._terms = terms
         self._schema = schema
         self._rng = rng
-        self.refused: set[str] = set()
+        self.refused: set[Form] = set()
         """Calls of which nothing that was tried is accepted."""
 
     def term(self, keys: Sequence[Term]) -> Term:
         """Returns an aggregate by these keys; count(*) if nothing else is accepted."""
-        for label, pieces in self._rng.sample(self._calls, len(self._calls)):
-            if label in self.refused:
-                continue
+        while left := [form for form in self._calls if form not in self.refused]:
+            form = self._rng.choices(left, [form.weight for form in left])[0]
             for _ in range(_TRIES_MAX):
-                call = Term(label, pieces, tuple(self._argument() for _ in range(len(pieces) - 1)))
+                call = self._call(form)
                 if self._accepts(call):
                     return grouped(call, keys)
-            self.refused.add(label)
-        return grouped(Term(*CALLS[0]), keys)
+            self.refused.add(form)
+        return grouped(Term("count", ("count(*)",)), keys)
+
+    def _call(self, form: Form) -> Term:
+        """Returns a call with random arguments, and sometimes with DISTINCT and FILTER."""
+        hints = dict(form.hints)
+        arguments = [
+            literal(self._rng.choice(hints[place]), "", fixed=True) if place in hints else self._argument()
+            for place in range(form.arity)
+        ]
+        pieces = list(form.pieces)
+        if form.arity and self._rng.random() < DISTINCT_SHARE:
+            pieces[0] += "DISTINCT "
+        if self._rng.random() < FILTER_SHARE:
+            pieces[-1] += " FILTER (WHERE "
+            pieces.append(")")
+            arguments.append(self._condition())
+        return Term(form.label, tuple(pieces), tuple(arguments))
 
     def _accepts(self, call: Term) -> bool:
         try:
@@ -112,9 +104,9 @@ class AggregateGenerator:
         return True
 
     def keys(self) -> list[Term]:
-        """Returns one or two columns to group by; an array or a map is none."""
+        """Returns up to two columns to group by; an array or a map is none."""
         simple = [field for field in self._schema if not pat.is_nested(field.type) and field.name != NUMBER]
-        fields = self._rng.sample(simple, self._rng.choice((1, 1, 2)))
+        fields = self._rng.sample(simple, self._rng.choice((0, 1, 1, 1, 2, 2)))
         return [column(field.name, family(field.type)) for field in fields]
 
     def _argument(self) -> Term:
@@ -123,8 +115,14 @@ class AggregateGenerator:
             return column(field.name, family(field.type))
         return self._terms.term(2)
 
+    def _condition(self) -> Term:
+        if self._rng.random() < _COLUMN_SHARE:
+            return column("b", "boolean")
+        return self._terms.term_of("boolean", 2) or column("b2", "boolean")
+
 
 def grouped(call: Term, keys: Sequence[Term]) -> Term:
+    """Returns an aggregate as a term, by these keys or by none."""
     pieces = ("", *(" BY " if place == 0 else ", " for place in range(len(keys))), "")
     return Term(GROUPED, pieces, (call, *keys))
 
@@ -195,7 +193,8 @@ def _together(frame: DataFrame, terms: Sequence[Term], rows: pa.RecordBatch) -> 
 def _selected(frame: DataFrame, terms: Sequence[Term], rows: pa.RecordBatch) -> DataFrame:
     keys = [key.text for key in terms[0].arguments[1:]]
     columns = [expr(_call(term, rows.schema).sql).alias(f"v{place}") for place, term in enumerate(terms)]
-    return frame.groupBy(*keys).agg(*columns)
+    # In one partition, since `first` and `last` are by the order of rows.
+    return frame.coalesce(1).groupBy(*keys).agg(*columns)
 
 
 def _call(term: Term, schema: pa.Schema) -> AggregateCall:

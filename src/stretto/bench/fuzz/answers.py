@@ -18,7 +18,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The expression does not compile."""
+    """The expression does not compile. `crash` is true if what is raised then is no refusal: a constant that fails."""
 
     reason: str
     crash: bool = False

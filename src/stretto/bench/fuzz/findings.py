@@ -113,7 +113,7 @@ def select_text(case: Case) -> str:
     if case.term.label == GROUPED:
         call, *keys = case.term.arguments
         by = ", ".join(key.text for key in keys)
-        selected, tail = f"{by}, {call.text}", f" GROUP BY {by}"
+        selected, tail = (f"{by}, {call.text}", f" GROUP BY {by}") if by else (call.text, "")
         names = names if "r" in names else [*names, "r"]
     if not names:
         return f"SELECT {selected}"

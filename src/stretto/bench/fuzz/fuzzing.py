@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from stretto.bench.fuzz import aggregates as grouping
 from stretto.bench.fuzz import ours
+from stretto.bench.fuzz.aggregate_forms import aggregate_forms
 from stretto.bench.fuzz.answers import Answer, Answered, Refused
 from stretto.bench.fuzz.columns import random_rows, schema
 from stretto.bench.fuzz.findings import Report
@@ -28,7 +31,7 @@ from stretto.expressions.zones import in_zone, zone_named
 ROUND = 400
 """Expressions that share their rows and their query."""
 ROWS = 16
-AGGREGATES_SHARE = 0.02
+AGGREGATES_SHARE = 0.05
 """Aggregates for each expression."""
 AGGREGATES_ROUND, AGGREGATE_ROWS = 12, 60
 REFUSALS_ASKED_MAX = 600
@@ -53,9 +56,9 @@ class Setup:
         """Returns the forms that expressions are made of."""
         return [form for form in all_forms() if not self.only or form.label in self.only]
 
-    def aggregate_calls(self) -> list[grouping.Call]:
+    def aggregate_calls(self) -> list[Form]:
         """Returns the calls that aggregates are made of."""
-        return [call for call in grouping.CALLS if not self.only or call[0] in self.only]
+        return [form for form in aggregate_forms() if not self.only or form.label in self.only]
 
 
 def run(spark: SparkSession, setup: Setup, progress: Progress = lambda what, share: None) -> Report:
@@ -64,11 +67,34 @@ def run(spark: SparkSession, setup: Setup, progress: Progress = lambda what, sha
         return _Fuzzing(spark, setup, progress).run()
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Cases with stretto's answers, and Spark's answers for the cases at some places, which may be on their way."""
+
+    cases: Sequence[Case]
+    mine: list[Answer]
+    places: list[int]
+    theirs: Future[list[Answer]]
+
+    def verdicts(self) -> list[Verdict]:
+        found = [Verdict()] * len(self.cases)
+        for place, answer in zip(self.places, self.theirs.result(), strict=True):
+            found[place] = judge(self.cases[place].term, self.mine[place], answer)
+        return found
+
+
+def _at_once(answer: Callable[..., list[Answer]], *arguments: Any) -> Future[list[Answer]]:
+    done: Future[list[Answer]] = Future()
+    done.set_result(answer(*arguments))
+    return done
+
+
 class _Fuzzing:
     def __init__(self, spark: SparkSession, setup: Setup, progress: Progress) -> None:
         self._setup = setup
         self._progress = progress
         self._oracle = SparkOracle(spark, setup.timezone)
+        self._optimized = SparkOracle(spark.newSession(), setup.timezone, optimized=True)
         self._schema = schema()
         self._report = Report(setup.seed, setup.timezone, functions=len(FUNCTIONS))
 
@@ -100,7 +126,8 @@ class _Fuzzing:
         rows = random_rows(self._schema, 1, rng)
         left = [(form, each) for form, signatures in vocabulary.signatures.items() for each in signatures]
         wrong: list[tuple[Case, Disagreement]] = []
-        for _ in range(FILLINGS):  # Of some constants, only a few may be accepted.
+        for filling in range(FILLINGS):  # Of some constants, only a few may be accepted.
+            self._progress("comparing types", filling / FILLINGS)
             terms = [form.of(vocabulary.filled(signature.slots, rng), signature.result) for form, signature in left]
             verdicts = self._typed(terms, rows)
             found = [each for each in zip(left, terms, verdicts, strict=True) if each[2]]
@@ -120,33 +147,44 @@ class _Fuzzing:
     def _expressions(self, vocabulary: Vocabulary) -> None:
         total = self._setup.expressions
         crashed = [refusal.term for refusal in vocabulary.crashes]
-        for start in range(0, total, ROUND):
-            rng = self._rng("expressions", start)
-            generator = Generator(vocabulary, rng)
-            rows = random_rows(self._schema, ROWS, rng)
-            terms = [generator.term() for _ in range(min(ROUND, total - start))]
-            self._round([*terms, *crashed], rows)
-            crashed = []
-            self._report.expressions += len(terms)
-            self._progress("comparing expressions", (start + len(terms)) / total)
+        with ThreadPoolExecutor(1) as pool:
+            waiting: _Asked | None = None
+            for start in range(0, total, ROUND):
+                # While Spark answers a round, stretto answers the next one.
+                asked = self._asked(self._cases(vocabulary, start, crashed), pool.submit)
+                crashed = []
+                if waiting is not None:
+                    self._answered(waiting)
+                waiting = asked
+                self._progress("comparing expressions", min(start + ROUND, total) / total)
+            if waiting is not None:
+                self._answered(waiting)
 
-    def _round(self, terms: list[Term], rows: pa.RecordBatch) -> None:
-        cases = [Case(term, rows) for term in terms]
-        self._settle(cases, self._judged, self._judged(cases, note=True))
+    def _cases(self, vocabulary: Vocabulary, start: int, more: Sequence[Term]) -> list[Case]:
+        """Returns the cases of the round that begins with this expression."""
+        rng = self._rng("expressions", start)
+        generator = Generator(vocabulary, rng)
+        rows = random_rows(self._schema, ROWS, rng)
+        terms = [generator.term() for _ in range(min(ROUND, self._setup.expressions - start))]
+        self._report.expressions += len(terms)
+        return [Case(term, rows) for term in (*terms, *more)]
 
-    def _judged(self, cases: Sequence[Case], note: bool = False) -> list[Verdict]:
+    def _answered(self, asked: _Asked) -> None:
+        verdicts = asked.verdicts()
+        self._note(asked.mine, verdicts)
+        self._settle(asked.cases, self._judged, verdicts)
+
+    def _judged(self, cases: Sequence[Case]) -> list[Verdict]:
         """Returns the verdicts on cases: those of all cases over the rows of all, in one query."""
+        return self._asked(cases, _at_once).verdicts()
+
+    def _asked(self, cases: Sequence[Case], submit: Callable[..., Any]) -> _Asked:
+        """Returns stretto's answers for cases, and those of Spark that are to come for what stretto does not refuse."""
         mine = [ours.answer(case.term.text, case.rows) for case in cases]
         asked = [place for place, each in enumerate(mine) if not isinstance(each, Refused) or each.crash]
-        theirs = self._sparks([cases[place] for place in asked])
-        verdicts = [Verdict()] * len(cases)
-        for place, answer in zip(asked, theirs, strict=True):
-            verdicts[place] = judge(cases[place].term, mine[place], answer)
-        if note:
-            self._note(mine, verdicts)
-        return verdicts
+        return _Asked(cases, mine, asked, submit(self._sparks, [cases[place] for place in asked]))
 
-    def _sparks(self, cases: Sequence[Case]) -> list[Answer]:
+    def _sparks(self, cases: Sequence[Case], optimized: bool = False) -> list[Answer]:
         if not cases:
             return []
         starts: dict[int, int] = {}
@@ -157,7 +195,8 @@ class _Fuzzing:
                 batches.append(case.rows)
         table = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
         texts = list(dict.fromkeys(case.term.text for case in cases))
-        answers = dict(zip(texts, self._oracle.answers(texts, table), strict=True))
+        oracle = self._optimized if optimized else self._oracle
+        answers = dict(zip(texts, oracle.answers(texts, table), strict=True))
         return [_of_rows(answers[case.term.text], starts[id(case.rows)], case.rows.num_rows) for case in cases]
 
     def _note(self, mine: Sequence[Answer], verdicts: Sequence[Verdict]) -> None:
@@ -178,7 +217,7 @@ class _Fuzzing:
         if not wrong:
             return
 
-        wrong = self._without_known(wrong, judged)
+        wrong = self._without_known(self._confirmed(wrong), judged)
 
         def still_wrong(candidates: list[tuple[int, Case]]) -> list[bool]:
             found = judged([case for _, case in candidates])
@@ -194,6 +233,22 @@ class _Fuzzing:
                 self._report.documented[meant[0].name] += 1
             else:
                 self._report.add(smaller, verdict.disagreement or disagreement, case.term.text)
+
+    def _confirmed(self, wrong: Sequence[Wrong]) -> list[Wrong]:
+        """Returns what differs from all answers that Spark itself has.
+
+        Spark has two: with and without its optimizer, which leaves out what needs not be evaluated and could fail. And
+        a map's builder keeps the entries of a row that failed, so such rows are asked about alone."""
+        asked = [number for number, (case, _) in enumerate(wrong) if not _is_aggregate(case)]
+        answers = self._sparks([wrong[number][0] for number in asked], optimized=True)
+        agreed = {number for number, answer in zip(asked, answers, strict=True) if _agrees(wrong[number][0], answer)}
+        for number in set(asked) - agreed:
+            case, found = wrong[number]
+            alone = Case(case.term, case.rows.slice(found.row or 0, 1))
+            if "map" in case.term.text and _agrees(alone, self._oracle.answers([case.term.text], alone.rows)[0]):
+                agreed.add(number)
+        self._report.agreed += len(agreed)
+        return [each for number, each in enumerate(wrong) if number not in agreed]
 
     def _without_known(self, wrong: Sequence[Wrong], judged: Judged) -> list[Wrong]:
         """Returns the disagreements that are not those of a part whose like is known well; such ones are counted."""
@@ -217,7 +272,7 @@ class _Fuzzing:
     def _aggregates(self, vocabulary: Vocabulary) -> None:
         calls = self._setup.aggregate_calls()
         total = int(self._setup.expressions * AGGREGATES_SHARE) if calls else 0
-        refused: set[str] = set()
+        refused: set[Form] = set()
         for start in range(0, total, AGGREGATES_ROUND):
             rng = self._rng("aggregates", start)
             rows = grouping.aggregate_rows(self._schema, AGGREGATE_ROWS, rng)
@@ -233,19 +288,26 @@ class _Fuzzing:
             self._settle(cases, self._judged_aggregates, verdicts)
             self._report.aggregates += len(terms)
             self._progress("comparing aggregates", (start + len(terms)) / total)
-        never = [f"aggregate {label}" for label, _ in calls if label in refused]
+        accepted = {form.label for form in calls if form not in refused}
+        never = [f"aggregate {label}" for label in sorted({form.label for form in refused} - accepted)]
         self._report.never_exercised = [*self._report.never_exercised, *never]
 
     def _judged_aggregates(self, cases: Sequence[Case]) -> list[Verdict]:
-        return [self._judged_aggregate(case) for case in cases]
-
-    def _judged_aggregate(self, case: Case) -> Verdict:
-        if case.term.label != grouping.GROUPED:
-            return Verdict()
-        mine = grouping.our_answer(case.term, case.rows)
-        if isinstance(mine, Refused) and not mine.crash:
-            return Verdict()
-        return judge(case.term, mine, grouping.spark_answers(self._oracle, [case.term], case.rows)[0])
+        """Returns the verdicts on aggregates; those of the same rows and keys are asked in one query."""
+        verdicts = [Verdict()] * len(cases)
+        together: dict[tuple[Any, ...], list[int]] = {}
+        mine = [grouping.our_answer(case.term, case.rows) if _is_aggregate(case) else None for case in cases]
+        for place, (case, answer) in enumerate(zip(cases, mine, strict=True)):
+            if answer is not None and (not isinstance(answer, Refused) or answer.crash):
+                together.setdefault((id(case.rows), *case.term.arguments[1:]), []).append(place)
+        for places in together.values():
+            terms = [cases[place].term for place in places]
+            theirs = grouping.spark_answers(self._oracle, terms, cases[places[0]].rows)
+            for place, answer in zip(places, theirs, strict=True):
+                own = mine[place]
+                assert own is not None
+                verdicts[place] = judge(cases[place].term, own, answer)
+        return verdicts
 
     # Refusals
 
@@ -272,6 +334,14 @@ def _started(wrong: Sequence[tuple[Case, Disagreement]], still_wrong: StillWrong
     alone = [Case(case.term, case.rows.slice(each.row or 0, 1)) for case, each in wrong]
     enough = still_wrong(list(enumerate(alone)))
     return [single if holds else case for single, holds, (case, _) in zip(alone, enough, wrong, strict=True)]
+
+
+def _agrees(case: Case, answer: Answer) -> bool:
+    return judge(case.term, ours.answer(case.term.text, case.rows), answer).disagreement is None
+
+
+def _is_aggregate(case: Case) -> bool:
+    return case.term.label == grouping.GROUPED
 
 
 def _is_like(known: Disagreement, verdict: Verdict) -> bool:

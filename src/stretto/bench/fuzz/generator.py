@@ -36,6 +36,14 @@ class Generator:
         form = self._rng.choices(self._forms, self._weights)[0]
         return self._made(form, self._one_of(self._vocabulary.signatures[form]), depth)
 
+    def term_of(self, family: str, depth: int) -> Term | None:
+        """Returns a term of this family, or None if no form has it as its result."""
+        forms = self._vocabulary.by_result.get(family)
+        if not forms:
+            return None
+        form = self._rng.choices(list(forms), [form.weight for form in forms])[0]
+        return self._made(form, self._one_of(forms[form]), depth)
+
     def _one_of(self, signatures: list[Signature]) -> Signature:
         return self._rng.choices(signatures, [signature.weight for signature in signatures])[0]
 
@@ -48,8 +56,7 @@ class Generator:
         forms = self._vocabulary.by_result.get(slot.family)
         if depth <= 0 or not forms or self._rng.random() < LEAF_SHARE:
             return self._leaf(slot)
-        form = self._rng.choices(list(forms), [form.weight for form in forms])[0]
-        return self._made(form, self._one_of(forms[form]), depth)
+        return self.term_of(slot.family, depth) or self._leaf(slot)
 
     def _leaf(self, slot: Slot) -> Term:
         if self._rng.random() < LITERAL_SHARE:

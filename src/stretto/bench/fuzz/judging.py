@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused, same
-from stretto.bench.fuzz.documented import Documented, documented, without_ranges
+from stretto.bench.fuzz.documented import PLANNING, Documented, documented, without_ranges
 from stretto.bench.fuzz.terms import Term
 
 
@@ -47,6 +47,9 @@ def judge(term: Term, ours: Answer, sparks: Answer) -> Verdict:
         if ours.crash and isinstance(sparks, Answered):
             return Verdict(Disagreement(Kind.CRASH, ours.reason, sparks.kind))
         return Verdict()
+    if isinstance(sparks, Refused) and sparks.crash:
+        # A constant that fails may fail a query of Spark's while it is planned.
+        return Verdict() if _fails_on_every_row(ours) else Verdict(None, (PLANNING,))
     typed = judge_kind(ours.kind, sparks if isinstance(sparks, Refused) else sparks.kind)
     if typed is not None or isinstance(sparks, Refused):
         return Verdict(typed)
@@ -59,6 +62,8 @@ def judge(term: Term, ours: Answer, sparks: Answer) -> Verdict:
 def judge_kind(ours: str, sparks: str | Refused) -> Disagreement | None:
     """Returns how the types of an expression that stretto accepts disagree."""
     if isinstance(sparks, Refused):
+        if sparks.crash:  # It is no matter of types: `judge` decides.
+            return None
         return Disagreement(Kind.REFUSED_BY_SPARK, ours, sparks.reason)
     same_type = ours.lower() == without_ranges(sparks.lower())
     return None if same_type else Disagreement(Kind.TYPE, ours, sparks)
@@ -71,13 +76,14 @@ def _fails_on_every_row(ours: Answered) -> bool:
 
 def _compare_rows(term: Term, ours: list[Any], sparks: list[Any]) -> Verdict:
     if len(ours) != len(sparks):  # An aggregate that fails has one failure, whatever the number of groups.
-        return Verdict(Disagreement(Kind.VALUE, ours, sparks))
+        meant = documented(term, ours[0] if ours else None, sparks[0] if sparks else None)
+        return Verdict(None, (meant,)) if meant else Verdict(Disagreement(Kind.VALUE, ours, sparks))
     known: list[Documented] = []
     for row, (mine, theirs) in enumerate(zip(ours, sparks, strict=True)):
         kind = _difference(mine, theirs)
         if kind is None:
             continue
-        meant = documented(term, mine, theirs) if kind is Kind.VALUE else None
+        meant = documented(term, mine, theirs) if kind is not Kind.CRASH else None
         if meant is None:
             return Verdict(Disagreement(kind, mine, theirs, row), tuple(known))
         known.append(meant)

@@ -10,6 +10,7 @@ generated code does, but for defects of Spark's own.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,11 @@ _SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
 }
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_EARLY_EVALUATION = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 _ZERO = "fuzz_zero"
 # A constant that fails would fail the query while it is planned, unless a condition decides whether it is evaluated.
 _ALWAYS = f"{_ZERO} = 0"
@@ -34,16 +39,22 @@ _MONTHS = ("interval year", "interval month", "interval year to month")
 _NOT_SENT = ("interval year", "interval month", "interval>")
 ASKED_MAX = 400
 """Expressions that are asked about together."""
-PARTS = 20
-"""Parts into which columns are divided when together they fail. Twice divided, a round's columns stand alone."""
+ANALYSED_MAX = 60
+"""Columns that are analysed together; one that is refused has the rest analysed again."""
+PARTS = 4
+"""Parts into which columns are divided when together they fail, and the error does not tell which of them does."""
 
 
 class SparkOracle:
     """Answers expressions over rows with a Spark session, whose settings it changes."""
 
-    def __init__(self, spark: SparkSession, timezone: str = "UTC") -> None:
+    def __init__(self, spark: SparkSession, timezone: str = "UTC", optimized: bool = False) -> None:
+        """Spark evaluates expressions over rows at hand before it optimizes them, unless they are to be `optimized`.
+
+        Then it may say less often that a row fails, because what needs not be evaluated is left out."""
         self._spark: Any = spark
-        for name, value in {**_SETTINGS, "spark.sql.session.timeZone": timezone}.items():
+        rules = {_EXCLUDED: _EARLY_EVALUATION} if optimized else {}
+        for name, value in {**_SETTINGS, **rules, "spark.sql.session.timeZone": timezone}.items():
             spark.conf.set(name, value)
         # PySpark logs every error that it raises; here errors are answers.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
@@ -64,9 +75,8 @@ class SparkOracle:
         """Returns an answer for each expression, in order."""
         frame = self.frame(rows)
         found: dict[int, Answer] = {}
-        columns = self._all_parsed(texts, found)
-        accepted = self._accepted_of(frame, columns, found)
-        self._evaluate(frame, accepted, found)
+        accepted = _accepted(frame, self._parsed(texts, found), found)
+        _evaluate(frame, accepted, found)
         return [found[place] for place in range(len(texts))]
 
     def kinds(self, texts: list[str], rows: pa.RecordBatch) -> list[str | Refused]:
@@ -74,75 +84,110 @@ class SparkOracle:
         frame = self.frame(rows)
         found: list[str | Refused] = []
         for start in range(0, len(texts), ASKED_MAX):
+            asked = texts[start : start + ASKED_MAX]
             refused: dict[int, Answer] = {}
-            columns = self._all_parsed(texts[start : start + ASKED_MAX], refused)
-            accepted = self._accepted_of(frame, columns, refused)
-            types = _kinds(frame.select(*accepted.values()), accepted)
-            for place in range(len(texts[start : start + ASKED_MAX])):
+            accepted = _accepted(frame, self._parsed(asked, refused), refused)
+            types = _kinds(_selected(frame, accepted), accepted)
+            for place in range(len(asked)):
                 answer = refused.get(place)
                 found.append(answer if isinstance(answer, Refused) else types[place])
         return found
 
-    def _all_parsed(self, texts: list[str], found: dict[int, Answer]) -> dict[int, Column]:
-        columns: dict[int, Column] = {}
+    def _parsed(self, texts: list[str], found: dict[int, Answer]) -> Columns:
+        columns: Columns = {}
         for place, text in enumerate(texts):
-            parsed = self._parsed(text, place)
-            if isinstance(parsed, Refused):
-                found[place] = parsed
-            else:
-                columns[place] = parsed
-        return columns
-
-    def _parsed(self, text: str, place: int) -> Column | Refused:
-        try:
             # Quoted, since Spark's lexer does not read >> as an operator after the word ARRAY.
-            tree = self._parser.parseExpression(f"if({_ALWAYS}, `array`({text}), NULL)")
-        except (ParseException, AnalysisException) as error:
-            return Refused(_first_line(error))
-        return ClassicColumn(self._column(self._try(tree))).alias(f"c{place}")
-
-    def _accepted_of(self, frame: DataFrame, columns: dict[int, Column], found: dict[int, Answer]) -> dict[int, Column]:
-        """Returns the columns that Spark accepts; asks about fewer of them when one is refused, to find it."""
-        if not columns:
-            return {}
-        try:
-            frame.select(*columns.values())
-        except AnalysisException as error:
-            if len(columns) == 1:
-                found[next(iter(columns))] = Refused(_first_line(error))
-                return {}
-            accepted: dict[int, Column] = {}
-            for part in _parts(columns):
-                accepted |= self._accepted_of(frame, part, found)
-            return accepted
+            whole = f"if({_ALWAYS}, `array`({text}), NULL)"
+            try:
+                tree = self._parser.parseExpression(whole)
+            except (ParseException, AnalysisException) as error:
+                found[place] = Refused(_first_line(error))
+            else:
+                columns[place] = _Asked(whole, ClassicColumn(self._column(self._try(tree))).alias(f"c{place}"))
         return columns
 
-    def _evaluate(self, frame: DataFrame, columns: dict[int, Column], found: dict[int, Answer]) -> None:
-        """Evaluates columns together; evaluates fewer of them when the query as a whole fails, to find the cause."""
-        if not columns:
-            return
-        selected = frame.select(*columns.values())
-        kinds = _kinds(selected, columns)
-        for place in columns:
-            found[place] = Answered(kinds[place], [], comparable=False)
-        sent = {place: _sendable(columns[place], kinds[place], place) for place in columns if _is_sent(kinds[place])}
-        if not sent:
-            return
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A column, with the text that it was parsed from, which errors quote."""
+
+    text: str
+    column: Column
+
+
+Columns = dict[int, _Asked]
+
+
+def _selected(frame: DataFrame, columns: Columns) -> DataFrame:
+    return frame.select(*(asked.column for asked in columns.values()))
+
+
+def _accepted(frame: DataFrame, columns: Columns, found: dict[int, Answer]) -> Columns:
+    """Returns the columns that Spark accepts; an error tells which one it does not."""
+    accepted: Columns = {}
+    for part in _parts(columns, ANALYSED_MAX):
+        left = dict(part)
+        while left:
+            try:
+                _selected(frame, left)
+            except PySparkException as error:
+                for place, cause in _refused(frame, left, error).items():
+                    found[place] = Refused(_first_line(cause), crash=not isinstance(cause, AnalysisException))
+                    del left[place]
+            else:
+                break
+        accepted |= left
+    return accepted
+
+
+def _refused(frame: DataFrame, columns: Columns, error: PySparkException) -> dict[int, PySparkException]:
+    """Returns the column that an error quotes; if it quotes none, those that fail alone."""
+    quoted = dict.fromkeys(_quoted(error, columns), error)
+    if quoted:
+        return quoted
+    if len(columns) == 1:
+        return dict.fromkeys(columns, error)
+    for place, asked in columns.items():
         try:
-            table = frame.select(*sent.values()).toArrow()
-        except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
-            if len(sent) == 1 and isinstance(error, PySparkException):
-                found[next(iter(sent))] = Refused(_first_line(error), crash=True)
-            if len(sent) == 1:
-                return
-            for part in _parts({place: columns[place] for place in sent}):
-                self._evaluate(frame, part, found)
-            return
-        for place, column in zip(sent, table.columns, strict=True):
-            found[place] = Answered(kinds[place], _rows(column.combine_chunks()))
+            _selected(frame, {place: asked})
+        except PySparkException as alone:
+            quoted[place] = alone
+    assert quoted, error
+    return quoted
 
 
-def _kinds(selected: DataFrame, columns: dict[int, Column]) -> dict[int, str]:
+def _quoted(error: Exception, columns: Columns) -> list[int]:
+    """Returns the places of the column whose text an error quotes."""
+    lines = str(error).splitlines()
+    return [place for place, asked in columns.items() if asked.text in lines]
+
+
+def _evaluate(frame: DataFrame, columns: Columns, found: dict[int, Answer]) -> None:
+    """Evaluates columns together; evaluates fewer of them when the query as a whole fails, to find the cause."""
+    if not columns:
+        return
+    kinds = _kinds(_selected(frame, columns), columns)
+    for place in columns:
+        found[place] = Answered(kinds[place], [], comparable=False)
+    sent = {place: _sendable(asked, kinds[place], place) for place, asked in columns.items() if _is_sent(kinds[place])}
+    if not sent:
+        return
+    try:
+        table = _selected(frame, sent).toArrow()
+    except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
+        failed = _quoted(error, sent) or (list(sent) if len(sent) == 1 else [])
+        for place in failed:
+            if isinstance(error, PySparkException) and "IN_ARROW_STRUCT" not in str(error):
+                found[place] = Refused(_first_line(error), crash=True)
+        rest = {place: columns[place] for place in sent if place not in failed}
+        for part in [rest] if failed else _parts(rest, -(-len(rest) // PARTS)):
+            _evaluate(frame, part, found)
+        return
+    for place, column in zip(sent, table.columns, strict=True):
+        found[place] = Answered(kinds[place], _rows(column.combine_chunks()))
+
+
+def _kinds(selected: DataFrame, columns: Columns) -> dict[int, str]:
     return {place: kind[len("array<") : -1] for place, (_, kind) in zip(columns, selected.dtypes, strict=True)}
 
 
@@ -150,11 +195,12 @@ def _is_sent(kind: str) -> bool:
     return kind in _MONTHS or not any(word in kind + ">" for word in _NOT_SENT)
 
 
-def _sendable(column: Column, kind: str, place: int) -> Column:
+def _sendable(asked: _Asked, kind: str, place: int) -> _Asked:
     """Returns the column, or the number of months where it holds such intervals, which Arrow does not have."""
     if kind not in _MONTHS:
-        return column
-    return column.cast("array<interval month>").cast("array<int>").alias(f"c{place}")
+        return asked
+    months = asked.column.cast("array<interval month>").cast("array<int>").alias(f"c{place}")
+    return _Asked(asked.text, months)
 
 
 def _rows(array: pa.ListArray) -> list[Any]:
@@ -162,9 +208,8 @@ def _rows(array: pa.ListArray) -> list[Any]:
     return [next(values) if succeeded else FAILED for succeeded in array.is_valid().to_pylist()]
 
 
-def _parts(columns: dict[int, Column]) -> list[dict[int, Column]]:
+def _parts(columns: Columns, size: int) -> list[Columns]:
     places = list(columns)
-    size = -(-len(places) // PARTS)
     return [{place: columns[place] for place in places[start : start + size]} for start in range(0, len(places), size)]
 
 

@@ -24,8 +24,8 @@ TRIALS_MAX = 110
 """Combinations of arguments that are tried with each form."""
 
 TRIALS_MORE = 300
-"""Further combinations for a form of which none was accepted, if it has many arguments."""
-_ARGUMENTS_HARD = 3
+"""Further combinations for a form of which none was accepted, if it has several arguments."""
+_ARGUMENTS_HARD = 2
 
 _INT_TEXTS = ("0", "1", "2", "3", "-1", "-2", "5")
 _STRING_TEXTS = ("'a'", "''", "','", "'b'", "'abc'", "' '", "'ß'", "'%'")

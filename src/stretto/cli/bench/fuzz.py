@@ -20,7 +20,7 @@ DEFAULT = Setup()
 
 def fuzz(
     expressions: Annotated[
-        int, typer.Option(min=1, help="Number of random expressions; one aggregate is added for every fifty.")
+        int, typer.Option(min=1, help="Number of random expressions; one aggregate is added for every twenty.")
     ] = DEFAULT.expressions,
     seed: Annotated[int, typer.Option(help="Random seed; equal seeds give equal expressions and rows.")] = DEFAULT.seed,
     timezone: Annotated[str, typer.Option(help="Time zone of the Spark session.")] = DEFAULT.timezone,

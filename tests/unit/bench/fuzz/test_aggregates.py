@@ -6,6 +6,7 @@ from random import Random
 
 import pyarrow as pa
 
+from stretto.bench.fuzz.aggregate_forms import aggregate_forms
 from stretto.bench.fuzz.aggregates import AggregateGenerator, aggregate_rows, grouped, in_order, our_answer
 from stretto.bench.fuzz.answers import Answered, Refused
 from stretto.bench.fuzz.columns import schema
@@ -15,6 +16,7 @@ from stretto.bench.fuzz.generator import Generator
 from stretto.bench.fuzz.shrinking import Case
 from stretto.bench.fuzz.terms import Term, column
 from stretto.bench.fuzz.vocabulary import explore
+from stretto.expressions.aggregate_functions import FUNCTIONS
 
 SCHEMA = schema()
 SUM = Term("sum", ("sum(", ")"), (column("i", "int"),))
@@ -32,6 +34,28 @@ def test_terms_are_accepted_and_equal_for_equal_seeds() -> None:
         assert not any(isinstance(our_answer(term, rows), Refused) for term in terms)
         made.append([term.text for term in terms])
     assert made[0] == made[1]
+
+
+def test_every_aggregate_of_the_registry_is_made() -> None:
+    assert {form.label for form in aggregate_forms()} == FUNCTIONS.keys()
+    rows = aggregate_rows(SCHEMA, 30, Random(2))
+    vocabulary = explore(calls_of("isnull"), SCHEMA, Random(1))
+    for form in aggregate_forms():
+        rng = Random(4)
+        generator = AggregateGenerator(Generator(vocabulary, rng), rows.schema, rng, [form])
+        generator.term([])
+        generator.term([])
+        assert generator.refused == set(), form
+
+
+def test_clauses_and_keys_vary() -> None:
+    rng = Random(5)
+    vocabulary = explore(calls_of("isnull"), SCHEMA, Random(1))
+    generator = AggregateGenerator(Generator(vocabulary, rng), aggregate_rows(SCHEMA, 30, Random(2)).schema, rng)
+    texts = [generator.term(generator.keys()).text for _ in range(60)]
+    assert any("DISTINCT" in text for text in texts)
+    assert any("FILTER (WHERE" in text for text in texts)
+    assert any(" BY " not in text for text in texts)
 
 
 def test_the_last_row_of_each_key_counts() -> None:

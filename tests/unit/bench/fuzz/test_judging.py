@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused, same
-from stretto.bench.fuzz.judging import Kind, judge
+from stretto.bench.fuzz.documented import PLANNING
+from stretto.bench.fuzz.judging import Kind, Verdict, judge
 from stretto.bench.fuzz.terms import Term, column
 
 PLUS = Term("+", ("(", " + ", ")"), (column("x", "double"), column("x2", "double")), "double")
@@ -73,3 +74,41 @@ def test_values_are_the_same_only_with_the_same_type() -> None:
     assert not same(1, True)
     assert not same((0.0, 1), (-0.0, 1))
     assert not same([1], [1, None])
+
+
+SUM = Term("group", ("", ""), (Term("sum", ("sum(", ")"), (column("n", "bigint"),)),))
+STDDEV = Term("group", ("", ""), (Term("stddev", ("stddev(", ")"), (column("x", "double"),)),))
+
+
+@pytest.mark.parametrize(
+    ("term", "ours", "sparks", "name"),
+    [
+        (PLUS, [Failure("bytes that are not UTF-8 in 's'")], ["\udcff"], "bytes that are not UTF-8 as a string"),
+        (PLUS, [Failure("cannot cast '12:34' to timestamp in 's'")], [0], "a time by the clock"),
+        (SUM, [(7,), (8,)], [Failure("fails in Spark")], "a sum of which a part overflows"),
+        (STDDEV, [(1.0000000000001,)], [(1.0,)], "sums of doubles in another order"),
+    ],
+)
+def test_differences_by_name(term: Term, ours: list[Any], sparks: list[Any], name: str) -> None:
+    verdict = judge(term, Answered("double", ours), Answered("double", sparks))
+    assert verdict.disagreement is None
+    assert [each.name for each in verdict.documented] == [name]
+
+
+@pytest.mark.parametrize(
+    ("term", "ours", "sparks"),
+    [
+        (PLUS, [Failure("cannot cast 'x' to timestamp in 's'")], [0]),
+        (SUM, [(7,)], [(8,)]),
+        (STDDEV, [(7,)], [Failure("fails in Spark")]),
+        (STDDEV, [(1.001,)], [(1.0,)]),
+    ],
+)
+def test_other_differences_have_no_name(term: Term, ours: list[Any], sparks: list[Any]) -> None:
+    assert judge(term, Answered("double", ours), Answered("double", sparks)).disagreement is not None
+
+
+def test_a_constant_that_fails_in_planning_is_named_unless_it_fails_here_too() -> None:
+    sparks = Refused("[CAST_INVALID_INPUT]", crash=True)
+    assert [each.name for each in judge(PLUS, Answered("int", [1]), sparks).documented] == [PLANNING.name]
+    assert judge(PLUS, Answered("int", [Failure("bad")]), sparks) == Verdict()

@@ -1,0 +1,82 @@
+"""Answers of Spark that the fuzzer once found different here. The twin in tests/spark asks Spark itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stretto.bench.fuzz.plain import plain_values
+from stretto.errors import ExpressionError
+from stretto.expressions import compile_scalar, spark_type_name
+
+ROWS = pa.record_batch(
+    {
+        "s": pa.array(["x"]),
+        "h": pa.array([None], pa.int16()),
+        "n": pa.array([-9223372036854775807], pa.int64()),
+        "f": pa.array([1.5], pa.float32()),
+        "ai": pa.array([[-1045835680, -33205015, -1, None, 1654]], pa.list_(pa.int32())),
+        "ad": pa.array([[]], pa.list_(pa.decimal128(10, 2))),
+        "m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32())),
+        "mi": pa.array([[(1, "a")]], pa.map_(pa.int32(), pa.string())),
+    }
+)
+LAST = 2**63 - 1
+ANSWERS: dict[str, tuple[str, Any]] = {
+    "make_date(h, s, 1)": ("date", None),
+    "slice(cast(null as array<int>), s, 1)": ("array<int>", None),
+    "array_append(cast(null as array<int>), minute(s))": ("array<int>", None),
+    "locate('a', minute(s), h)": ("int", 0),
+    "try_multiply(s, 2)": ("bigint", None),
+    "levenshtein('kitten', 'sitting', h)": ("int", None),
+    "ai[n]": ("int", -33205015),
+    "array_append(array(1), f)": ("array<float>", [1.0, 1.5]),
+    "array_sort(ai, (v, w) -> case when v < w then 1 when v > w then -1 else 0 end)": (
+        "array<int>",
+        [1654, -1, -33205015, -1045835680, None],
+    ),
+    "cast(9223372036854775807L as timestamp)": ("timestamp", LAST),
+    "cast(9999999999999999999BD as timestamp)": ("timestamp", 1590897978358414784),
+    "cast(99999999999999999999.999999999999999999BD as timestamp)": ("timestamp", -2537764290115403776),
+    "timestamp_seconds(1e300D)": ("timestamp", LAST),
+    "timestamp_seconds(double('NaN'))": ("timestamp", None),
+    "date'1970-01-01' - cast(-32768 as smallint)": ("date", 32768),
+    "floor(null, 2)": ("decimal(23,2)", None),
+    "typeof(interval 5 seconds)": ("string", "interval second"),
+    "printf('%s', 0.0000005)": ("string", "5E-7"),
+    "cast('epoch' as timestamp)": ("timestamp", 0),
+    "from_json('{\"a\": \"7\"}', 'a DATE')": ("struct<a:date>", (7,)),
+    "make_ym_interval(1, h + 1)": ("interval year to month", None),
+}
+FAIL = (
+    "make_date(s, h, 1)", "pow(s, h)", "width_bucket(1, 'abc', h, 2)", "date_add(s, h)", "slice(ai, s, h)", "s | h",
+    "timestamp_seconds(1.1234567BD)", "timestamp_seconds(9223372036854775807L)",
+    "add_months(date'2020-01-01', -2147483648)",
+    "try_make_timestamp(s, h, 1, 1, 1, 1)", "if(raise_error(s), 1, 2)", "get(ai, n)",
+)  # fmt: skip
+REFUSED = (
+    "array_append(ad, f)", "array_union(ad, ai)", "ad <= ai", "array(m, mi)", "null <=> m", "m = null", "chr(true)",
+    "mask(1)", "soundex(h)", "raise_error(ai)", "unix_date(s)", "m[m]", "element_at(ai, null)",
+    "timestampadd('DAY', 1, timestamp'2020-01-01')", "timestampdiff(1, s, s)", "array_position(null, null)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), ANSWERS.items())
+def test_answers_are_sparks(text: str, expected: tuple[str, Any]) -> None:
+    scalar = compile_scalar(text, ROWS.schema)
+    assert (spark_type_name(scalar.type), plain_values(scalar.evaluate(ROWS))[0]) == expected
+
+
+@pytest.mark.parametrize("text", FAIL)
+def test_it_fails_where_spark_does(text: str) -> None:
+    scalar = compile_scalar(text, ROWS.schema)
+    with pytest.raises(ExpressionError):
+        scalar.evaluate(ROWS)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_it_is_refused_as_in_spark(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        compile_scalar(text, ROWS.schema)
