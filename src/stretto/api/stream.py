@@ -72,7 +72,92 @@ APPLIED = Kind(
 )
 
 
-class Stream(JoinVerbs):
+class GroupVerbs:
+    """The verbs that a stream has as a whole, and with a key for each key."""
+
+    def _grouped(self) -> tuple[Stream, tuple[str, ...] | None]:
+        """Returns the stream, and its key if it has one."""
+        raise NotImplementedError
+
+    @takes(window=WINDOW)
+    def window(self, window: Window) -> WindowedStream:
+        """Returns event-time windows, per key if there is one; without it they are computed in one partition."""
+        stream, keys = self._grouped()
+        return WindowedStream(stream, keys or (), window)
+
+    @takes(calls=AGGREGATES, named=AGGREGATES, spill=SIZE.optional())
+    def aggregate(
+        self,
+        *calls: Aggregate,
+        name: str | None = None,
+        parallelism: int | None = None,
+        spill: Size | None = None,
+        **named: Aggregate,
+    ) -> Stream:
+        """Returns a running aggregate per key, without windows: each change emits the key's new row. Without a key, it
+        is one row over all rows, in one partition. With `spill`, such as "256 MB", the groups take about that much
+        memory in each partition, and the rest spills to its worker's disk."""
+        stream, keys = self._grouped()
+        return _running(stream, keys or (), calls, named, name, parallelism, spill)
+
+    @takes(k=COUNT, by=ORDERS, ties=FLAG, descending=FLAG, rank=COLUMN.optional(), ranking=TEXT.optional())
+    def top(
+        self,
+        k: int,
+        by: By,
+        *,
+        ties: bool = True,
+        descending: bool = True,
+        rank: str | None = None,
+        ranking: RankName | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Returns the rows of each key, or of all rows, that rank at most `k` by expressions such as "price DESC".
+
+        If the rows have window_start and window_end, they are ranked per window, when it closes. Otherwise the rows
+        are ranked among all so far, and a row that is overtaken is removed, as a running aggregate replaces rows.
+
+        `ranking` is "rank" (rows that tie share a rank, and all of them are kept), "dense_rank" (without gaps) or
+        "row_number" (exactly k rows; those that tie are ordered by all their columns, in the direction of the first
+        expression). Without it, `ties` chooses rank or row_number. `rank` names a column that gets it. The highest come
+        first, unless an expression ends with ASC or `descending` is false."""
+        stream, keys = self._grouped()
+        wanted = ranking_of(stream._node, k, by, ties, descending, rank, ranking)
+        return stream._add(plan.TopNode, "top", name, **top_fields(stream._node, keys or (), None, wanted))
+
+    @takes(
+        function=APPLIED,
+        schema=SCHEMA,
+        outputs=SCHEMAS.optional(),
+        inputs=STREAMS.optional(),
+        spill=SIZE.optional(),
+        upsert_key=COLUMNS.optional(),
+    )
+    def apply(
+        self,
+        function: Function,
+        schema: pa.Schema | str,
+        *,
+        outputs: Mapping[str, pa.Schema | str] | None = None,
+        inputs: Mapping[str, Stream] | None = None,
+        name: str | None = None,
+        parallelism: int | None = None,
+        spill: Size | None = None,
+        upsert_key: str | Sequence[str] | None = None,
+    ) -> AppliedStream:
+        """Applies your own function to batches, with state, timers and critical messages (see `stretto.Function`).
+
+        `schema` is that of the output "out". `outputs` names further outputs, read with `.output(name)`. `inputs` names
+        further input streams; `ctx.input` is the name of the current one (this stream is "in"). With `spill`, such as
+        "256 MB", each map state takes about that much memory in each partition, and spills the rest to its worker's
+        disk. With `upsert_key`, a row of "out" replaces earlier rows with the same values in these columns, as in a
+        running aggregate: `results()` has the last ones. The rows of one upsert key must come from one partition.
+
+        After `key_by`, all rows of one key are at the same instance."""
+        return _apply(*self._grouped(), function, schema, outputs, inputs, name, parallelism, spill, upsert_key)
+
+
+class Stream(JoinVerbs, GroupVerbs):
     """A named stream of rows: the rows of a source, or the result of a verb on other streams."""
 
     def __init__(self, app: App, node: plan.Node) -> None:
@@ -275,39 +360,6 @@ class Stream(JoinVerbs):
         keys, texts = keys_of(f"key_by on '{self.name}'", self.schema, names)
         return KeyedStream(self if texts is None else self._projected("key_by", texts, None, None), keys)
 
-    @takes(calls=AGGREGATES, named=AGGREGATES, spill=SIZE.optional())
-    def aggregate(
-        self,
-        *calls: Aggregate,
-        name: str | None = None,
-        parallelism: int | None = None,
-        spill: Size | None = None,
-        **named: Aggregate,
-    ) -> Stream:
-        """Returns a running aggregate over all rows, in one partition: a row that each change replaces by a new one."""
-        return _running(self, (), calls, named, name, parallelism, spill)
-
-    @takes(window=WINDOW)
-    def window(self, window: Window) -> WindowedStream:
-        """Returns windows over all rows, without a key; they are computed in one partition."""
-        return WindowedStream(self, (), window)
-
-    @takes(k=COUNT, by=ORDERS, ties=FLAG, descending=FLAG, rank=COLUMN.optional(), ranking=TEXT.optional())
-    def top(
-        self,
-        k: int,
-        by: By,
-        *,
-        ties: bool = True,
-        descending: bool = True,
-        rank: str | None = None,
-        ranking: RankName | None = None,
-        name: str | None = None,
-    ) -> Stream:
-        """Returns the rows ranked at most `k` (see `KeyedStream.top`), of all rows."""
-        wanted = ranking_of(self._node, k, by, ties, descending, rank, ranking)
-        return self._add(plan.TopNode, "top", name, **top_fields(self._node, (), None, wanted))
-
     @takes(columns=COLUMNS, keep=TEXT, within=DURATION.optional())
     def drop_duplicates(
         self,
@@ -360,35 +412,6 @@ class Stream(JoinVerbs):
             removes=any(stream._node.changes for stream in (self, *others)),
         )
 
-    @takes(
-        function=APPLIED,
-        schema=SCHEMA,
-        outputs=SCHEMAS.optional(),
-        inputs=STREAMS.optional(),
-        spill=SIZE.optional(),
-        upsert_key=COLUMNS.optional(),
-    )
-    def apply(
-        self,
-        function: Function,
-        schema: pa.Schema | str,
-        *,
-        outputs: Mapping[str, pa.Schema | str] | None = None,
-        inputs: Mapping[str, Stream] | None = None,
-        name: str | None = None,
-        parallelism: int | None = None,
-        spill: Size | None = None,
-        upsert_key: str | Sequence[str] | None = None,
-    ) -> AppliedStream:
-        """Applies your own function to batches, with state, timers and critical messages (see `stretto.Function`).
-
-        `schema` is that of the output "out". `outputs` names further outputs, read with `.output(name)`. `inputs` names
-        further input streams; `ctx.input` is the name of the current one (this stream is "in"). With `spill`, such as
-        "256 MB", each map state takes about that much memory in each partition, and spills the rest to its worker's
-        disk. With `upsert_key`, a row of "out" replaces earlier rows with the same values in these columns, as in a
-        running aggregate: `results()` has the last ones. The rows of one key must come from one partition."""
-        return _apply(self, None, function, schema, outputs, inputs, name, parallelism, spill, upsert_key)
-
     @takes(sink=SINK)
     def sink(self, sink: Sink, *, name: str | None = None, parallelism: int | None = None) -> Stream:
         """End the stream in a sink; returns the stream, so that more sinks and verbs can follow."""
@@ -409,6 +432,9 @@ class Stream(JoinVerbs):
         _positive_parallelism(fields.get("parallelism"), name or verb)
         node: plan.Node = kind(name=name or self._app.free_name(f"{self.name}.{verb}"), **fields)
         return self._app.add_node(node)
+
+    def _grouped(self) -> tuple[Stream, tuple[str, ...] | None]:
+        return self, None
 
     def _event_time(self, verb: str) -> EventTime:
         if self.time is None:
@@ -450,7 +476,7 @@ class AppliedStream(Stream):
         )
 
 
-class KeyedStream:
+class KeyedStream(GroupVerbs):
     """A stream with a key, for windows, running aggregates and functions with state."""
 
     def __init__(self, stream: Stream, keys: Sequence[str]) -> None:
@@ -462,72 +488,8 @@ class KeyedStream:
         def __getattr__(self, name: str) -> Any:
             raise group_attribute(self, name)
 
-    @takes(window=WINDOW)
-    def window(self, window: Window) -> WindowedStream:
-        """Returns event-time windows per key."""
-        return WindowedStream(self._stream, self._keys, window)
-
-    @takes(calls=AGGREGATES, named=AGGREGATES, spill=SIZE.optional())
-    def aggregate(
-        self,
-        *calls: Aggregate,
-        name: str | None = None,
-        parallelism: int | None = None,
-        spill: Size | None = None,
-        **named: Aggregate,
-    ) -> Stream:
-        """Returns a running aggregate per key, without windows: each change emits the key's new row. With `spill`, such
-        as "256 MB", the groups take about that much memory in each partition, and the rest spills to its worker's
-        disk."""
-        return _running(self._stream, self._keys, calls, named, name, parallelism, spill)
-
-    @takes(k=COUNT, by=ORDERS, ties=FLAG, descending=FLAG, rank=COLUMN.optional(), ranking=TEXT.optional())
-    def top(
-        self,
-        k: int,
-        by: By,
-        *,
-        ties: bool = True,
-        descending: bool = True,
-        rank: str | None = None,
-        ranking: RankName | None = None,
-        name: str | None = None,
-    ) -> Stream:
-        """Returns the rows of each key that rank at most `k` by expressions such as "price DESC".
-
-        If the rows have window_start and window_end, they are ranked per window, when it closes. Otherwise the rows
-        are ranked among all so far, and a row that is overtaken is removed, as a running aggregate replaces rows.
-
-        `ranking` is "rank" (rows that tie share a rank, and all of them are kept), "dense_rank" (without gaps) or
-        "row_number" (exactly k rows; those that tie are ordered by all their columns, in the direction of the first
-        expression). Without it, `ties` chooses rank or row_number. `rank` names a column that gets it. The highest come
-        first, unless an expression ends with ASC or `descending` is false."""
-        stream = self._stream
-        wanted = ranking_of(stream._node, k, by, ties, descending, rank, ranking)
-        return stream._add(plan.TopNode, "top", name, **top_fields(stream._node, self._keys, None, wanted))
-
-    @takes(
-        function=APPLIED,
-        schema=SCHEMA,
-        outputs=SCHEMAS.optional(),
-        inputs=STREAMS.optional(),
-        spill=SIZE.optional(),
-        upsert_key=COLUMNS.optional(),
-    )
-    def apply(
-        self,
-        function: Function,
-        schema: pa.Schema | str,
-        *,
-        outputs: Mapping[str, pa.Schema | str] | None = None,
-        inputs: Mapping[str, Stream] | None = None,
-        name: str | None = None,
-        parallelism: int | None = None,
-        spill: Size | None = None,
-        upsert_key: str | Sequence[str] | None = None,
-    ) -> AppliedStream:
-        """Like `Stream.apply`, with all rows of one key at the same instance."""
-        return _apply(self._stream, self._keys, function, schema, outputs, inputs, name, parallelism, spill, upsert_key)
+    def _grouped(self) -> tuple[Stream, tuple[str, ...] | None]:
+        return self._stream, self._keys
 
 
 class WindowedStream:

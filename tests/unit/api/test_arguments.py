@@ -14,7 +14,7 @@ import pytest
 from stretto import App, Function, KeyedStream, Stream, WindowedStream, sinks, sources, tumbling
 from stretto.actors.context import Context
 from stretto.api.join_verbs import JoinVerbs
-from stretto.api.stream import AppliedStream
+from stretto.api.stream import AppliedStream, GroupVerbs
 from stretto.errors import PlanError, UserError
 
 SCHEMA = "auction bigint, price bigint, channel string, at timestamp"
@@ -150,8 +150,8 @@ def verb_of(name: str) -> Callable[..., Any]:
 
 def public_verbs() -> set[str]:
     verbs = {"App"}
-    owners = {owner: owner for owner in (App, Stream, AppliedStream, KeyedStream, WindowedStream)}
-    for part, owner in (owners | {JoinVerbs: Stream}).items():
+    owners = [(owner, owner) for owner in (App, Stream, AppliedStream, KeyedStream, WindowedStream)]
+    for part, owner in [*owners, (JoinVerbs, Stream), (GroupVerbs, Stream), (GroupVerbs, KeyedStream)]:
         verbs |= {f"{owner.__name__}.{name}" for name, value in vars(part).items() if inspect.isfunction(value)}
     for module in (sinks, sources):
         own = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
