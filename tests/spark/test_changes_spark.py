@@ -84,6 +84,57 @@ QUERIES: dict[str, Callable[[Stream], Stream]] = {
 }
 
 
+def of_j(stream: Stream) -> Stream:
+    """Returns sums that change, of some of the keys that `totals` has."""
+    return stream.filter("x > 0 AND id % 3 = 0").key_by("j").aggregate(n="count(*)", high="max(k)")
+
+
+def best(stream: Stream) -> Stream:
+    return stream.key_by("j").top(2, by=["x ASC", "id"]).select("id", "j", "k", "x")
+
+
+KINDS = ("inner", "left", "right", "full", "semi", "anti")
+JOINS: dict[str, Callable[[Stream, str], Stream]] = {
+    "changes with changes": lambda s, how: totals(s).filter("n > 4").join(of_j(s), "j", how=how),
+    "changes with rows": lambda s, how: of_j(s).join(
+        s.filter("id % 7 = 0"), "left.j = right.j AND left.n > right.x", how=how
+    ),
+    "rows with changes": lambda s, how: (
+        s.filter("id % 5 = 0").select("id", "k", "f").join(totals(s), "k = n AND f < low", how=how)
+    ),
+    "rows with rows": lambda s, how: (
+        s.filter("id % 4 = 0").select("id", "k", "x").join(s.filter("x < 3"), "k = x", how=how)
+    ),
+    "rows with rows and a condition": lambda s, how: (
+        s.filter("id % 4 = 0").select("id", "k", "d").join(s.filter("x < 3"), "k = x AND left.d > right.d", how=how)
+    ),
+    "top with changes by an expression": lambda s, how: best(s).join(
+        totals(s), "upper(left.j) = upper(right.j) AND id % 9 = n", how=how
+    ),
+    "floats": lambda s, how: (
+        s.key_by("f").aggregate(n="count(*)", high="max(id)").join(s.filter("id > 390"), "f", how=how)
+    ),
+    "joined and counted": lambda s, how: (
+        totals(s)
+        .join(of_j(s), "left.j = right.j AND left.n < right.n", how=how)
+        .key_by("j")
+        .aggregate(m="count(*)", most="max(n)")
+    ),
+}
+# Every kind costs seconds, so those whose counting differs only in what is counted have two kinds.
+SOME_KINDS = {
+    "rows with changes": ("semi", "full"),
+    "rows with rows": ("left", "anti"),
+    "top with changes by an expression": ("inner", "full"),
+    "joined and counted": ("left", "right"),
+}
+QUERIES |= {
+    f"{name}, {how}": lambda s, join=join, how=how: join(s, how)
+    for name, join in JOINS.items()
+    for how in SOME_KINDS.get(name, KINDS)
+}
+
+
 def answer(app: App, seed: int) -> list[dict[str, Any]]:
     chance = random.Random(seed)
     cluster = SimulatedCluster(3, seed)

@@ -23,6 +23,7 @@ from stretto.api.plan import (
     Plan,
     SelectNode,
     SinkNode,
+    TableJoinNode,
     TopNode,
     UnionNode,
 )
@@ -54,7 +55,7 @@ def check_only_added(node: Node, verb: str) -> None:
         raise PlanError(
             f"{verb} cannot follow '{node.name}'",
             _what_happens(node),
-            "After it use select, filter, with_column, drop, rename, aggregate, top, union and sinks.",
+            "After it use select, filter, with_column, drop, rename, join, aggregate, top, union and sinks.",
         )
 
 
@@ -114,7 +115,7 @@ def _reads_removals(node: Node) -> bool:
 
 def _passes_on(node: Node) -> bool:
     """Whether rows leave a node as they came, with weights or without."""
-    return isinstance(node, SelectNode | FilterNode)
+    return isinstance(node, SelectNode | FilterNode | TableJoinNode)
 
 
 # For results.

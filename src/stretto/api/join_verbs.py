@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from stretto.api import plan
 from stretto.api.arguments import EXPRESSION, FLAG, JOIN_KEY, JOIN_KIND, TEXT, WINDOW, Kind, takes
 from stretto.api.conditions import JoinInputs, JoinOn
 from stretto.api.joining import Side, interval_between, joined_schema, with_bounds
-from stretto.api.tables import Table, check_updates, table_kind
+from stretto.api.tables import Table, changes_after, table_kind
 from stretto.api.windowing import needs_window_columns, no_sessions
 from stretto.errors import PlanError
 from stretto.expressions import Scalar
@@ -29,6 +30,20 @@ STREAM_OR_TABLE = Kind(
     lambda value: isinstance(value, JoinVerbs | Table),
     lambda value: 'Write app.table("name", df).' if hasattr(value, "toArrow") or hasattr(value, "iloc") else None,
 )
+CONDITION = {"on": JOIN_KEY, "where": EXPRESSION.optional(), "how": JOIN_KIND, "suffix": TEXT}
+"""What all joins take."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a join was asked for, of what all joins take."""
+
+    on: JoinOn
+    where: str | None
+    how: JoinKind
+    suffix: str
+    name: str | None
+    parallelism: int | None
 
 
 class JoinVerbs:
@@ -55,7 +70,7 @@ class JoinVerbs:
         def _only_added(self, verb: str) -> None: ...
         def _same_app(self, other: Stream) -> None: ...
 
-    @takes(right=STREAM_OR_TABLE, on=JOIN_KEY, where=EXPRESSION.optional(), how=JOIN_KIND, suffix=TEXT)
+    @takes(right=STREAM_OR_TABLE, **CONDITION)
     def join(
         self,
         right: Stream | Table,
@@ -70,29 +85,21 @@ class JoinVerbs:
         """Returns every pair of rows with equal keys, however far apart in time; with how="semi", each left row once,
         as soon as it has a match. The state grows with both streams.
 
-        With a table (`app.table`), returns the stream's rows with those of the table, and keeps no state; how="left"
-        and "anti" are possible too. Time, order and updates stay as they are."""
-        if isinstance(right, Table):
-            return self._join_table(right, on, where, table_kind(how, self.name), suffix, name, parallelism)
-        kind = JoinKind.named(how, f"join on '{self.name}'")
-        if kind.is_outer:
-            raise PlanError(
-                f"join on '{self.name}' cannot be a {kind.value} join",
-                f"how={how!r}: without a bound in time, a row without a match may still get one",
-                f"Use interval_join(..., how={how!r}) or window_join(..., how={how!r}).",
-            )
-        return self._join("join", right, on, where, kind, suffix, name, parallelism, time=None)
+        With how="left", "right", "full" or "anti" the result changes: a row without a match is sent at once, and
+        removed when a match comes. If the rows of an input change, after a running aggregate for example, so does the
+        result of any join.
 
-    @takes(
-        right=STREAM,
-        on=JOIN_KEY,
-        lower=EXPRESSION,
-        upper=EXPRESSION,
-        upper_inclusive=FLAG,
-        where=EXPRESSION.optional(),
-        how=JOIN_KIND,
-        suffix=TEXT,
-    )
+        With a table (`app.table`), returns the stream's rows with those of the table, and keeps no state. Time and
+        order stay as they are; how="right" and "full" are not possible."""
+        if isinstance(right, Table):
+            kind = table_kind(how, self.name)
+            return self._join_table(right, _Asked(on, where, kind, suffix, name, parallelism))
+        kind = JoinKind.named(how, f"join on '{self.name}'")
+        changes = kind.is_outer or self._node.changes or right._node.changes
+        asked = _Asked(on, where, kind, suffix, name, parallelism)
+        return self._join("join", right, asked, time=None, removes=changes)
+
+    @takes(right=STREAM, lower=EXPRESSION, upper=EXPRESSION, upper_inclusive=FLAG, **CONDITION)
     def interval_join(
         self,
         right: Stream,
@@ -130,12 +137,7 @@ class JoinVerbs:
         return self._join(
             "interval_join",
             right,
-            on,
-            where,
-            kind,
-            suffix,
-            name,
-            parallelism,
+            _Asked(on, where, kind, suffix, name, parallelism),
             time=None if side is None else timed[side],
             holds_back_us=holds_back_us,
             lower=interval.lower,
@@ -150,14 +152,7 @@ class JoinVerbs:
         names = joined_schema(self.schema, right.schema, suffix).names
         return EventTime(names[len(self.schema) + right.schema.get_field_index(time.column)], time.offset_us)
 
-    @takes(
-        right=STREAM,
-        on=JOIN_KEY,
-        window=WINDOW.optional(),
-        where=EXPRESSION.optional(),
-        how=JOIN_KIND,
-        suffix=TEXT,
-    )
+    @takes(right=STREAM, window=WINDOW.optional(), **CONDITION)
     def window_join(
         self,
         right: Stream,
@@ -173,7 +168,7 @@ class JoinVerbs:
         """Returns pairs with equal keys in the same window; without `window`, both streams must have window columns. A
         row without a match is sent, by how="left" for example, when the window closes."""
         kind = JoinKind.named(how, f"window_join on '{self.name}'")
-        given = on, where, kind, suffix, name, parallelism
+        asked = _Asked(on, where, kind, suffix, name, parallelism)
         if window is None:
             for side in (self, right):
                 needs_window_columns(side.name, side.schema, "window_join")
@@ -181,7 +176,7 @@ class JoinVerbs:
             if kind.tracks_right:
                 # The left columns may be null, in a full join the right ones too.
                 time = None if kind.tracks_left else self._renamed(right, EventTime("window_end", 1), suffix)
-            return self._join("window_join", right, *given, time=time, windowed=True)
+            return self._join("window_join", right, asked, time=time, windowed=True)
         no_sessions(window, "window_join", self.name)
         if isinstance(window, Span):
             raise PlanError(
@@ -190,7 +185,7 @@ class JoinVerbs:
         return self._join(
             "window_join",
             right,
-            *given,
+            asked,
             time=EventTime("window_end", 1),
             windowed=True,
             window=window,
@@ -198,72 +193,53 @@ class JoinVerbs:
             right_time=right._event_time("window_join"),
         )
 
-    def _join_table(
-        self,
-        table: Table,
-        on: JoinOn,
-        where: str | None,
-        how: JoinKind,
-        suffix: str,
-        name: str | None,
-        parallelism: int | None,
-    ) -> Stream:
+    def _join_table(self, table: Table, asked: _Asked) -> Stream:
         if table.app is not self._app:
             raise PlanError(f"stream '{self.name}' and table '{table.name}' belong to different apps")
-        if self._node.removes:
-            self._only_added("join with a table")
-        pair = joined_schema(self.schema, table.schema, suffix)
-        condition = JoinInputs(self.name, self.schema, table.name, table.schema, pair).condition(on, where)
-        if self._node.changes_by is not None:
-            check_updates(self.name, self._node.changes_by, table, condition, how, self.schema)
+        pair = joined_schema(self.schema, table.schema, asked.suffix)
+        condition = JoinInputs(self.name, self.schema, table.name, table.schema, pair).condition(asked.on, asked.where)
+        changes_by, removes = changes_after(self._node, table, condition, asked.how)
         return self._add(
             plan.TableJoinNode,
             "join",
-            name,
-            schema=pair if how.sends_pairs else self.schema,
-            parallelism=parallelism,
+            asked.name,
+            schema=pair if asked.how.sends_pairs else self.schema,
+            parallelism=asked.parallelism,
+            changes_by=changes_by,
+            removes=removes,
             table=table.data,
             table_name=table.name,
             keys=condition.keys,
             pair=pair,
             residual=condition.residual,
-            how=how,
+            how=asked.how,
         )
 
-    def _join(
-        self,
-        verb: str,
-        right: Stream,
-        on: JoinOn,
-        where: str | None,
-        how: JoinKind,
-        suffix: str,
-        name: str | None,
-        parallelism: int | None,
-        **details: Any,
-    ) -> Stream:
+    def _join(self, verb: str, right: Stream, asked: _Asked, **details: Any) -> Stream:
         self._same_app(right)
-        for side in (self, right):
-            side._only_added(verb)
-        pair = joined_schema(self.schema, right.schema, suffix)
+        if verb != "join":
+            for side in (self, right):
+                side._only_added(verb)
+        pair = joined_schema(self.schema, right.schema, asked.suffix)
         if details.get("window") is not None:
             pair = with_bounds(pair, self.name)
-        condition = JoinInputs(self.name, self.schema, right.name, right.schema, pair).condition(on, where)
+        condition = JoinInputs(self.name, self.schema, right.name, right.schema, pair).condition(asked.on, asked.where)
         left, left_keys = self._with_keys([one for one, _ in condition.keys])
         other, right_keys = right._with_keys([other for _, other in condition.keys])
         both = len(self.schema), len(self.schema) + len(right.schema)
         return self._add(
             plan.JoinNode,
             "join",
-            name,
+            asked.name,
             inputs=(left, other),
-            schema=pair if how.sends_pairs else pa.schema([*list(pair)[: both[0]], *list(pair)[both[1] :]]),
-            parallelism=parallelism,
+            schema=pair if asked.how.sends_pairs else pa.schema([*list(pair)[: both[0]], *list(pair)[both[1] :]]),
+            parallelism=asked.parallelism,
             on=tuple(zip(left_keys, right_keys, strict=True)),
             pair=pair,
             hidden=tuple(sum(key.startswith(_KEY) for key in keys) for keys in (left_keys, right_keys)),
             residual=condition.residual,
-            how=how,
+            how=asked.how,
+            changes_by=None,
             **details,
         )
 

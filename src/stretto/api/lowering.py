@@ -35,6 +35,7 @@ from stretto.api.plan import Plan
 from stretto.errors import InvariantError, PlanError
 from stretto.operators.changes.aggregate import ChangingAggregate
 from stretto.operators.changes.duplicates import FirstRows
+from stretto.operators.changes.join import ChangingJoin
 from stretto.operators.changes.last import LastRows
 from stretto.operators.changes.top import RunningTop
 from stretto.operators.changes.weights import Added, Latest, WeightedSelect, weighted_schema
@@ -43,7 +44,7 @@ from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, Windo
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.stateless import Filter, PythonStep, Select, StatelessFunction
-from stretto.operators.table_join import TableJoin
+from stretto.operators.table_join import TableJoin, WeightedTableJoin
 from stretto.operators.top import WindowTop
 from stretto.operators.windowed import WindowAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
@@ -140,12 +141,6 @@ class _Lowering:
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() | nodes.TableJoinNode():
                 partitions = node.parallelism or self._parallelism
                 self._check_order(node, partitions)
-                if isinstance(node, nodes.TableJoinNode) and self._weighted & {node.name, *node.inputs}:
-                    raise PlanError(
-                        f"'{node.name}' cannot have a parallelism of its own",
-                        "its rows change, and others must know which",
-                        "Leave it out.",
-                    )
                 self._add_function(node, StatelessFunction(self._transform(node)), partitions, [None])
             case nodes.SinkNode():
                 self._add_sink(node)
@@ -164,9 +159,13 @@ class _Lowering:
         return weighted_schema(node.schema) if node.name in self._weighted else node.schema
 
     def _transform(self, node: nodes.Node) -> Transform:
-        if isinstance(node, nodes.SelectNode) and node.name in self._weighted:
-            return WeightedSelect(node.projection)
-        return _transform(node)
+        transform = _transform(node)
+        if node.name in self._weighted:
+            if isinstance(transform, Select):
+                return WeightedSelect(transform.projection)
+            if isinstance(transform, TableJoin):
+                return WeightedTableJoin(transform, node.schema)
+        return transform
 
     def _united(self, node: nodes.UnionNode, name: str) -> list[tuple[FunctionSpec, Stage]]:
         """Returns the stages of one input of a union; rows that are only added get weights if others have them."""
@@ -287,15 +286,10 @@ class _Lowering:
         self._stages[node.name] = [(spec, stage)]
 
     def _fuse(self, node: nodes.Node, transform: Transform) -> None:
-        feeding, schema = node.inputs[0], self._schema(node)
-        if isinstance(node, nodes.TableJoinNode):
-            feeding, schema = self._latest(node), node.schema
-        fused = self._fused(feeding, node.name, schema, transform)
+        fused = self._fused(node.inputs[0], node.name, self._schema(node), transform)
         for spec, _ in fused:
             spec.nodes.append(node.name)
         self._stages[node.name] = fused
-        if isinstance(node, nodes.TableJoinNode):
-            self._weigh(node)
 
     def _latest(self, node: nodes.Node) -> str:
         """Returns the name of the stages that feed a node which needs only the new rows. If others need to know what
@@ -404,18 +398,21 @@ def _stateful(node: nodes.Node, plan: Plan, weighted: Set[str]) -> tuple[Functio
             return FirstRows(schema, node.keys, parents[0].time, node.within_us), [node.keys]
         case nodes.JoinNode():
             keys: list[tuple[str, ...] | None] = [tuple(p[0] for p in node.on), tuple(p[1] for p in node.on)]
-            return _join(node, schema, parents[1]), keys
+            return _join(node, parents[0], parents[1], weighted), keys
     raise InvariantError(f"node '{node.name}' of type {type(node).__name__} has no actor form")
 
 
-def _join(node: nodes.JoinNode, left: pa.Schema, right: nodes.Node) -> Function:
+def _join(node: nodes.JoinNode, one: nodes.Node, other: nodes.Node, weighted: Set[str]) -> Function:
+    left, right = one.schema, other.schema
     matching = Matching(node.on, node.pair, node.residual, node.how, node.hidden)
+    if node.removes:
+        return ChangingJoin(left, right, matching, (one.name in weighted, other.name in weighted))
     if node.lower is not None and node.upper is not None:
         assert node.left_time is not None
         assert node.right_time is not None
         return IntervalJoin(
             left,
-            right.schema,
+            right,
             matching,
             node.left_time,
             node.right_time,
@@ -427,8 +424,8 @@ def _join(node: nodes.JoinNode, left: pa.Schema, right: nodes.Node) -> Function:
         )
     if node.windowed:
         assert node.window is None or isinstance(node.window, Tumbling | Hopping)
-        return WindowJoin(left, right.schema, matching, node.window, node.left_time, node.right_time)
-    return UnboundedJoin(left, right.schema, matching)
+        return WindowJoin(left, right, matching, node.window, node.left_time, node.right_time)
+    return UnboundedJoin(left, right, matching)
 
 
 def _watermark_step_us(plan: Plan, source: str) -> int | None:

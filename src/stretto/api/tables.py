@@ -14,6 +14,7 @@ from stretto.operators.join_kinds import JoinKind
 
 if TYPE_CHECKING:
     from stretto.api.app import App
+    from stretto.api.plan import Node
 
 TABLE_BYTES_MAX = 256 << 20
 """Every worker holds a whole table, and its index."""
@@ -42,33 +43,27 @@ def table_kind(how: str, stream: str) -> JoinKind:
         raise PlanError(
             f"join on '{stream}' cannot be a {kind.value} join with a table",
             f"how={how!r}: whether a row of the table has a match is known only at the end of the stream",
-            'Use "inner", "left", "semi" or "anti".',
+            'Use "inner", "left", "semi" or "anti", or make the table a source.',
         )
     return kind
 
 
-def check_updates(
-    stream: str, changes_by: tuple[str, ...], table: Table, condition: Condition, kind: JoinKind, left: pa.Schema
-) -> None:
-    """Refuses a join of an update stream whose result would have rows that no later row replaces."""
+def changes_after(
+    stream: Node, table: Table, condition: Condition, kind: JoinKind
+) -> tuple[tuple[str, ...] | None, bool]:
+    """Returns `changes_by` and `removes` of the rows of a stream after they are joined with a table."""
+    keys = stream.changes_by
+    if keys is None:
+        return None, stream.removes
     if kind.sends_pairs and _has_duplicates(table, condition):
-        raise PlanError(
-            f"join on '{stream}' with table '{table.name}' would repeat keys",
-            f"rows replace earlier ones with the same {', '.join(changes_by)}, and the table has several rows of a key",
-            "Use a table with one row per key.",
-        )
+        return None, True  # One row becomes several, which have the same key.
     if kind is JoinKind.LEFT:
-        return  # One row for each row.
+        return keys, stream.removes  # One row for each row.
     read = {column for key, _ in condition.keys for column in key.columns}
     if condition.residual is not None:
-        read |= condition.residual.columns & set(left.names)
-    if other := sorted(read - set(changes_by)):
-        raise PlanError(
-            f"join on '{stream}' with table '{table.name}' could keep rows that were replaced",
-            f"it depends on {', '.join(other)}, which may change; rows replace earlier ones with the same "
-            f"{', '.join(changes_by)}",
-            'Use how="left", or join before the aggregate.',
-        )
+        read |= condition.residual.columns & set(stream.schema.names)
+    # A new version of a row may have no match where the one before had.
+    return keys, stream.removes or not read <= set(keys)
 
 
 def _has_duplicates(table: Table, condition: Condition) -> bool:

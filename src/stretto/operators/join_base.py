@@ -59,8 +59,8 @@ class Join(Function):
         self._how = how = matching.how
         self._keys = [compared_key(left.schema, right.schema, pair) for pair in matching.on]
         self._widths = len(left.schema) - matching.hidden[0], len(right.schema) - matching.hidden[1]
-        self._pair = _checked_pair(left.schema, right.schema, self._widths, matching.pair, appended)
-        self.schema = self._pair if how.sends_pairs else _without_right(self._pair, self._widths)
+        self._pair = checked_pair(left.schema, right.schema, self._widths, matching.pair, appended)
+        self.schema = self._pair if how.sends_pairs else without_right(self._pair, self._widths)
         self._residual = matching.residual
         self.left = RowBuffer(left, how.tracks_left, drops_settled=not how.sends_pairs)
         self.right = RowBuffer(right, how.tracks_right)
@@ -219,9 +219,10 @@ def _narrowed(found: list[_Found], mask: Mask) -> list[_Found]:
     return [_Found(p.at[m], p.block, p.stored[m]) for p, m in zip(found, masks, strict=True)]
 
 
-def _checked_pair(
+def checked_pair(
     left: pa.Schema, right: pa.Schema, widths: tuple[int, int], pair: pa.Schema, appended: int
 ) -> pa.Schema:
+    """Returns the columns of a pair, which must be those of both inputs and then the appended ones."""
     expected = [*left.types[: widths[0]], *right.types[: widths[1]]]
     given = pair.types[: len(pair) - appended]
     if given != expected:
@@ -232,6 +233,7 @@ def _checked_pair(
     return pair
 
 
-def _without_right(pair: pa.Schema, widths: tuple[int, int]) -> pa.Schema:
+def without_right(pair: pa.Schema, widths: tuple[int, int]) -> pa.Schema:
+    """Returns the columns of a pair without those of the right input."""
     fields = list(pair)
     return pa.schema(fields[: widths[0]] + fields[sum(widths) :])

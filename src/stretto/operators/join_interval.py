@@ -16,7 +16,7 @@ from stretto.actors.function import EVENT_TIME_MAX_US
 from stretto.actors.partitioning import hash_columns, null_mask, times_us
 from stretto.operators.join_base import Join, Matching
 from stretto.operators.join_keys import LEFT, RIGHT, side_keys
-from stretto.operators.join_sides import KeyedSide, alone, rows_where
+from stretto.operators.join_sides import KeyedSide, alone, rows_where, without_nulls
 from stretto.operators.row_blocks import Entries, Integers, Mask, sort_entries
 from stretto.operators.row_buffer import Indexed, Match
 from stretto.operators.windows import EventTime
@@ -81,9 +81,9 @@ class _TimedSide(KeyedSide):
         """Returns the rows with valid keys that are not late, the number of late ones, and the lonely rows."""
         if self.tracked:
             rows, late_rows = self._not_late(rows, watermark_us)
-            valid = self.valid(rows, self.keys)
+            valid = without_nulls(rows, self.keys)
             return rows_where(rows, valid), late_rows, self.lonely(rows, valid)
-        return *self._not_late(rows_where(rows, self.valid(rows, self.keys)), watermark_us), []
+        return *self._not_late(rows_where(rows, without_nulls(rows, self.keys)), watermark_us), []
 
     def _not_late(self, rows: pa.RecordBatch, watermark_us: int) -> tuple[pa.RecordBatch, int]:
         column = rows.column(self.time.column)

@@ -21,7 +21,7 @@ class KeyedSide:
         self.tracked = tracked
 
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
-        valid = self.valid(rows, self.keys)
+        valid = without_nulls(rows, self.keys)
         lonely = self.lonely(rows, valid)
         rows = rows_where(rows, valid)
         return Indexed(rows, sort_entries(hash_columns(rows, self.keys)), lonely=alone(lonely))
@@ -33,14 +33,15 @@ class KeyedSide:
         """Returns the rows that cannot match, if somebody asks for them."""
         return [] if valid is None or not self.tracked or valid.all() else [rows.filter(pa.array(~valid))]
 
-    def valid(self, rows: pa.RecordBatch, columns: tuple[str, ...]) -> Mask | None:
-        """Returns which rows have no null in these columns; None if no row has one."""
-        mask: Mask | None = None
-        for name in columns:
-            column = rows.column(name)
-            if column.null_count:
-                mask = all_of(mask, ~null_mask(column))
-        return mask
+
+def without_nulls(rows: pa.RecordBatch, columns: tuple[str, ...]) -> Mask | None:
+    """Returns which rows have no null in these columns; None if no row has one."""
+    mask: Mask | None = None
+    for name in columns:
+        column = rows.column(name)
+        if column.null_count:
+            mask = all_of(mask, ~null_mask(column))
+    return mask
 
 
 def alone(rows: list[pa.RecordBatch]) -> Indexed | None:

@@ -16,7 +16,7 @@ from stretto.actors.partitioning import combine_hashes, hash_columns, mix, null_
 from stretto.errors import InvariantError
 from stretto.operators.join_base import Join, Matching
 from stretto.operators.join_keys import LEFT, RIGHT, side_keys
-from stretto.operators.join_sides import KeyedSide, all_of, alone, rows_where
+from stretto.operators.join_sides import KeyedSide, all_of, alone, rows_where, without_nulls
 from stretto.operators.row_blocks import Entries, Integers, Mask, sort_entries
 from stretto.operators.row_buffer import Indexed, Indexer, Match
 from stretto.operators.windows import EventTime, Hopping, Tumbling
@@ -92,12 +92,12 @@ class _SpanSide(KeyedSide):
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
         lonely: list[pa.RecordBatch] = []
         if self.tracked:
-            in_windows = self.valid(rows, (WINDOW_START, WINDOW_END))
+            in_windows = without_nulls(rows, (WINDOW_START, WINDOW_END))
             rows, late_rows = _in_open_windows(rows_where(rows, in_windows), watermark_us)
-            valid = self.valid(rows, self.keys)
+            valid = without_nulls(rows, self.keys)
             rows, lonely = rows_where(rows, valid), self.lonely(rows, valid)
         else:
-            rows, late_rows = _in_open_windows(rows_where(rows, self.valid(rows, self.keys)), watermark_us)
+            rows, late_rows = _in_open_windows(rows_where(rows, without_nulls(rows, self.keys)), watermark_us)
         ends = times_us(rows.column(WINDOW_END))
         return Indexed(rows, sort_entries(hash_columns(rows, self.keys), expires_us=ends), late_rows, alone(lonely))
 
@@ -122,14 +122,14 @@ class _WindowSide(KeyedSide):
     def index(self, rows: pa.RecordBatch, watermark_us: int) -> Indexed:
         column = rows.column(self.time.column)
         has_time = ~null_mask(column) if column.null_count else None
-        rows = rows_where(rows, has_time if self.tracked else all_of(self.valid(rows, self.keys), has_time))
+        rows = rows_where(rows, has_time if self.tracked else all_of(without_nulls(rows, self.keys), has_time))
         latest = self._latest(rows)
         is_open: Mask = latest + self.window.size_us > watermark_us
         late_rows = len(is_open) - int(np.count_nonzero(is_open))
         if late_rows:
             rows, latest = rows_where(rows, is_open), latest[is_open]
         lonely = None
-        valid = self.valid(rows, self.keys) if self.tracked else None
+        valid = without_nulls(rows, self.keys) if self.tracked else None
         if valid is not None:
             for batch in self.lonely(rows, valid):
                 lonely = Indexed(batch, self._entries(batch, latest[~valid], watermark_us))

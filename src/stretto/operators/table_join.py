@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.actors.partitioning import has_codes, hash_rows, null_mask
+from stretto.operators.changes.weights import weighted, weighted_schema, weights_of
 from stretto.operators.join_base import PAIRS_MAX, RowFilter
 from stretto.operators.join_keys import equal_values
 from stretto.operators.join_kinds import JoinKind
@@ -51,17 +52,25 @@ class TableJoin:
     def __deepcopy__(self, memo: Any) -> TableJoin:
         return self  # It never changes; all instances on a worker share the index.
 
+    def over(self, table: pa.Table) -> TableJoin:
+        """Returns the same join with another table of the same columns."""
+        return TableJoin(table, self.keys, self.pair, self.residual, self.how)
+
     def __call__(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        return [rows for rows, _ in self.joined(batch)]
+
+    def joined(self, batch: pa.RecordBatch) -> list[tuple[pa.RecordBatch, Integers]]:
+        """Returns the rows to send, and for each of them the row of the batch that it was made of."""
         at, found = self._matches(batch)
         if not self.how.sends_pairs:
             matched = np.zeros(batch.num_rows, dtype=np.bool_)
             matched[at] = True
-            wanted = matched if self.how is JoinKind.SEMI else ~matched
-            return [batch if wanted.all() else batch.filter(pa.array(wanted))]
+            places = np.flatnonzero(matched if self.how is JoinKind.SEMI else ~matched)
+            return [(batch if len(places) == batch.num_rows else batch.take(pa.array(places)), places)]
         if self.how is JoinKind.LEFT:
             at, found = _with_unmatched(at, found, batch.num_rows)
-        pieces = range(0, len(at), PAIRS_MAX)
-        return [self._pairs(batch, at[i : i + PAIRS_MAX], found[i : i + PAIRS_MAX]) for i in pieces]
+        pieces = [slice(begin, begin + PAIRS_MAX) for begin in range(0, len(at), PAIRS_MAX)]
+        return [(self._pairs(batch, at[piece], found[piece]), at[piece]) for piece in pieces]
 
     def _matches(self, batch: pa.RecordBatch) -> tuple[Integers, Integers]:
         """Returns all pairs that match: places in the batch, in their order, and places in the table."""
@@ -108,6 +117,19 @@ class TableJoin:
         index = RowBuffer(_Unindexed())
         index.add(rows, sort_entries(hash_rows(keys)[places], positions=places))
         return rows, keys, index
+
+
+class WeightedTableJoin:
+    """A transform of rows with weights: each row that is made of one has its weight."""
+
+    def __init__(self, join: TableJoin, schema: pa.Schema) -> None:
+        self.join = join
+        self._schema = weighted_schema(schema)
+
+    def __call__(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        weights = weights_of(batch)
+        plain = batch.select(list(range(batch.num_columns - 1)))
+        return [weighted(rows.columns, weights[at], self._schema) for rows, at in self.join.joined(plain)]
 
 
 class _Unindexed:

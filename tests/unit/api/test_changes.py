@@ -118,3 +118,25 @@ def test_what_is_left_of_changes() -> None:
     columns = {"n": [1, 1, None, 1, 2], "total": [7, 7, 1, 7, 1], CHANGE: [-1, 2, 1, 1, -1]}
     assert final_rows(pa.table(columns), node).to_pydict() == {"n": [None, 1, 1], "total": [1, 7, 7]}
     assert final_rows(pa.table(columns).slice(0, 0), node).num_rows == 0
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+def test_the_result_of_a_join_changes_if_its_rows_can(how: str) -> None:
+    app = App("app")
+    stream = rows(app)
+    plain = stream.join(stream, "k", how=how).sink(sinks.collect())
+    assert plain._node.removes == (how not in ("inner", "semi"))
+    changing = stream.key_by("k").aggregate(n="count(*)", name="totals")
+    joined = changing.join(stream, "k", how=how)
+    assert (joined._node.changes_by, joined._node.removes) == (None, True)
+    joined.sink(sinks.collect(), name="out")
+    assert "totals" in weighted_nodes(joined._app.plan())
+    assert "rows" not in weighted_nodes(joined._app.plan())
+
+
+def test_joins_in_time_of_rows_that_change_are_refused() -> None:
+    late = rows_late(App("app"))
+    with pytest.raises(PlanError, match="window_join cannot follow 'windows'"):
+        late.window_join(late, "n")
+    with pytest.raises(PlanError, match="interval_join cannot follow 'windows'"):
+        late.interval_join(late, "n", lower="window_end", upper="window_end")

@@ -164,8 +164,6 @@ def test_the_spellings_of_pyspark_are_known(how: str, kind: JoinKind) -> None:
 @pytest.mark.parametrize(
     ("how", "parts"),
     [
-        ("left", ("cannot be a left join", "interval_join(..., how='left')")),
-        ("leftanti", ("cannot be a anti join", "window_join")),
         ("cross", ("cannot be a cross join", "key")),
         ("natural", ("how='natural'", '"semi"')),
     ],

@@ -111,11 +111,16 @@ def test_updates_stay_updates() -> None:
     )
     bids, items = made()
     running = bids.key_by("auction").aggregate(total="sum(price)")
-    with pytest.raises(PlanError, match="repeat keys"):
-        running.join(items, "auction = id")
-    with pytest.raises(PlanError, match=r"depends on total, which may change"):
-        running.join(running._app.table("one", ITEMS.slice(0, 1)), "total = id")
-    assert running.join(items, "auction = id", how="semi")._node.changes_by == ("auction",)
+    one = running._app.table("one", ITEMS.slice(0, 1))
+    for joined, by, removes in (
+        (running.join(one, "auction = id"), ("auction",), False),
+        (running.join(items, "auction = id", how="semi"), ("auction",), False),
+        (running.join(items, "auction = id"), None, True),
+        (running.join(one, "total = id"), ("auction",), True),
+        (running.join(one, "total = id", how="left"), ("auction",), False),
+        (running.filter("total > 1").join(one, "total = id", how="left"), ("auction",), True),
+    ):
+        assert (joined._node.changes_by, joined._node.removes) == (by, removes)
 
 
 def test_what_a_table_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

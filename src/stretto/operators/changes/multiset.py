@@ -99,7 +99,10 @@ class Multiset(State):
 
     def of_keys(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Returns all rows of the keys of these rows, and perhaps of other keys with the same hash, then also all."""
-        hashes = np.unique(hash_columns(rows, self._keys))
+        return self.of_hashes(np.unique(hash_columns(rows, self._keys)))
+
+    def of_hashes(self, hashes: Hashes) -> pa.RecordBatch:
+        """Returns all rows whose keys have one of these hashes, which are distinct."""
         found = [(block, block.find(hashes)) for block in self._blocks]
         parts = [block.rows.take(pa.array(places)) for block, places in found if len(places)]
         if not parts:
