@@ -122,6 +122,28 @@ def test_joins_and_windows_over_windows(spark: SparkSession, tmp_path: Path) -> 
     assert sum(row[-1] for row in answer(made, app.plan().nodes["chained"])) == len(rows_of_sink(app, spark, one.name))
 
 
+def test_joins_that_are_not_inner(spark: SparkSession, tmp_path: Path) -> None:
+    app = App("outer")
+    left = bids(app, "left").filter("price < 6")
+    right = bids(app, "right").filter("price >= 6 AND auction <> 2")
+    interval = {"lower": "t - INTERVAL 1 SECOND", "upper": "t + INTERVAL 2 SECONDS"}
+    for how in ("left", "right", "full", "semi"):
+        near = left.interval_join(right, "auction", where="left.price + 2 <> right.price", how=how, **interval)
+        near.sink(CollectSink(), name=f"{how} near")
+    left.window_join(right, "auction", tumbling("2 s"), how="full").sink(CollectSink(), name="windows")
+    one, other = (side.key_by("auction").window(tumbling("5 s")).aggregate(n="count(*)") for side in (left, right))
+    one.window_join(other, "auction", how="left").sink(CollectSink(), name="of windows")
+    made = finished(app, spark, tmp_path)
+    plan = app.plan()
+    twins = to_dataframes(plan, spark, {node.name: batch_frame(spark, node) for node in plan.sources}, streaming=False)
+    for sink in plan.sinks:
+        writer = made.writers[sink.name]
+        assert isinstance(writer, CollectWriter)
+        expected, found = (Counter(map(str, t.to_pylist())) for t in (twins[sink.name].toArrow(), writer.table()))
+        assert expected
+        assert found == expected, sink.name
+
+
 def rows_of_sink(app: App, spark: SparkSession, stream: str) -> list[tuple[Any, ...]]:
     """Returns the batch rows of any stream, through an added sink."""
     app.stream(stream).sink(CollectSink(), name="looked-at")

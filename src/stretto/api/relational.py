@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stretto.api.joining import constant_offset_us
 from stretto.api.plan import (
     AggregateNode,
     ApplyNode,
@@ -85,8 +86,8 @@ def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
             user = next((call for call in node.calls if isinstance(call, UserAggregate)), None)
             if user is not None:
                 return f"running aggregate '{node.name}' uses the Python aggregate '{user.name}'"
-        case JoinNode() if node.how is not JoinKind.INNER:
-            return f"join '{node.name}' is a {node.how.value} join of two streams; micro-batches have inner ones"
+        case JoinNode() if node.how is not JoinKind.INNER and (reason := _unsupported_join(node, plan)) is not None:
+            return reason
         case UnionNode() if running is not None:
             return f"union '{node.name}' comes after the running aggregate '{running.name}', whose rows change"
         case FilterNode() if running is not None:
@@ -111,6 +112,30 @@ def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
         unbounded = next((other for other in above if isinstance(other, JoinNode) and _is_unbounded(other)), None)
         if unbounded is not None and not (isinstance(node, JoinNode) and _is_unbounded(node)):
             return f"'{node.name}' needs event time, and the rows of join '{unbounded.name}' can be late by any amount"
+    return None
+
+
+def _unsupported_join(node: JoinNode, plan: Plan) -> str | None:
+    """Returns why Spark has no such join of two streams: one that is not inner needs a bound in time that Spark can
+    read."""
+    if node.how is JoinKind.ANTI:
+        return f"join '{node.name}' is an anti join of two streams, which Spark does not have"
+    kind = f"join '{node.name}' is a {node.how.value} join of two streams"
+    if _is_unbounded(node):
+        return f"{kind} without a bound in time, which Spark would not end"
+    if node.how is JoinKind.SEMI and node.windowed and node.window is None:
+        return f"{kind} of rows that come from windows, for which Spark's query has no rows"
+    if node.lower is None or node.upper is None:
+        return None
+    times = node.left_time, node.right_time
+    if any(time is None or time.offset_us for time in times):
+        return f"{kind} by the ends of windows, and Spark needs columns with event time"
+    assert node.left_time is not None
+    schema = plan.nodes[node.inputs[0]].schema
+    bounds = (node.upper, node.how.tracks_left), (node.lower, node.how.tracks_right)
+    for bound, is_needed in bounds:
+        if is_needed and constant_offset_us(bound, node.left_time, schema) is None:
+            return f"{kind}, and its bound {bound.sql!r} is not the left time plus a constant"
     return None
 
 

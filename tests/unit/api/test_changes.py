@@ -11,6 +11,7 @@ from stretto import App, Function, Sink, Stream, sinks, sources, tumbling
 from stretto.actors.context import Context
 from stretto.api.changes import final_rows, weighted_nodes
 from stretto.api.lowering import lowered
+from stretto.api.relational import unsupported
 from stretto.errors import PlanError
 from stretto.operators.changes.weights import CHANGE
 
@@ -140,3 +141,37 @@ def test_joins_in_time_of_rows_that_change_are_refused() -> None:
         late.window_join(late, "n")
     with pytest.raises(PlanError, match="interval_join cannot follow 'windows'"):
         late.interval_join(late, "n", lower="window_end", upper="window_end")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda s: totals_of(s).filter("n > 1", name="many"), "filter 'many' would keep rows that"),
+        (lambda s: totals_of(s).drop("k", name="keyless"), "rows of 'keyless' can be removed again"),
+        (lambda s: totals_of(s).key_by("n").aggregate(m="count(*)", name="second"), "'second' comes after 'totals'"),
+        (lambda s: totals_of(s).top(1, by="n", name="best"), "top 'best' ranks all rows so far"),
+        (lambda s: s.top(1, by="x", name="best"), "top 'best' ranks all rows so far"),
+        (lambda s: s.drop_duplicates("k", keep="last", name="last"), "top 'last' ranks all rows so far"),
+        (lambda s: totals_of(s).union(totals_of(s, "others"), name="both"), "union 'both' comes after the running"),
+        (lambda s: totals_of(s).join(s, "k", name="joined"), "rows of 'joined' can be removed again"),
+        (lambda s: s.join(totals_of(s), "k", how="semi", name="joined"), "join 'joined' is a semi join of two"),
+        (lambda s: s.join(s, "k", how="left", name="joined"), "join 'joined' is a left join of two streams without a"),
+        (lambda s: s.join(s, "k", how="anti", name="joined"), "join 'joined' is an anti join of two streams"),
+        (lambda s: totals_of(s).join(names(s), "n = id", name="joined"), "rows of 'joined' can be removed again"),
+    ],
+)
+def test_rows_that_change_are_refused_by_name_in_micro_batches(make: Any, reason: str) -> None:
+    app = App("app")
+    make(rows(app)).sink(sinks.collect())
+    found = unsupported(app.plan(), streaming=True)
+    assert found is not None
+    assert reason in found
+    assert unsupported(app.plan(), streaming=False) is None
+
+
+def totals_of(stream: Stream, name: str = "totals") -> Stream:
+    return stream.key_by("k").aggregate(n="count(*)", name=name)
+
+
+def names(stream: Stream) -> Any:
+    return stream._app.table("names", pa.table({"id": [1], "name": ["one"]}))

@@ -219,10 +219,46 @@ def test_the_event_time_of_an_interval_join(
     assert node.holds_back_us == holds_back_s * 1_000_000
 
 
+@pytest.mark.parametrize(
+    ("how", "lower", "upper", "reason"),
+    [
+        ("inner", "date_trunc('DAY', at)", "date_trunc('DAY', at)", None),
+        ("left", "date_trunc('DAY', at)", "at + INTERVAL 5 SECONDS", None),
+        ("right", "at - INTERVAL 5 SECONDS", "date_trunc('DAY', at)", None),
+        ("full", "at - INTERVAL 5 SECONDS", "at + INTERVAL 5 SECONDS", None),
+        ("semi", "at", "at + INTERVAL 5 SECONDS", None),
+        ("left", "at", "date_trunc('DAY', at)", "is a left join of two streams, and its bound"),
+        ("full", "at", "date_trunc('DAY', at)", "is not the left time plus a constant"),
+        ("anti", "at", "at", "is an anti join of two streams, which Spark does not have"),
+    ],
+)
+def test_which_interval_joins_micro_batches_have(how: str, lower: str, upper: str, reason: str | None) -> None:
+    app = App("app")
+    left, right = inputs(app)
+    left.interval_join(right, "auction = id", lower=lower, upper=upper, how=how, name="joined").sink(sinks.null())
+    found = unsupported(app.plan(), streaming=True)
+    assert (found is None) == (reason is None), found
+    assert (reason or "") in (found or "")
+    assert unsupported(app.plan(), streaming=False) is None
+
+
 @pytest.mark.parametrize("how", ["left", "right", "full", "semi", "anti"])
-def test_micro_batches_have_inner_joins_of_streams(how: str) -> None:
+def test_which_joins_in_windows_micro_batches_have(how: str) -> None:
     app = App("app")
     left, right = inputs(app)
     left.window_join(right, "auction = id", tumbling("5 s"), how=how, name="joined").sink(sinks.null())
-    assert f"join 'joined' is a {how} join" in (unsupported(app.plan(), streaming=True) or "")
+    found = unsupported(app.plan(), streaming=True)
+    assert (found is None) == (how != "anti"), found
+    app = App("app")
+    left, right = (stream.window(tumbling("5 s")).aggregate(n="count(*)") for stream in inputs(app))
+    left.window_join(right, "n", how=how, name="joined").sink(sinks.null())
+    found = unsupported(app.plan(), streaming=True)
+    assert (found is None) == (how not in ("semi", "anti")), found
     assert unsupported(app.plan(), streaming=False) is None
+
+
+def test_a_semi_join_without_a_bound_is_refused_for_micro_batches() -> None:
+    app = App("app")
+    left, right = inputs(app)
+    left.join(right, "auction = id", how="semi", name="joined").sink(sinks.null())
+    assert "join 'joined' is a semi join of two streams without a bound" in (unsupported(app.plan(), True) or "")
