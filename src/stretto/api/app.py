@@ -164,11 +164,19 @@ class App:
 
     @takes(name=TEXT, data=TABLE_DATA, refresh=DURATION.optional())
     def table(self, name: str, data: Any, *, refresh: Duration | None = None) -> Table:
-        """Returns a table for `stream.join(table, on)`, of a DataFrame of Spark or pandas, a pyarrow Table, or the path
-        of Parquet files. Its rows are read now, and every worker gets all of them."""
-        from stretto.runtime.table_data import table_data
+        """Returns a table for `stream.join(table, on)`, of a DataFrame of Spark or pandas, a pyarrow Table, the path of
+        Parquet files, or a function that returns one of the latter. Its rows are read now, and every worker gets all of
+        them.
 
-        return checked_table(self, name, table_data(name, data), refresh)
+        With `refresh`, such as "10 minutes", each worker reads a path again, or calls the function again, when it has a
+        batch to join and its last read is that old. A change is seen by the rows that a worker joins later than that
+        after the change; workers read at different times. Rows that were joined before are not revised."""
+        from stretto.runtime.table_data import rereading, table_data
+
+        every_us = None if refresh is None else positive_duration_us(refresh, f"refresh of table '{name}'")
+        rows = table_data(name, data)
+        again = None if every_us is None else plans.Refresh(rereading(name, data, rows.schema), every_us)
+        return checked_table(self, name, rows, again)
 
     @takes(udfs=UDF)
     def register(self, *udfs: Udf) -> App:

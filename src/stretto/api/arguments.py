@@ -207,10 +207,23 @@ WINDOW = Kind(
 )
 JOIN_KEY = Kind('a column, a list of columns or of pairs, or text such as "id = auction"', _is_join_key)
 JOIN_KIND = Kind('"inner", "left", "right", "full", "semi" or "anti"', is_text)
+
+
+def _takes_nothing(value: Any) -> bool:
+    """Whether it is a function that can be called without arguments."""
+    try:
+        inspect.signature(value).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 TABLE_DATA = Kind(
-    "a DataFrame of Spark or pandas, a pyarrow Table, or the path of Parquet files",
+    "a DataFrame of Spark or pandas, a pyarrow Table, the path of Parquet files, or a function that returns a table",
     lambda value: (
-        is_text(value) or any(hasattr(value, name) for name in ("toArrow", "iloc", "to_batches", "__fspath__"))
+        is_text(value)
+        or _takes_nothing(value)
+        or any(hasattr(value, name) for name in ("toArrow", "iloc", "to_batches", "__fspath__"))
     ),
     lambda value: "Write pyarrow.Table.from_pylist(rows)." if isinstance(value, list) else None,
 )

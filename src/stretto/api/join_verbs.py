@@ -209,6 +209,7 @@ class JoinVerbs:
             removes=removes,
             table=table.data,
             table_name=table.name,
+            refresh=table.refresh,
             keys=condition.keys,
             pair=pair,
             residual=condition.residual,

@@ -41,6 +41,7 @@ from stretto.operators.changes.top import RunningTop
 from stretto.operators.changes.weights import Added, Latest, WeightedSelect, weighted_schema
 from stretto.operators.ends import SinkFunction, SourceFunction
 from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, WindowJoin
+from stretto.operators.refreshed import RefreshedTableJoin
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.stateless import Filter, PythonStep, Select, StatelessFunction
@@ -131,6 +132,8 @@ class _Lowering:
                 spec = self._functions[node.inputs[0]]
                 self._stages[node.name] = [(spec, spec.outputs[node.output])]
                 self._weigh(node)
+            case nodes.TableJoinNode(refresh=nodes.Refresh()):
+                self._add_refreshed(node)
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() | nodes.TableJoinNode() if (
                 node.parallelism is None
             ):
@@ -153,6 +156,14 @@ class _Lowering:
                 self._add_function(node, function, partitions, keys)
                 if isinstance(node, nodes.WindowAggregateNode):
                     self._weigh(node)
+
+    def _add_refreshed(self, node: nodes.TableJoinNode) -> None:
+        """Adds the join with a table that is read again: it needs the time of each batch, so it is not fused."""
+        assert node.refresh is not None
+        empty = TableJoin(node.table.slice(0, 0), node.keys, node.pair, node.residual, node.how)
+        function = RefreshedTableJoin(node.refresh.reader, node.refresh.every_us * 1000, empty)
+        feeding = max(spec.parallelism for spec, _ in self._stages[node.inputs[0]])
+        self._add_function(node, function, node.parallelism or feeding, [None])
 
     def _schema(self, node: nodes.Node) -> pa.Schema:
         """Returns the columns of a node's rows, with their weights if they carry them."""

@@ -24,6 +24,7 @@ from stretto.expressions.zones import zone_named
 from stretto.operators.changes.weights import CHANGE
 from stretto.operators.join_kinds import JoinKind
 from stretto.operators.ranking import Ranking
+from stretto.operators.refreshed import TableReader
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime, Window
@@ -149,10 +150,19 @@ class JoinNode(Node):
     holds_back_us: int = 0
 
 
+@dataclass(frozen=True)
+class Refresh:
+    """How a table is read again, and how often."""
+
+    reader: TableReader
+    every_us: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableJoinNode(Node):
-    """A join of a stream with a table that does not change. The columns are as in a JoinNode; `keys` are pairs of
-    expressions over the stream and over the table."""
+    """A join of a stream with a table. The columns are as in a JoinNode; `keys` are pairs of expressions over the
+    stream and over the table. The table does not change, or has a `refresh`; then `table` is the one of its
+    declaration."""
 
     table: pa.Table
     table_name: str
@@ -160,6 +170,7 @@ class TableJoinNode(Node):
     pair: pa.Schema
     residual: Predicate | None
     how: JoinKind
+    refresh: Refresh | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

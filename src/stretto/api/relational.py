@@ -18,6 +18,7 @@ from stretto.api.plan import (
     OutputNode,
     Plan,
     SourceNode,
+    TableJoinNode,
     TopNode,
     UnionNode,
     WindowAggregateNode,
@@ -88,6 +89,8 @@ def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
                 return f"running aggregate '{node.name}' uses the Python aggregate '{user.name}'"
         case JoinNode() if node.how is not JoinKind.INNER and (reason := _unsupported_join(node, plan)) is not None:
             return reason
+        case TableJoinNode() if node.refresh is not None:
+            return f"table '{node.table_name}' of '{node.name}' is refreshed, and micro-batches read it once"
         case UnionNode() if running is not None:
             return f"union '{node.name}' comes after the running aggregate '{running.name}', whose rows change"
         case FilterNode() if running is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,7 @@ from stretto.operators.join_kinds import JoinKind
 
 if TYPE_CHECKING:
     from stretto.api.app import App
-    from stretto.api.plan import Node
+    from stretto.api.plan import Node, Refresh
 
 TABLE_BYTES_MAX = 256 << 20
 """Every worker holds a whole table, and its index."""
@@ -22,11 +22,13 @@ TABLE_BYTES_MAX = 256 << 20
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table of an app, for `stream.join(table, on)`. Its rows are those of the moment when it was declared."""
+    """A table of an app, for `stream.join(table, on)`. Its rows are those of the moment when it was declared, unless it
+    has a `refresh`."""
 
     app: App
     name: str
     data: pa.Table
+    refresh: Refresh | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -52,6 +54,13 @@ def changes_after(
     stream: Node, table: Table, condition: Condition, kind: JoinKind
 ) -> tuple[tuple[str, ...] | None, bool]:
     """Returns `changes_by` and `removes` of the rows of a stream after they are joined with a table."""
+    if table.refresh is not None and stream.changes:
+        raise PlanError(
+            f"join on '{stream.name}' cannot be with table '{table.name}'",
+            "the table is refreshed, and rows of the stream change: one that was joined with other rows of the table "
+            "could not be removed",
+            "Leave out refresh, or join before the rows change.",
+        )
     keys = stream.changes_by
     if keys is None:
         return None, stream.removes
@@ -76,18 +85,18 @@ def _has_duplicates(table: Table, condition: Condition) -> bool:
     return bool(keys.group_by(keys.column_names).aggregate([]).num_rows < keys.num_rows)
 
 
-def checked_table(app: App, name: str, data: pa.Table, refresh: Any) -> Table:
-    """Returns a table of an app; its name and its size are checked."""
-    if refresh is not None:
-        raise PlanError(
-            f"table '{name}' cannot be refreshed",
-            f"refresh={refresh!r}: a table is read once",
-            "Leave it out, or make the table a source and use interval_join or window_join.",
-        )
+def checked_table(app: App, name: str, data: pa.Table, refresh: Refresh | None) -> Table:
+    """Returns a table of an app; its size is checked."""
+    check_size(name, data)
+    return Table(app, name, data, refresh)
+
+
+def check_size(name: str, data: pa.Table) -> None:
+    """Refuses a table that is too large to be in every worker."""
     if data.nbytes > TABLE_BYTES_MAX:
         raise PlanError(
             f"table '{name}' is too large",
             f"it has {data.nbytes:,} bytes; every worker would hold all of them, and the limit is {TABLE_BYTES_MAX:,}",
-            "Select the columns and rows that are needed, or read it as a source and use join.",
+            "Select the columns and rows that are needed, or read it as a source and use join: its rows are then "
+            "divided among the partitions.",
         )
-    return Table(app, name, data)

@@ -132,8 +132,6 @@ def test_what_a_table_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_
         made()[0].join(items, "auction = id")
     with pytest.raises(PlanError, match=r"app\.table"):
         bids.join(ITEMS.to_pandas(), "auction = id")  # type: ignore[arg-type]
-    with pytest.raises(PlanError, match="cannot be refreshed"):
-        bids._app.table("names", ITEMS, refresh="10 minutes")
     with pytest.raises(SourceError, match="'names' cannot be read"):
         bids._app.table("names", tmp_path / "nothing")
     monkeypatch.setattr(tables, "TABLE_BYTES_MAX", 10)
