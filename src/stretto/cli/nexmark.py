@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from stretto.api.slo import objective
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import QUERIES, Workload
 from stretto.bench.nexmark.run import Bench, Outcome, Running, SparkAnswers, exit_code, rows_expected, wait_for
+from stretto.bench.nexmark.twins import run_twin
 from stretto.cli.outcomes import print_outcome, summary
 from stretto.cli.progress import Display, Sample, Watch, jobs_line, jobs_table
 from stretto.cli.reporting import errors
@@ -62,6 +64,17 @@ def run_in_turn(request: Request) -> int:
     return _end(outcomes, console, request)
 
 
+def run_twins(request: Request) -> int:
+    """Run the batch twins of the queries one after the other and print each outcome; returns the exit code."""
+    console = errors if request.json else Console()
+    outcomes: list[Outcome] = []
+    with spark_session("stretto-nexmark", local_master(request.workers)) as spark, _answers(request, spark) as answers:
+        for query in request.queries:
+            outcomes.append(run_twin(query, request.workload, spark, answers))
+            print_outcome(outcomes[-1], console, request.json)
+    return _end(outcomes, console, request)
+
+
 def run_at_once(request: Request) -> int:
     """Run all queries concurrently on the same workers, then check each answer; returns the exit code."""
     console = errors if request.json else Console()
@@ -80,12 +93,19 @@ def run_at_once(request: Request) -> int:
 def _bench(request: Request, console: Console) -> Iterator[Bench]:
     master = local_master(request.workers)
     _print_text(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...", console, request)
-    with spark_session("stretto-nexmark", master) as spark, Cluster.on_spark(spark, request.workers) as cluster:
-        if request.verify:
-            with SparkAnswers(spark, request.workload.config, request.workload.timezone) as answers:
-                yield Bench(cluster, request.workload, answers)
-        else:
-            yield Bench(cluster, request.workload)
+    with (
+        spark_session("stretto-nexmark", master) as spark,
+        Cluster.on_spark(spark, request.workers) as cluster,
+        _answers(request, spark) as answers,
+    ):
+        yield Bench(cluster, request.workload, answers)
+
+
+def _answers(request: Request, spark: SparkSession) -> AbstractContextManager[SparkAnswers | None]:
+    """Returns Spark SQL's answers, if they are to be compared."""
+    if not request.verify:
+        return nullcontext()
+    return SparkAnswers(spark, request.workload.config, request.workload.timezone)
 
 
 def _watch(running: Sequence[Running], console: Console, request: Request) -> None:

@@ -16,7 +16,7 @@ from stretto.bench.nexmark.run import chosen
 from stretto.cli.bench.commands import bench
 from stretto.cli.functions import functions
 from stretto.cli.loading import see_current_directory
-from stretto.cli.nexmark import DEMO_EVENTS, Request, demo_request, query_list, run_at_once, run_in_turn
+from stretto.cli.nexmark import DEMO_EVENTS, Request, demo_request, query_list, run_at_once, run_in_turn, run_twins
 from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
 from stretto.cli.simulate.commands import simulate
@@ -166,6 +166,9 @@ def nexmark(
         int, typer.Option(min=1, help="Events per second of event time (density of the stream).")
     ] = 10_000,
     engine: Annotated[Engine, typer.Option(help="Engine that runs the queries.")] = Engine.ACTORS,
+    twin: Annotated[
+        bool, typer.Option("--twin", help="Run each query as its batch twin, a DataFrame over all events.")
+    ] = False,
     timezone: Annotated[
         str, typer.Option(metavar="ZONE", help="Time zone of the queries and of Spark's answers.")
     ] = "UTC",
@@ -208,7 +211,8 @@ def nexmark(
             strategy=strategy,
             timezone=timezone,
         )
-        code = run_in_turn(Request(chosen(queries), workload, workers, verify, json, timeout))
+        run = run_twins if twin else run_in_turn
+        code = run(Request(chosen(queries), workload, workers, verify, json, timeout))
     raise typer.Exit(code)
 
 
