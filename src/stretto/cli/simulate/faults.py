@@ -9,9 +9,11 @@ import typer
 
 from stretto.cli.reporting import reported
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
+from stretto.simulator.checking.changing import ChangingScenario
 from stretto.simulator.checking.clocks import try_clocks
 from stretto.simulator.checking.fault_mutations import MUTATIONS
 from stretto.simulator.checking.faults import Trial, try_every_step, try_seed
+from stretto.simulator.checking.scenarios import Scenario
 
 
 def faults(
@@ -29,6 +31,9 @@ def faults(
     ] = False,
     rescale: Annotated[
         bool, typer.Option("--rescale", help="Also restart it with other numbers of workers and partitions.")
+    ] = False,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Run functions over rows that change: aggregates, tops and joins.")
     ] = False,
     clocks: Annotated[
         bool,
@@ -50,12 +55,13 @@ def faults(
             return try_every_step(seed, functions)
         if clocks:
             return [try_clocks(seed, workers, functions, parts)]
-        return [try_seed(seed, workers, functions, parts, rescales=rescale)]
+        kind = ChangingScenario if changes else Scenario
+        return [try_seed(seed, workers, functions, parts, rescales=rescale, kind=kind)]
 
     options: dict[str, str | int | bool | None] = {"workers": workers, "functions": functions, "mutate": mutate}
     sweep = Sweep(
         "faults",
-        {**options, "every-step": every_step, "rescale": rescale, "clocks": clocks},
+        {**options, "every-step": every_step, "rescale": rescale, "changes": changes, "clocks": clocks},
         runs,
         _counts,
         lambda t: "; ".join(t.faults),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+from stretto.actors.deployment import Deployment
 from stretto.coordinator.events import AnnounceMisbehaviour
 from stretto.coordinator.records import JobStatus
 from stretto.errors import StrettoError
@@ -82,7 +84,16 @@ def try_seed(
     return Trial(seed, barriers_of(history), messages_of(history), found, log, job.given_up)
 
 
-def result_of(scenario: Scenario, reference: Scenario) -> list[Violation]:
+class Answering(Protocol):
+    """A deployment, and the rows that it has produced."""
+
+    deployment: Deployment
+
+    @property
+    def rows(self) -> Sequence[tuple[Any, ...]]: ...
+
+
+def result_of(scenario: Answering, reference: Answering) -> list[Violation]:
     """Compares the results with those of the same scenario run sequentially."""
     run_sequentially(reference.deployment)
     right, got = Counter(reference.rows), Counter(scenario.rows)
@@ -94,7 +105,7 @@ def result_of(scenario: Scenario, reference: Scenario) -> list[Violation]:
     ]
 
 
-def _some(rows: Counter[tuple[int, int, int]]) -> str:
+def _some(rows: Counter[tuple[Any, ...]]) -> str:
     return ", ".join(map(str, list(rows)[:3])) or "none"
 
 

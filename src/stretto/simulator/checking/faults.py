@@ -18,6 +18,7 @@ from stretto.coordinator.records import JobStatus
 from stretto.errors import DamagedError, StrettoError, TakenOverError
 from stretto.protocol.membership import COORDINATOR
 from stretto.simulator.checking.barriers import TIMINGS, result_of
+from stretto.simulator.checking.changing import ChangingScenario
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.scenarios import Scenario
 from stretto.simulator.engine.cluster import Weather
@@ -36,6 +37,8 @@ EVERY = 1
 CLOCK_STEPS_NS = (-100_000_000_000, -300_000_000, 50_000_000, 5_000_000_000, 100_000_000_000)
 LENGTH = 2
 """Sources are this many times longer than in the barrier tests, so that a run has several checkpoints."""
+
+Tested = Scenario | ChangingScenario
 
 
 @dataclass
@@ -57,12 +60,14 @@ def try_seed(
     functions_max: int,
     parts: Parts | None = None,
     rescales: bool = False,
+    kind: type[Tested] = Scenario,
 ) -> Trial:
     """Run one random scenario with random faults, and compare the results. With `rescales`, it is also restarted with
-    other numbers of workers and partitions."""
+    other numbers of workers and partitions. `kind` is the kind of its
+    dataflow."""
     chance = random.Random(seed * 7 + 3)
     workers = chance.randint(1, max(1, workers_max))
-    scenario = Scenario(seed, functions_max, length=LENGTH)
+    scenario, reference = (kind(seed, functions_max, length=LENGTH) for _ in range(2))
     faults = Faults(chance, workers)
     files = SimulatedFiles()
     cluster = DurableCluster(
@@ -84,12 +89,12 @@ def try_seed(
     trial = Trial(seed, faults.descriptions)
     if rescales:
         _plan_rescales(cluster, scenario, chance, workers_max, trial)
-    _run(drivers, scenario, Scenario(seed, functions_max, length=LENGTH), trial)
+    _run(drivers, scenario, reference, trial)
     return trial
 
 
 def _plan_rescales(
-    cluster: DurableCluster, scenario: Scenario, chance: random.Random, workers_max: int, trial: Trial
+    cluster: DurableCluster, scenario: Tested, chance: random.Random, workers_max: int, trial: Trial
 ) -> None:
     for _ in range(chance.randint(1, 3)):
         at_ns, workers = chance.randint(0, SPAN_NS // 2), chance.randint(2, max(2, workers_max))
@@ -137,7 +142,7 @@ def _small(seed: int, functions: int, deaths: dict[int, str]) -> _Small:
     return _Small(cluster.steps, trial)
 
 
-def _run(drivers: Drivers, scenario: Scenario, reference: Scenario, trial: Trial) -> None:
+def _run(drivers: Drivers, scenario: Tested, reference: Tested, trial: Trial) -> None:
     """Run to the end, and compare the published results with the reference."""
     first = drivers.clusters[0]
     first.submit_durable(scenario.deployment)
