@@ -36,6 +36,7 @@ from stretto.errors import ClusterError
 from stretto.protocol.membership import COORDINATOR, Member
 from stretto.runtime import cluster as cluster_module
 from stretto.runtime.coordinator_loop import CoordinatorLoop
+from stretto.runtime.hosting import slots_of
 
 Eventually = Callable[..., Any]
 
@@ -178,11 +179,41 @@ def test_closing_does_not_wait_for_a_callback_that_blocks(
     eventually(lambda: running_threads() == [])
 
 
-def test_a_cluster_that_cannot_start_leaves_nothing(spark: SparkSession) -> None:
-    with pytest.raises(ClusterError, match=r"only [01] of 1 workers joined within 0 s"):
-        Cluster.on_spark(spark, workers=1, start_timeout=0)
+def test_a_cluster_without_a_slot_is_refused_and_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, eventually: Eventually
+) -> None:
+    """A Spark job of somebody else holds all slots but one."""
+    context = spark.sparkContext
+    others = slots_of(spark) - 1
+
+    def hold(_: int) -> None:
+        (tmp_path / f"held-{os.getpid()}").touch()
+        while not (tmp_path / "enough").exists():
+            time.sleep(0.02)
+
+    holding = threading.Thread(target=context.parallelize(range(others), others).foreach, args=(hold,))
+    holding.start()
+    try:
+        eventually(lambda: len(list(tmp_path.glob("held-*"))) == others, what="tasks that hold slots")
+        with pytest.raises(
+            ClusterError, match=r"only [01] of 2 workers joined within 3 s: Spark has had no slot for w"
+        ):
+            Cluster.on_spark(spark, workers=2, start_timeout=3)
+    finally:
+        (tmp_path / "enough").touch()
+        holding.join()
     assert running_threads() == []
-    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    eventually(lambda: context.statusTracker().getActiveJobsIds() == [], what="the end of all jobs")
+
+
+def test_a_cluster_beside_others_that_hold_the_slots_is_refused_at_once(spark: SparkSession) -> None:
+    slots = slots_of(spark)
+    with (
+        Cluster.on_spark(spark, workers=2),
+        pytest.raises(ClusterError, match=f"{slots - 1} workers were asked for, and {slots - 2} of Spark's {slots}"),
+    ):
+        Cluster.on_spark(spark, workers=slots - 1)
+    assert running_threads() == []
 
 
 def test_an_app_that_cannot_be_shipped_is_refused_without_effect_on_others(spark: SparkSession) -> None:

@@ -57,7 +57,8 @@ from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.process_guard import Ending
 from stretto.runtime.session import timezone_of
-from stretto.runtime.slots import free_slots, hold_slots, release_slots, require_free_slot
+from stretto.runtime.slots import free_slots, hold_slots, release_slots, require_free_slot, require_free_slots
+from stretto.runtime.starting import Start
 from stretto.runtime.transport import Transport
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.runtime.worker_process import WorkerSettings, machine_for, membership
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("stretto.cluster")
 
 START_TIMEOUT_S = 120.0
+START_POLL_S = 1.0
 LEAVE_TIMEOUT_S = 8.0
 UNJOINED_WAIT_S = 1.0
 """The delay before a worker that ended before it joined is replaced, since the replacement may fail in the same way."""
@@ -97,6 +99,7 @@ class Cluster:
         policy_named(policy)
         strategy_named(strategy)
         check_slots(spark, workers + parked)
+        require_free_slots(spark, workers + parked)
         self._parked_wanted = parked
         self._policy = policy
         self._strategy = strategy
@@ -158,7 +161,8 @@ class Cluster:
         replace lost ones at once; a worker that sends nothing for `lost_after` counts as lost. A worker leaves when
         the driver has sent nothing for `driver_silence` and its connection is lost; a driver that is only paused keeps
         its workers. `code_dir` is where workers read the code of apps; the default, a private temporary directory,
-        works if the workers are on the driver's machine."""
+        works if the workers are on the driver's machine. `start_timeout` is how many seconds Spark may be without a
+        slot for one of the workers; a slow machine may take longer."""
         lost_after_us = positive_duration_us(lost_after, "lost_after")
         driver_silence_s = positive_duration_us(driver_silence, "driver_silence") / 1e6
         return Cluster(
@@ -185,27 +189,26 @@ class Cluster:
         workers += self._parked_wanted
         for index in range(workers):
             self._host(f"w{index}~1", parked=index >= workers - self._parked_wanted)
-        deadline = time.monotonic() + timeout_s
+        start = Start(self.spark, workers, timeout_s)
+        while not self._all_joined(START_POLL_S):
+            joined = {member.name for member in self._members}
+            start.check([host for host in self._hosts if host.member not in joined])
+
+    def _all_joined(self, within_s: float) -> bool:
+        """Waits a while for all workers and the driver's own, and returns whether they have joined."""
         with self._members_changed:
-            while len(self._members) < workers + 1:
-                for member, reason in self._ended.items():
-                    raise ClusterError(f"worker {member} ended at the start", reason, "Look at the executors' logs.")
-                left = deadline - time.monotonic()
-                if left <= 0 or (not self._members_changed.wait(min(left, 1.0)) and self._all_hosts_ended()):
-                    joined = len(self.workers)
-                    raise ClusterError(
-                        f"only {joined} of {workers} workers joined within {timeout_s:g} s",
-                        "Spark did not start their tasks, or they could not reach the driver",
-                        "Look for other jobs that hold Spark's slots, and at the executors' logs.",
-                    )
+            self._members_changed.wait_for(lambda: self._ended or self._is_complete(), within_s)
+            for member, reason in self._ended.items():
+                raise ClusterError(f"worker {member} ended at the start", reason, "Look at the executors' logs.")
+            return self._is_complete()
+
+    def _is_complete(self) -> bool:
+        return len(self._members) > self._workers_wanted + self._parked_wanted
 
     def _host(self, member: str, parked: bool) -> None:
         host = WorkerHost(self.spark, self._settings(member, parked=parked), self._on_worker_ended)
         self._hosts.append(host)
         host.start()
-
-    def _all_hosts_ended(self) -> bool:
-        return bool(self._hosts) and all(host.join(0) for host in self._hosts)
 
     def _settings(self, member: str, role: MemberRole = MemberRole.WORKER, parked: bool = False) -> WorkerSettings:
         keys = KeyPair.new()

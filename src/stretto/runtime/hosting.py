@@ -21,7 +21,8 @@ from stretto.runtime.worker_process import WorkerSettings, host_worker
 log = logging.getLogger("stretto.hosting")
 
 LINE_CHARS_MAX = 300
-REGISTER_TIMEOUT_S = 60.0
+REGISTER_TIMEOUT_S = 120.0
+"""How long executors may take to register, from the start of the session and from one to the next."""
 REGISTER_POLL_S = 0.2
 
 
@@ -43,6 +44,13 @@ def slots_of(spark: SparkSession) -> int | None:
         return context.defaultParallelism // per_task
 
 
+def active_tasks(spark: SparkSession, stages: Iterable[int] | None = None) -> int:
+    """Returns how many tasks of these stages run now; by default of all stages."""
+    tracker = spark.sparkContext.statusTracker()
+    found = map(tracker.getStageInfo, tracker.getActiveStageIds() if stages is None else stages)
+    return sum(stage.numActiveTasks for stage in found if stage is not None)
+
+
 def check_slots(spark: SparkSession, workers: int) -> None:
     """Refuses more workers than Spark has slots, before any job starts."""
     if workers < 1:
@@ -51,7 +59,9 @@ def check_slots(spark: SparkSession, workers: int) -> None:
     deadline = time.monotonic() + REGISTER_TIMEOUT_S
     while slots is not None and workers > slots and not _is_local(spark) and time.monotonic() < deadline:
         time.sleep(REGISTER_POLL_S)  # Executors register one by one after the session has started.
-        slots = slots_of(spark)
+        before, slots = slots, slots_of(spark)
+        if slots is not None and slots > before:
+            deadline = time.monotonic() + REGISTER_TIMEOUT_S
     if slots is not None and workers > slots:
         raise ClusterError(
             f"{workers} workers were asked for, and Spark has {slots} slot{'s' if slots != 1 else ''}",
@@ -93,6 +103,12 @@ class WorkerHost:
         """Waits for the task, and returns whether it ended within the time."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def is_launched(self) -> bool:
+        """Whether Spark runs its task, so that it holds a slot."""
+        tracker = self._spark.sparkContext.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
+        return active_tasks(self._spark, [stage for job in jobs if job is not None for stage in job.stageIds]) > 0
 
     def cancel(self) -> None:
         """Cancels a task that did not leave by itself."""

@@ -49,6 +49,18 @@ def require_free_slot(spark: SparkSession, what: str) -> None:
         )
 
 
+def require_free_slots(spark: SparkSession, workers: int) -> None:
+    """Raises a ClusterError if other clusters leave too few slots for so many workers, which would never start."""
+    free = free_slots(spark)
+    if free is not None and workers > free:
+        slots, held = slots_of(spark), _held_slots(spark)
+        raise ClusterError(
+            f"{workers} workers were asked for, and {free} of Spark's {slots} slots are free",
+            f"the workers of other clusters hold {held}",
+            f"Close another cluster first, or start Spark with more slots, such as local[{held + workers}].",
+        )
+
+
 def _held_slots(spark: SparkSession) -> int:
     application = _application(spark)
     with _lock:

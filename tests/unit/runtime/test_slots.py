@@ -13,7 +13,7 @@ from stretto import App, sinks, sources
 from stretto.api.engines import Engine, EngineChoice
 from stretto.errors import ClusterError
 from stretto.runtime.job import Execution, Job
-from stretto.runtime.slots import free_slots, hold_slots, release_slots
+from stretto.runtime.slots import free_slots, hold_slots, release_slots, require_free_slots
 from stretto.runtime.triggers import measure_trigger_s
 
 
@@ -51,6 +51,14 @@ def test_the_slots_of_all_clusters_of_an_application_count(full: SparkSession) -
     assert free_slots(spark_with(3, spark_dynamicAllocation_enabled="true")) is None
     release_slots("two")
     assert free_slots(full) == 1
+
+
+def test_a_cluster_needs_slots_that_others_do_not_hold(full: SparkSession) -> None:
+    require_free_slots(spark_with(5), 2)
+    require_free_slots(spark_with(3, spark_dynamicAllocation_enabled="true"), 9)
+    with pytest.raises(ClusterError, match=r"3 workers were asked for, and 2 of Spark's 5 slots are free") as caught:
+        require_free_slots(spark_with(5), 3)
+    assert "local[6]" in str(caught.value)
 
 
 @pytest.mark.parametrize("what", ["job.dataframe() of job 'counts'", "the batch twin of app 'counts'", "measuring"])
