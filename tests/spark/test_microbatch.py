@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +279,38 @@ def test_what_micro_batches_cannot_express_is_refused_by_name(spark: SparkSessio
     with pytest.raises(EngineError, match="running aggregate 'running' comes after"):
         query(app, spark, tmp_path).start()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def slow_planner(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Makes the first Python process that plans a source fail to connect to Spark, as on a machine that is too slow.
+    The directory `started` in the one returned shows that there was one."""
+    directory = tmp_path_factory.mktemp("planner")
+    python = directory / "python"
+    started = shlex.quote(str(directory / "started"))
+    python.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *python_streaming_source_runner*) mkdir {started} 2>/dev/null && exit 1;; esac\n'
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    python.chmod(0o700)
+    context = spark.sparkContext
+    former, context.pythonExec = context.pythonExec, str(python)
+    yield directory
+    context.pythonExec = former
+
+
+def test_a_query_whose_planner_was_too_slow_for_spark_starts_again(
+    spark: SparkSession, tmp_path: Path, slow_planner: Path
+) -> None:
+    """Spark gives up a planner after ten seconds. The pure twin is tests/unit/runtime/test_query_watch.py."""
+    app = App("slow")
+    bids(app).sink(CollectSink(), name="out")
+    made = finished(app, spark, tmp_path)
+    assert (slow_planner / "started").exists()
+    sink = app.plan().nodes["out"]
+    assert isinstance(sink, SinkNode)
+    assert answer(made, sink) == rows_of(table())
 
 
 def test_the_trigger_time_is_measured_once(spark: SparkSession) -> None:

@@ -7,32 +7,28 @@ directory that is removed with the query.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from stretto.actors.metrics import FunctionMetrics, LatencySketch, merged
+from stretto.actors.metrics import FunctionMetrics, merged
 from stretto.actors.sink import SinkWriter
-from stretto.api.memory import conform
 from stretto.api.plan import AggregateNode, JoinNode, Plan, SinkNode, SourceNode, WindowAggregateNode
 from stretto.coordinator.records import JobStatus
-from stretto.errors import EngineError, FunctionError, StrettoError
-from stretto.rendering import error_text, traceback_of
+from stretto.errors import EngineError, StrettoError
 from stretto.runtime.job import Checkpoints, JobWarning
 from stretto.runtime.metrics import JobMetrics, report
+from stretto.runtime.query_watch import POLL_S, QueryWatch
 from stretto.runtime.relational import session_settings, spark_error, to_dataframes
 from stretto.runtime.scratch import scratch_directory
-from stretto.runtime.spark_sources import ROWS_PER_TRIGGER, is_staged, is_stream, refuse_stream, stream_frame
+from stretto.runtime.spark_sources import ROWS_PER_TRIGGER, is_stream, refuse_stream, stream_frame
 
 STREAM_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -45,9 +41,6 @@ STREAM_SETTINGS = {
     # The directory is removed as a whole at the end.
     "spark.sql.streaming.minBatchesToRetain": "2",
 }
-
-POLL_S = 0.05
-PLANNER_S_MAX = 20.0
 
 
 class MicrobatchQuery:
@@ -78,7 +71,7 @@ class MicrobatchQuery:
         self._rows_per_trigger = rows_per_trigger
         self._parent = directory
         self._directory: Path | None = None
-        self._watches: list[_Watch] = []
+        self._watches: list[QueryWatch] = []
         self._supervisor: Thread | None = None
         self._stopping = Event()
         self._began = self._ended = time.monotonic()
@@ -89,8 +82,8 @@ class MicrobatchQuery:
             refuse_stream(source)
         self._directory = scratch_directory("microbatch", self._parent)
         try:
-            session, settings = self._session()
-            with session_settings(session, settings):
+            session = self._session()
+            with session_settings(session, self._settings()):
                 self._start_queries(session)
         except PySparkException as error:
             self._clean_up()
@@ -170,18 +163,20 @@ class MicrobatchQuery:
         assert self._directory is not None
         return self._directory / "drain"
 
-    def _session(self) -> tuple[SparkSession, dict[str, str]]:
-        """Returns the session to build in, and the settings during the start; a query keeps the settings it started
-        with."""
-        settings = {
+    def _session(self) -> SparkSession:
+        """Returns the session to build in."""
+        for source in filter(is_stream, self.plan.sources):
+            # Streams of two sessions cannot be combined, so it has to be the user's.
+            return source.source.dataframe.sparkSession  # type: ignore[attr-defined,no-any-return]
+        return self._spark.newSession()
+
+    def _settings(self) -> dict[str, str]:
+        """Returns the session's settings during the start; a query keeps the settings it started with."""
+        return {
             **STREAM_SETTINGS,
             "spark.sql.session.timeZone": self.plan.zone,
             "spark.sql.shuffle.partitions": state_partitions(self._spark, self._parallelism),
         }
-        for source in filter(is_stream, self.plan.sources):
-            # Streams of two sessions cannot be combined, so it has to be the user's.
-            return source.source.dataframe.sparkSession, settings  # type: ignore[attr-defined]
-        return self._spark.newSession(), settings
 
     def _start_queries(self, session: SparkSession) -> None:
         assert self._directory is not None
@@ -205,16 +200,21 @@ class MicrobatchQuery:
             self.writers[sink.name] = sink.sink.writer(sink.schema, 0, 1)
             self._watches.append(self._watch(sink, _part_for(sink, self.plan), found[sink.name]))
 
-    def _watch(self, sink: SinkNode, part: Plan, frame: DataFrame) -> _Watch:
-        watch = _Watch(sink, self.writers[sink.name], part)
+    def _watch(self, sink: SinkNode, part: Plan, frame: DataFrame) -> QueryWatch:
+        watch = QueryWatch(sink, self.writers[sink.name], part)
         running = any(isinstance(node, AggregateNode) for node in part.nodes.values())
-        watch.query = (
+        writing = (
             frame.writeStream.queryName(f"{self.name}.{sink.name}.{id(self):x}")
             .outputMode("update" if running else "append")
             .option("checkpointLocation", str(self._directory) + f"/checkpoint-{len(self._watches)}")
             .foreachBatch(watch.write)
-            .start()
         )
+
+        def start() -> StreamingQuery:
+            with session_settings(frame.sparkSession, self._settings()):
+                return writing.start()
+
+        watch.begin(start)
         return watch
 
     def _supervise(self) -> None:
@@ -258,106 +258,6 @@ class MicrobatchQuery:
                 shutil.rmtree(self._directory, ignore_errors=True)
 
 
-class _Watch:
-    """One sink's query: what it wrote, what it reported, and whether it has ended."""
-
-    query: StreamingQuery
-
-    def __init__(self, node: SinkNode, writer: SinkWriter, plan: Plan) -> None:
-        self.sink = node.name
-        self.schema = node.schema
-        self.writer = writer
-        self.output_rows = 0
-        self.input_rows: dict[str, int] = {}
-        self.trigger_ms: list[float] = []
-        self.latency = LatencySketch()
-        self._read_from_ms = 0.0
-        self._wrote: dict[int, int] = {}
-        self.error: BaseException | None = None
-        self._batch = -1
-        self._is_bounded = not any(is_stream(source) for source in plan.sources)
-        # Staged rows are complete from the start; the offsets of other sources say when they have ended.
-        self._at_end = all(is_staged(source) for source in plan.sources)
-
-    def write(self, frame: DataFrame, batch: int) -> None:
-        """Called by Spark with the rows of a micro-batch."""
-        try:
-            table = frame.toArrow()
-            for rows in table.to_batches():
-                if rows.num_rows:
-                    self.writer.write(conform(rows, self.schema))
-        except BaseException as error:
-            # Spark would return it as text, inside its own message.
-            self.error = error if isinstance(error, StrettoError | PySparkException) else self._sink_error(error)
-            raise
-        self._wrote[batch] = table.num_rows
-        self.output_rows += table.num_rows
-
-    def _sink_error(self, error: BaseException) -> FunctionError:
-        return FunctionError(
-            f"sink '{self.sink}' raised {error_text(error)}",
-            traceback_of(error).rstrip(),
-        )
-
-    def await_planner(self) -> None:
-        """Waits until the query's own Python processes have started. Spark allows each ten seconds, which may be too
-        short for many at once on few cores."""
-        deadline = time.monotonic() + PLANNER_S_MAX
-        while self.query.isActive and time.monotonic() < deadline:
-            if not self.query.status["message"].startswith(("Initializing", "Getting offsets")):
-                return
-            time.sleep(POLL_S)
-
-    def poll(self) -> None:
-        """Collects what the query has reported since the last call; raises its error if it failed."""
-        for progress in self.query.recentProgress:
-            if progress.batchId > self._batch:
-                self._batch = progress.batchId
-                self._note(progress)
-        if not self.query.isActive:
-            error = self.query.exception()
-            if error is not None:
-                raise error
-
-    def _note(self, progress: StreamingQueryProgress) -> None:
-        rows: dict[str, int] = {}
-        ends = []
-        for source in progress.sources:
-            start, end = _offset(source.startOffset), _offset(source.endOffset)
-            ends.append(end.get("ended", True))
-            name = end.get("source", source.description)
-            given = source.numInputRows - (end.get("end_rows", 0) - start.get("end_rows", 0))
-            rows[name] = max(rows.get(name, 0), given)
-        for name, number in rows.items():
-            self.input_rows[name] = self.input_rows.get(name, 0) + number
-        self._at_end = self._is_bounded and all(ends)
-        self._time(progress)
-
-    def _time(self, progress: StreamingQueryProgress) -> None:
-        took_ms = float(progress.durationMs.get("triggerExecution", 0))
-        self.trigger_ms.append(took_ms)
-        start_ms = datetime.fromisoformat(progress.timestamp).timestamp() * 1000
-        if progress.numInputRows:
-            self._read_from_ms = start_ms
-        wrote = self._wrote.pop(progress.batchId, 0)
-        if wrote and self._read_from_ms:
-            self.latency.add(round((start_ms + took_ms - self._read_from_ms) * 1e6), wrote)
-
-    def has_ended(self) -> bool:
-        """Whether all sources have ended and all windows are closed."""
-        if not self._at_end:
-            return not self.query.isActive
-        # Returns when there is neither data nor a window to close.
-        self.query.processAllAvailable()
-        self.poll()
-        return True
-
-    def stop(self) -> None:
-        query = getattr(self, "query", None)
-        if query is not None and query.isActive:
-            query.stop()
-
-
 def state_partitions(spark: SparkSession, parallelism: int | None) -> str:
     """Returns the number of partitions, by default that of the cores: Spark's default makes 200 small tasks per
     micro-batch."""
@@ -388,11 +288,3 @@ def _earliest_us(plan: Plan) -> int:
     """Returns the first event time that Spark does not count as late: its watermark begins at 1970, and a join needs
     more."""
     return 1 if any(isinstance(node, JoinNode) and node.lower is not None for node in plan.nodes.values()) else 0
-
-
-def _offset(text: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(text) if text else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
