@@ -16,7 +16,8 @@ ARGS   ?=
 PROCESSES ?= 3
 # How many busy loops run beside the tests of `make stress`.
 LOOPS  ?= 8
-BY_FILE := --numprocesses $(PROCESSES) --dist loadfile
+# In the order of the directories: tests on Spark come before the many short ones, which then fill the last minute evenly.
+BY_FILE := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 # A stamp marks a step that succeeded; an interrupted step leaves none and runs again.
 VENV_STAMP    := $(VENV)/.made

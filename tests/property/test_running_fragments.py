@@ -120,7 +120,7 @@ def test_totals_are_not_saved_without_a_reader() -> None:
 
 def test_totals_are_read_while_rows_are_processed() -> None:
     """A thread reads frozen totals while rows are processed; they are the totals at the mark."""
-    keys, rounds = 20_000, 30
+    keys, rounds = 20_000, 10
     function = function_over(("k",))
     everything = [(key, "a", 1) for key in range(keys)]
     batch = pa.RecordBatch.from_pylist([dict(zip("ksx", row, strict=True)) for row in everything], SCHEMA)

@@ -28,7 +28,7 @@ from stretto.simulator.checking.mutations import MUTATIONS
 from stretto.simulator.checking.scenarios import Scenario, SequentialWindows
 from stretto.simulator.engine.cluster import SimulatedCluster
 
-SEEDS = 200
+SEEDS = 120
 CAUGHT_WITHIN = 1_000
 TOLD_FORGOTTEN = 646
 

@@ -69,7 +69,7 @@ TIMELESS = [query for query in QUERIES if query not in ("q10", "q12", "q14", "q1
 @pytest.mark.parametrize("query", TIMELESS)
 def test_the_answer_does_not_depend_on_the_schedule(query: str) -> None:
     choices = random.Random(query)
-    for seed in range(1, 7):
+    for seed in range(1, 5):
         workers, parallelism = choices.choice([1, 2, 3, 5, 9]), choices.choice([1, 2, 4, 7])
         batch, disorder_s = choices.choice([50, 333, 4096]), choices.choice([0.0, 0.5, 2.0])
         verdict = compare(simulate(query, workers, parallelism, batch, disorder_s, seed), reference(query))

@@ -10,7 +10,7 @@ from stretto.simulator.checking.neighbour_mutations import MUTATIONS
 from stretto.simulator.checking.neighbours import try_seed
 from stretto.simulator.engine.durable import DeadlyKind
 
-SEEDS = 40
+SEEDS = 24
 CAUGHT_WITHIN = 30
 
 

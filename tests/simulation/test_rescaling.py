@@ -17,7 +17,7 @@ from stretto.checkpoints.manifest import ActorRecord
 from stretto.checkpoints.resuming import Resumption
 from stretto.simulator.checking.faults import try_seed
 
-SEEDS = 100
+SEEDS = 60
 CAUGHT_WITHIN = 400
 
 

@@ -15,6 +15,8 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    # The slots are for workers. Spark's own queries would have a Python process in each, which takes seconds to start.
+    "spark.default.parallelism": "2",
 }
 
 

@@ -265,32 +265,37 @@ def test_a_directory_that_was_removed_was_not_taken_over(
 
 APP = """
 import os
+from pathlib import Path
 
 from stretto import App, sinks, sources
+from stretto.bench.gates import GatedSource
 from stretto.operators.windows import tumbling
 
 app = App("killed", parallelism=2)
 speed = float(os.environ["SPEED"]) if "SPEED" in os.environ else None
-rows = app.source("rows", sources.parquet({directory!r}, time="t", speed=speed), time="t")
+source = GatedSource(sources.parquet({directory!r}, time="t", speed=speed), Path({gate!r}))
+rows = app.source("rows", source, time="t")
 counts = rows.key_by("k").window(tumbling("100 ms")).aggregate(n="count(*)", total="sum(v)")
 counts.sink(sinks.parquet({out!r}), name="out")
 """
 
 
 class Programs:
-    """Starts the app as programs of their own, with the same checkpoint directory."""
+    """Starts the app as programs of their own, with the same checkpoint directory. None ends by itself before
+    `finish`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.checkpoints = directory / "c"
         self.out = directory / "out"
         self._started: list[subprocess.Popen[str]] = []
+        self._gate = Gate(directory / "gate", 0.9)
         paced(directory / "in")
-        text = APP.format(directory=str(directory / "in"), out=str(self.out))
+        text = APP.format(directory=str(directory / "in"), out=str(self.out), gate=str(directory / "gate"))
         (directory / "killed_app.py").write_text(text)
 
     def start(self, every: str = "200 ms", pace: float | None = 0.1) -> subprocess.Popen[str]:
-        """Without a pace, it runs to the end as fast as it can. The others last longer than the tests need them."""
+        """Without a pace, it reads as fast as it can."""
         environment = {**os.environ, **({} if pace is None else {"SPEED": str(pace)})}
         command = [sys.executable, "-m", "stretto", "run", "killed_app:app", "--checkpoint", str(self.checkpoints)]
         command += ["--every", every, "--json"]
@@ -303,6 +308,7 @@ class Programs:
 
     def finish(self) -> dict[str, Any]:
         """Runs the app to its end, and returns what it reports."""
+        self._gate.open()
         told: dict[str, Any] = json.loads(self.start(pace=None).communicate(timeout=WAIT_S)[0])
         assert told["status"] == "finished"
         return told

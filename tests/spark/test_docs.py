@@ -1,7 +1,7 @@
 """The Python code of README.md and docs/ runs, block by block, and prints what the documents say.
 
 A document is one program: its blocks share a namespace and a current directory. The guides build on the session and the
-data of docs/README.md, so its blocks run first. The words after `python` on a fence:
+data of docs/README.md, so its blocks run first, once for all. The words after `python` on a fence:
 
 - `no-run`: the block is not run; its first line is a comment that says why.
 - `file=NAME`: the block is the content of that file in the current directory.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +56,28 @@ def run(document: Path, namespace: dict[str, Any]) -> int:
 WITH_PYTHON = [path for path in DOCUMENTS if any(block.language == "python" for block in blocks_of(path))]
 
 
-@pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_code_of_a_document_runs(
-    spark: SparkSession, document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+@pytest.fixture(scope="module")
+def first(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """Returns the namespace and the directory after the first document, which each guide begins with a copy of."""
+    directory = tmp_path_factory.mktemp("first")
     # As in a script: workers get classes of `__main__` by value.
     namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark}
+    with contextlib.chdir(directory):
+        assert run(FIRST, namespace) > 0
+    return namespace, directory
+
+
+@pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_code_of_a_document_runs(
+    first: tuple[dict[str, Any], Path], document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if document == FIRST:
+        return  # It has run.
+    namespace = dict(first[0])
+    shutil.copytree(first[1], tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     try:
-        if document != FIRST:
-            run(FIRST, namespace)
         assert run(document, namespace) > 0
     finally:
         for value in list(namespace.values()):

@@ -337,6 +337,7 @@ def test_a_worker_whose_driver_is_gone_leaves(other_parent: int) -> None:
 
 DRIVER = """
 import json, sys, time
+from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 from stretto import App, Cluster, sinks
@@ -347,8 +348,11 @@ def endless(name):
     app = App(name, engine="actors", batch_rows=100)
     return app, app.source("bids", NexmarkSource("bid", NexmarkConfig(), 1000.0, ["auction"]))
 
+begun = Path(__file__).with_name("begun")
+
 def stuck(batch):
     if batch.num_rows:
+        begun.touch()
         time.sleep(600)
     return batch
 
@@ -360,12 +364,14 @@ with Cluster.on_spark(spark, workers=2) as cluster:
     app, bids = endless("endless")
     bids.sink(sinks.null())
     job = cluster.submit(app)
-    if sys.argv[2] == "stuck":
+    while not job.metrics().rows_in:
+        time.sleep(0.05)
+    if sys.argv[2] == "stuck":  # Not before: its function would keep the workers from the first job.
         app, bids = endless("stuck")
         bids.map(stuck).sink(sinks.null())
         cluster.submit(app)
-    while not job.metrics().rows_in:
-        time.sleep(0.05)
+        while not begun.exists():
+            time.sleep(0.05)
     processes = {process.pid: process.create_time() for process in psutil.Process().children(recursive=True)}
     workers = [worker.pid for worker in cluster.workers]
     assert processes.keys() >= set(workers)
@@ -456,7 +462,7 @@ def test_nothing_outlives_a_driver_that_is_killed(drivers: dict[str, Driver], ho
 # Ten in a row.
 
 TEN_RUNS = """
-import gc, json, tempfile, threading
+import gc, json, tempfile, threading, time
 from pathlib import Path
 import psutil
 import pyarrow as pa
@@ -503,6 +509,9 @@ for key in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):
 spark = builder.getOrCreate()
 runs = [run(spark) for _ in range(10)]
 spark.stop()
+deadline = time.monotonic() + 600
+while pythons() and time.monotonic() < deadline:  # Spark signals them and does not wait for their end.
+    time.sleep(0.05)
 print(json.dumps({"runs": runs, "left": pythons()}), flush=True)
 """
 

