@@ -1,8 +1,8 @@
-"""Divides a function's keyed state when its parallelism changes: a key goes to the partition that gets its rows."""
+"""Divides a function's keyed state: when its parallelism changes, and when shards of an elastic executor move."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stretto.actors.partitioning import hash_rows
-from stretto.actors.shards import ShardMap
+from stretto.actors.shards import SHARDS, ShardMap, shards_within
 from stretto.errors import StorageError
 
 
@@ -42,3 +42,17 @@ class PartitionKeys:
         if self.former is not None and not self.former.owns(hashes).all():
             raise StorageError(f"it is not kept by {', '.join(self.keys.names)}, by which rows are partitioned")
         return self.now.owns(hashes)
+
+
+class ShardKeys:
+    """The keys of some shards within a partition."""
+
+    def __init__(self, keys: pa.Schema, shards: Iterable[int]) -> None:
+        self.keys = keys
+        self._wanted = np.zeros(SHARDS, np.bool_)
+        self._wanted[list(shards)] = True
+
+    def mine(self, columns: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+        hashes = hash_rows([columns[name] for name in self.keys.names])
+        mine: npt.NDArray[np.bool_] = self._wanted[shards_within(hashes)]
+        return mine

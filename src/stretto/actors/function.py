@@ -65,6 +65,11 @@ class Function:
     def on_timer(self, tag: Any, due: int, ctx: Context) -> None:
         """A timer that `ctx.set_timer` set is due."""
 
+    def timer_key(self, tag: Any) -> Any:
+        """Returns the stream's key that a timer with this tag is for: the value of the key column, or the tuple of the
+        values of several. A function with timers must define it to be elastic, since timers move with their keys."""
+        raise NotImplementedError
+
     def on_critical(self, name: str, payload: Any, ctx: Context) -> None:
         """A user-defined critical message arrived, after all messages sent before it on its channel."""
 
@@ -125,6 +130,20 @@ class Function:
             return f"state '{stiff[0]}' has no combining function"
         if type(self).on_timer is not Function.on_timer:
             return "it has timers"
+        return None
+
+    @property
+    def inelastic_because(self) -> str | None:
+        """Why the keys of an instance cannot be divided among workers while it runs, or None when they can."""
+        for name, state in sorted(states_of(self).items()):
+            if state.indivisible is not None:
+                return f"state '{name}' cannot be divided by key: {state.indivisible}"
+        if type(self).remember is not Function.remember:
+            return "what it remembers beside its states cannot be divided by key"
+        if type(self).on_timer is not Function.on_timer and type(self).timer_key is Function.timer_key:
+            return "it has timers, and no timer_key() that says for which keys"
+        if self.reads_consolidated:
+            return "it reads the consolidated state of all its keys"
         return None
 
     def bind_states(self) -> None:

@@ -49,15 +49,19 @@ class HashPartitioner:
             return []
         if self.parallelism == 1:
             return [(0, batch)]
-        partitions = self._shards.partitions_of(hash_columns(batch, self.keys))
-        counts = np.bincount(partitions, minlength=self.parallelism)
-        present = np.flatnonzero(counts)
-        if len(present) == 1:
-            return [(int(present[0]), batch)]
-        # A stable sort of single bytes is a radix sort; the slices of the sorted batch share its buffers.
-        rows = batch.take(pa.array(np.argsort(partitions, kind="stable")))
-        ends = np.cumsum(counts)
-        return [(p, rows.slice(int(ends[p] - counts[p]), int(counts[p]))) for p in present.tolist()]
+        return divided(batch, self._shards.partitions_of(hash_columns(batch, self.keys)))
+
+
+def divided(batch: pa.RecordBatch, places: npt.NDArray[np.uint8]) -> list[tuple[int, pa.RecordBatch]]:
+    """Returns the rows of each place in their order; no place without rows. The batch has at least one row."""
+    counts = np.bincount(places)
+    present = np.flatnonzero(counts)
+    if len(present) == 1:
+        return [(int(present[0]), batch)]
+    # A stable sort of single bytes is a radix sort; the slices of the sorted batch share its buffers.
+    rows = batch.take(pa.array(np.argsort(places, kind="stable")))
+    ends = np.cumsum(counts)
+    return [(each, rows.slice(int(ends[each] - counts[each]), int(counts[each]))) for each in present.tolist()]
 
 
 def hash_columns(batch: pa.RecordBatch, keys: Sequence[str]) -> Hashes:

@@ -2,6 +2,9 @@
 
 A function's keys fall into `SHARDS` shards by their hash (`partitioning.py`), and its partitions own shards, so a
 change of parallelism moves whole shards (elasticutor.txt 3). A map is immutable; a new one has a later version.
+
+The keys of one partition fall into as many shards again, by another byte of the hash: these move between the workers
+of an elastic executor, whatever the parallelism is (`executor.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +20,14 @@ from stretto.errors import PlanError
 SHARDS = 256
 
 Owners = npt.NDArray[np.uint8]
+
+_WITHIN = np.uint64(8)
+"""The bits of a hash that choose the partition are not used again within it."""
+
+
+def shards_within(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+    """Returns the shard of each hash within its partition."""
+    return (hashes >> _WITHIN).astype(np.uint8)
 
 
 class ShardMap(msgspec.Struct, frozen=True):

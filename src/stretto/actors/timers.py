@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from typing import Any
 
 from stretto.actors.context import Clock, Context
@@ -47,6 +48,23 @@ class Timers:
     def pending(self) -> Pending:
         """Returns all timers, for a snapshot."""
         return {clock.value: [(due, tag) for due, _, tag in sorted(self._heaps[clock])] for clock in Clock}
+
+    def give(self, chosen: Callable[[list[Any]], list[bool]]) -> Pending:
+        """Removes the timers that `chosen` selects by their tags; returns them."""
+        given: Pending = {}
+        for clock, heap in self._heaps.items():
+            timers = sorted(heap)
+            flags = chosen([tag for _, _, tag in timers]) if timers else []
+            given[clock.value] = [(due, tag) for (due, _, tag), is_given in zip(timers, flags, strict=True) if is_given]
+            self._heaps[clock] = [timer for timer, is_given in zip(timers, flags, strict=True) if not is_given]
+        return given
+
+    def add(self, pending: Pending) -> None:
+        """Adds the timers that another instance gave."""
+        for clock in Clock:
+            for due, tag in pending[clock.value]:
+                self._made += 1
+                heapq.heappush(self._heaps[clock], (due, self._made, tag))
 
     def restore(self, pending: Pending) -> None:
         """Replaces all timers by those of a snapshot. They are sorted, so each list is a heap."""

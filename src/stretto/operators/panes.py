@@ -279,6 +279,8 @@ class _Exported(msgspec.Struct):
 class PaneState(State):
     """Partials by bucket, and the watermark up to which windows were emitted. Partial states are appended."""
 
+    indivisible = None
+
     def __init__(self, kernel: Kernel, combinable: bool = True, window: object = None) -> None:
         self._kernel = kernel
         self._combinable = combinable

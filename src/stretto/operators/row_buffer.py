@@ -83,6 +83,8 @@ class RowBuffer(State):
 
     A `tracked` buffer keeps a flag per entry; with `drops_settled`, entries need not be kept once they are settled."""
 
+    indivisible = None
+
     def __init__(self, indexer: Indexer, tracked: bool = False, drops_settled: bool = False) -> None:
         self._indexer = indexer
         self.tracked = tracked

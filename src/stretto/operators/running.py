@@ -282,6 +282,8 @@ def _singletons(values: pa.Array, kind: pa.DataType) -> pa.Array:
 class RunningState(State):
     """The slot of each key, and the partials of all slots."""
 
+    indivisible = None
+
     def __init__(self, aggregation: Aggregation) -> None:
         self._aggregation = aggregation
         self._slots = _Directory([field.type for field in aggregation.key_fields])
@@ -385,7 +387,9 @@ class RunningState(State):
         if len(self):
             table = self._table()
             rows = np.flatnonzero(part.mine(self._aggregation.named_keys(table)))
+            given = self._rolling.given
             self.__dict__.update(self.fresh().__dict__)
+            self._rolling = Rolling(given=given)  # Its next fragments are not taken for those that are stored.
             if len(rows):
                 self.absorb(take_columns(table, rows))
 

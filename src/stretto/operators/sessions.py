@@ -101,6 +101,8 @@ class _Exported(msgspec.Struct):
 class SessionState(State):
     """Partial sessions of one instance. Partial states are appended, and touching sessions merged later."""
 
+    indivisible = None
+
     def __init__(self, aggregation: Aggregation, gap_us: int, combinable: bool = True) -> None:
         self._aggregation = aggregation
         self._gap_us = gap_us

@@ -1,8 +1,9 @@
-"""The interface by which a keyed state is divided when its function gets other partitions."""
+"""The interface by which a keyed state is divided: when its function gets other partitions, or shards move."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,12 +12,26 @@ import pyarrow as pa
 
 
 class KeyedPart(Protocol):
-    """The part of a keyed state that belongs to one partition."""
+    """The part of a keyed state that belongs to some of the keys: those of one partition, or of some shards."""
 
     @property
     def keys(self) -> pa.Schema:
         """The columns by which rows are partitioned."""
 
     def mine(self, columns: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
-        """Returns which entries belong to this partition. `columns` has at least the key columns of each entry. Raises
+        """Returns which entries belong to this part. `columns` has at least the key columns of each entry. Raises
         a StorageError if an entry's key does not belong to the partition that kept it before."""
+
+
+@dataclass(frozen=True)
+class Others:
+    """All entries that do not belong to a part."""
+
+    part: KeyedPart
+
+    @property
+    def keys(self) -> pa.Schema:
+        return self.part.keys
+
+    def mine(self, columns: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+        return ~self.part.mine(columns)

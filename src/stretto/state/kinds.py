@@ -8,8 +8,8 @@ workers or into a snapshot without pickling.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import compress, islice
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow as pa
 from stretto.errors import InvariantError, StorageError
 from stretto.state.cold import Cold
 from stretto.state.columns import field_and_column, values_of
-from stretto.state.dividing import KeyedPart
+from stretto.state.dividing import KeyedPart, Others
 from stretto.state.fragments import Fragment
 from stretto.state.packing import packed, unpacked
 from stretto.state.rolling import Rolling
@@ -105,9 +105,28 @@ class State:
         """Add the part that another partition had. If the function is keyed, the two have no key in common."""
         self.merge(other)
 
+    indivisible: str | None = "it is not kept by key"
+    """Why the entries of some keys cannot be given to another worker; None where they can."""
+
+    def give(self, part: KeyedPart) -> Any:
+        """Remove the entries of some keys; returns them as `export` does, for `receive` of another instance."""
+        given = self.fresh()
+        given.restore(self.export())
+        given.keep(part)
+        self.keep(Others(part))
+        return given.export()
+
+    def receive(self, content: Any) -> None:
+        """Add what another instance gave; the two have no key in common."""
+        received = self.fresh()
+        received.restore(content)
+        self.take_in(received)
+
 
 class ValueState(State, Generic[T]):
     """One value; `combine(mine, theirs)` merges two partial values."""
+
+    indivisible = "it is one value for all keys"
 
     def __init__(self, default: T, combine: Callable[[T, T], T] | None = None) -> None:
         self._default = default
@@ -147,7 +166,7 @@ class ValueState(State, Generic[T]):
 
     def keep(self, part: KeyedPart) -> None:
         if not self._is_empty:
-            raise StorageError("it is one value for all keys")
+            raise StorageError(str(self.indivisible))
 
     def take_in(self, other: ValueState[T]) -> None:
         if self._is_empty:
@@ -160,6 +179,8 @@ class ValueState(State, Generic[T]):
 
 class ListState(State, Generic[T]):
     """Values in the order they were added. Partial lists are appended, which suits holistic aggregates."""
+
+    indivisible = "it is one list for all keys"
 
     def __init__(self) -> None:
         self.values: list[T] = []
@@ -202,7 +223,7 @@ class ListState(State, Generic[T]):
 
     def keep(self, part: KeyedPart) -> None:
         if self.values:
-            raise StorageError("it is one list for all keys")
+            raise StorageError(str(self.indivisible))
 
 
 class MapState(State, Generic[K, T]):
@@ -217,6 +238,8 @@ class MapState(State, Generic[K, T]):
     When the parallelism of a keyed function changes, entries go where the rows of their key go. A key of the map must
     be the value of the stream's key column, or the tuple of the values of several. If it is more than that, such as a
     window and a key, `stream_key` returns the stream's key for it."""
+
+    indivisible = None
 
     def __init__(
         self, combine: Callable[[T, T], T] | None = None, stream_key: Callable[[K], Any] | None = None
@@ -373,17 +396,22 @@ class MapState(State, Generic[K, T]):
             mine = part.mine(self._columns(part.keys))
             self.restore([entry for entry, is_mine in zip(self.entries.items(), mine.tolist(), strict=True) if is_mine])
 
+    def give(self, part: KeyedPart) -> list[tuple[K, T]]:
+        if not self.entries:
+            return []
+        mine = part.mine(self._columns(part.keys))
+        given = list(compress(self.entries.items(), mine.tolist()))
+        for key, _ in given:
+            del self[key]
+        return given
+
+    def receive(self, content: list[tuple[K, T]]) -> None:
+        for key, value in content:
+            self[key] = value
+
     def _columns(self, keys: pa.Schema) -> dict[str, pa.Array]:
         """The stream's key of each entry, as columns."""
-        found: list[Any] = list(self.entries if self._stream_key is None else map(self._stream_key, self.entries))
-        try:
-            parts = [found] if len(keys) == 1 else list(zip(*found, strict=True))
-            if len(parts) != len(keys):
-                raise ValueError(f"{len(parts)} values")
-            return {field.name: pa.array(part, field.type) for field, part in zip(keys, parts, strict=True)}
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            expected = ", ".join(f"{field.name} {field.type}" for field in keys)
-            raise StorageError(f"its keys, such as {found[0]!r}, do not match the stream's key ({expected})") from error
+        return key_columns(self.entries if self._stream_key is None else map(self._stream_key, self.entries), keys)
 
     def take_in(self, other: MapState[K, T]) -> None:
         both = next((key for key in other.entries if key in self.entries), None)
@@ -394,6 +422,20 @@ class MapState(State, Generic[K, T]):
             raise StorageError(f"several partitions have the key {both!r}, and it has no combining function")
         else:
             self.merge(other)
+
+
+def key_columns(found: Iterable[Any], keys: pa.Schema) -> dict[str, pa.Array]:
+    """Returns the stream's keys as columns: each is a value, or the tuple of the values of several columns. Raises a
+    StorageError if they are not of the key's types."""
+    found = list(found)
+    try:
+        parts = [found] if len(keys) == 1 else list(zip(*found, strict=True))
+        if len(parts) != len(keys):
+            raise ValueError(f"{len(parts)} values")
+        return {field.name: pa.array(part, field.type) for field, part in zip(keys, parts, strict=True)}
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        expected = ", ".join(f"{field.name} {field.type}" for field in keys)
+        raise StorageError(f"its keys, such as {found[0]!r}, do not match the stream's key ({expected})") from error
 
 
 def _rows(here: dict[K, T], gone: list[K]) -> pa.Table:

@@ -65,6 +65,8 @@ class _Block:
 class Multiset(State):
     """Rows with their weights, by key. Equal rows may be in it several times, with weights that add up."""
 
+    indivisible = None
+
     def __init__(self, schema: pa.Schema, keys: tuple[str, ...]) -> None:
         self.schema = weighted_schema(schema)
         self._plain = schema
