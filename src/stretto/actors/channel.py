@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from stretto.actors.address import Address
-from stretto.actors.critical import Critical, SyncProgram
+from stretto.actors.critical import Critical, Last, SyncProgram
 from stretto.actors.deadlines import AT_ONCE, LAX_NS, NEVER_NS
 from stretto.actors.function import EVENT_TIME_MIN_US
 
@@ -39,6 +39,8 @@ Payload: TypeAlias = pa.RecordBatch | Critical
 class Message(msgspec.Struct, gc=False):
     """One numbered message in a mailbox: a batch of rows, or a critical one. Lean, because it is on the hot path.
 
+    A batch has a SYNC program in `sync` if it must not run before what another instance of its actor has sent.
+
     The garbage collector does not track messages, so that long queues cost it nothing; the cycle through channel and
     mailbox is broken when a job is dropped."""
 
@@ -53,6 +55,8 @@ class Message(msgspec.Struct, gc=False):
     """Its number in the worker's laxity queue, if the strategy has one."""
     credits: int = 1
     """What it has cost."""
+    routed: Any = None
+    """The `Routed` message that it is a part of, if its rows went several ways."""
 
 
 class InChannel:
@@ -119,6 +123,7 @@ class InChannel:
 class OutChannel:
     """The sending end. A local channel holds the receiving end itself, so nothing is serialised.
 
+    `after` is what others have sent that must run before the next batch on it, by channel (`worker/elastic/`).
     `index` is its position in the outs of its seat; an extra channel has the index of the channel that it stands in
     for. `synced` is the last message that a barrier has reported. `extras` are the channels to lessees of the receiver
     by member, and `direct` those of them that may be used now. While it `waits` for the list of lessees, its seat does
@@ -134,6 +139,7 @@ class OutChannel:
     For the size of messages: batches of at most `light_rows` rows cost one credit; the others are weighed."""
 
     __slots__ = (
+        "after",
         "budget_ns",
         "cost_ns",
         "credits",
@@ -179,6 +185,7 @@ class OutChannel:
         self.seq = 0
         self.credits = CREDITS_PER_CHANNEL
         self.index = -1
+        self.after: dict[tuple[str, str, int], Last] | None = None
         self.extra = False
         self.synced = 0
         self.extras: dict[str, OutChannel] | None = None

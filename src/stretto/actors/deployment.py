@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stretto.actors.discipline import KEYED, SEQUENTIAL, Discipline
+from stretto.actors.discipline import ELASTIC, KEYED, SEQUENTIAL, Discipline
 from stretto.actors.function import Function
 from stretto.actors.shards import ShardMap
 
@@ -78,6 +78,11 @@ class FunctionSpec:
     slide_us: int | None = None
     """How often a windowed function emits, in event time; None for one that emits at once."""
     sequential_because: str | None = None
+    tasks_max: int = 0
+    """The maximum number of workers, beside its home, that the shards of each of its actors may be on; 0 if it is not
+    elastic."""
+    inelastic_because: str | None = None
+    """Why it cannot be elastic; None where it can."""
     spill_bytes: int | None = None
     """The memory limit of each state that can spill, per partition; None for no limit."""
     partitioned_by: dict[str, pa.Schema] = field(default_factory=dict)
@@ -88,9 +93,15 @@ class FunctionSpec:
         """Which partition owns which shard of its keys, if its rows are partitioned by key."""
         return ShardMap.even(self.parallelism)
 
+    def keys_of(self, input_name: str | None) -> pa.Schema:
+        """Returns the key columns of an input; of any if they are the same for all."""
+        return self.partitioned_by[input_name] if input_name is not None else next(iter(self.partitioned_by.values()))
+
     @property
     def discipline(self) -> Discipline:
         """How it may scale in this dataflow: its function's own discipline, unless something forbids it."""
+        if self.tasks_max:
+            return ELASTIC
         if self.sequential_because is None and self.spill_bytes is None:
             return self.function.discipline
         return KEYED if self.partitioned_by else SEQUENTIAL
@@ -109,7 +120,12 @@ class Deployment:
 
     @property
     def spreads(self) -> bool:
-        """Whether any function may have lessees, so that all workers need the code."""
+        """Whether any function may have instances beside its homes, so that all workers need the code."""
+        return any(spec.lessees_max or spec.tasks_max for spec in self.functions.values())
+
+    @property
+    def has_lessees(self) -> bool:
+        """Whether any function may have lessees that its discipline lets run anything, from the start."""
         return any(spec.lessees_max for spec in self.functions.values())
 
 

@@ -72,5 +72,6 @@ def exported(function: Function) -> bytes:
 
 SEQUENTIAL = Discipline("sequential", "one instance per partition")
 KEYED = Discipline("keyed", "one instance per partition, which has all rows of its keys")
+ELASTIC = Discipline("keyed", "the shards of a partition move to as many workers as its load needs")
 STATELESS = Stateless("stateless", "any message on any lessee")
 COMBINABLE = Combinable("combinable", "any message on any lessee, partial states merge at barriers")

@@ -16,6 +16,7 @@ from stretto.actors.metrics import LatencySketch
 if TYPE_CHECKING:
     from stretto.actors.channel import InChannel, Message, OutChannel
     from stretto.actors.mailbox import Entry
+    from stretto.actors.tasks import Step
 
 
 class Observer(Protocol):
@@ -78,7 +79,9 @@ class LessorGate(Gate):
     barrier sends. `owed` is the DEPENDENCY_PAYLOAD of critical messages that needed no barrier; the next barrier waits
     for it. `unacked` counts the critical messages sent whose ACKs are awaited. `offered` are messages forwarded to a
     lessee that may refuse them, by channel number and sequence number: no barrier begins before it is known who runs
-    them. `overdue` is the checkpoint that was last reported overdue, and the app's joint messages that waited then."""
+    them. `overdue` is the checkpoint that was last reported overdue, and the app's joint messages that waited then.
+    `following` has the batch on each channel that must not run before what another instance of its sender sent;
+    batches after it are held too."""
 
     role = Role.LESSOR
     __slots__ = (
@@ -87,6 +90,7 @@ class LessorGate(Gate):
         "candidates",
         "consolidated",
         "durations",
+        "following",
         "former",
         "held",
         "lessees",
@@ -112,6 +116,7 @@ class LessorGate(Gate):
         self.lessees: dict[str, Lessee] = {}
         self.former: dict[str, Lessee] = {}
         self.waiting: dict[InChannel, Message] = {}
+        self.following: dict[InChannel, Message] = {}
         self.unexecuted: Counter[Address] = Counter()
         self.barriers = 0
         self.blocked_ns = 0
@@ -133,16 +138,18 @@ class LessorGate(Gate):
 
     def forget(self) -> None:
         self.held = []
+        self.following = {}
         self.waiting = {}
         self.messages = []
         self.offered = {}
 
 
 class LesseeGate(Gate):
-    """The lessee's. `awaited` is the dependency set of the barrier in progress: the last message of each channel."""
+    """The lessee's. `awaited` is the dependency set of the barrier in progress: the last message of each channel.
+    `steps` are what a task of an elastic executor runs at it."""
 
     role = Role.LESSEE
-    __slots__ = ("adoption", "awaited", "barrier", "lessor", "surrendering")
+    __slots__ = ("adoption", "awaited", "barrier", "lessor", "steps", "surrendering")
 
     def __init__(self, address: Address, lessor: str) -> None:
         super().__init__(address)
@@ -150,4 +157,5 @@ class LesseeGate(Gate):
         self.barrier = 0
         self.awaited: dict[tuple[str, int], int] | None = None
         self.surrendering = False
+        self.steps: tuple[Step, ...] = ()
         self.adoption: bytes | None = None

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyarrow import RecordBatch
 
-from stretto.actors import barriers, marking, opening
+from stretto.actors import barriers, marking, opening, tasks
 from stretto.actors.address import Address, Attempt, job_of
 from stretto.actors.channel import InChannel, Message, OutChannel, Payload
 from stretto.actors.context import Clock, Context
@@ -60,6 +60,7 @@ class Instance:
         self.finished = False
         schemas = {name: stage.schema for name, stage in spec.outputs.items()}
         self.ctx = Context(job_of(address.job), address.function, address.partition, spec.parallelism, schemas)
+        self.shard_rows = tasks.ShardRows(spec.partitioned_by) if spec.tasks_max else None
         self._spilling: list[State] = []
         self._cold: list[Cold] = []
 
@@ -75,6 +76,8 @@ class Instance:
                 ctx.input = work.channel.input
                 outcome.rows_in = payload.num_rows
                 self.function.process(payload, ctx)
+                if self.shard_rows is not None:
+                    tasks.after_rows(self, work)
                 self.collect(outcome)
             else:
                 self.apply_critical(work.channel, payload, outcome)
@@ -217,6 +220,8 @@ class Instance:
         while (timer := self.timers.pop_due(clock, reached)) is not None:
             due, tag = timer
             self.function.on_timer(tag, due, self.ctx)
+            if self.shard_rows is not None:
+                tasks.refuse_critical(self)
             self.collect(outcome)
 
     def collect(self, outcome: Outcome) -> None:
@@ -276,6 +281,7 @@ APPLIES: dict[type, Applies] = {
     **opening.APPLIES,
     **barriers.APPLIES,
     **marking.APPLIES,
+    **tasks.APPLIES,
 }
 """Every kind of errand, and how it runs. Another room registers its kinds with `register`."""
 

@@ -18,7 +18,7 @@ def pass_mark(instance: Instance, checkpoint: int, outcome: Outcome) -> None:
     """Takes the snapshot of an actor that has run everything before the mark and nothing after it."""
     if instance.is_sink:
         instance.function.seal(checkpoint)
-    outcome.snapshot = _snapshot(instance, checkpoint)
+    outcome.snapshot = snapshot_of(instance, checkpoint)
     if not instance.finished:
         instance.broadcast(Mark(checkpoint), outcome)
 
@@ -39,7 +39,8 @@ def publish(instance: Instance, publishing: Publishing, now_ns: int) -> Outcome:
 APPLIES: dict[type[Errand], Callable[[Any, Any, int], Outcome]] = {Marking: run_marking, Publishing: publish}
 
 
-def _snapshot(instance: Instance, checkpoint: int) -> Snapshot:
+def snapshot_of(instance: Instance, checkpoint: int) -> Snapshot:
+    """Returns all that an instance needs to resume."""
     states = instance.function.states()
     plain = {
         "watermark_us": instance.watermark_us,

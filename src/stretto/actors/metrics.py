@@ -26,6 +26,17 @@ class SketchBins(msgspec.Struct, array_like=True):
     max_ms: float = 0.0
 
 
+class ShardTotals(msgspec.Struct, frozen=True, array_like=True):
+    """What the home of an elastic executor knows of its shards: the rows of each so far, the place in `members` of its
+    owner, how many bytes a row has, and what routing has cost."""
+
+    rows: list[int]
+    owners: bytes
+    members: list[str]
+    row_bytes: float = 0.0
+    routing_ns: int = 0
+
+
 class FunctionMetrics(msgspec.Struct):
     """Totals of one instance, or merged over the instances of a function."""
 
@@ -44,6 +55,8 @@ class FunctionMetrics(msgspec.Struct):
     latency: SketchBins | None = None
     barriers: SketchBins | None = None
     """How long barriers with lessees took, from BLOCKED to the last UNSYNC."""
+    shards: ShardTotals | None = None
+    """Reported by the home of an elastic executor."""
     strategies: dict[str, str] = {}
     """What the strategies of downstream functions report about their choices, by function."""
 
@@ -172,6 +185,7 @@ def difference(later: FunctionMetrics, earlier: FunctionMetrics) -> FunctionMetr
         counts=_less(later.counts, earlier.counts),
         latency=_bins_between(later.latency, earlier.latency),
         barriers=_bins_between(later.barriers, earlier.barriers),
+        shards=later.shards,
         strategies=later.strategies,
     )
 

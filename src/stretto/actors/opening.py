@@ -53,8 +53,8 @@ def _resume(instance: Instance, origin: Origin) -> None:
     if origin.whole and contents:
         (content,) = contents
         # Timers that `open` has set were also set before the checkpoint.
-        instance.timers.restore(content.plain.timers)
-        instance.ctx.counts = content.plain.counts
+        instance.timers.restore(resuming.all_timers(content))
+        instance.ctx.counts = resuming.all_counts(contents)
         resuming.rebuild(instance, content)
         consolidated, remembered = content.plain.consolidated, content.plain.remembered
     else:

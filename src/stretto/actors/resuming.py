@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from stretto.actors.context import Clock
 from stretto.actors.dividing import PartitionKeys, Place
+from stretto.actors.function import Function
 from stretto.actors.snapshot import Content, Origin
 from stretto.actors.timers import Pending
 from stretto.errors import StorageError, StrettoError
 from stretto.rendering import error_text
-from stretto.state import State
+from stretto.state import Fragment, State
+from stretto.state.kinds import key_columns
 from stretto.state.packing import packed, unpacked
 
 if TYPE_CHECKING:
@@ -40,22 +43,32 @@ def read_from(instance: Instance, origin: Origin) -> Iterator[None]:
 
 
 def rebuild(instance: Instance, content: Content) -> None:
-    """Restores the same partition as in the checkpoint; states that are new stay empty."""
+    """Restores the same partition as in the checkpoint, with the shards that its tasks had; states that are new stay
+    empty."""
     for name, state in instance.function.states().items():
         if name in content.fragments:
             with _fitting(instance, name, content):
                 state.rebuild(content.fragments[name])
+        for part in content.parts:
+            if name in part.fragments:
+                with _fitting(instance, name, part):
+                    state.take_in(_rebuilt(state, part.fragments[name]))
+
+
+def _rebuilt(state: State, fragments: list[Fragment]) -> State:
+    part = state.fresh()
+    part.rebuild(fragments)
+    return part
 
 
 def divide(instance: Instance, origin: Origin) -> None:
     """Build the states from this partition's parts of the states of former partitions."""
-    for former, content in sorted(origin.contents.items()):
+    found = [(former, each) for former, whole in sorted(origin.contents.items()) for each in (whole, *whole.parts)]
+    for former, content in found:
         for name, state in instance.function.states().items():
             if name in content.fragments:
-                part = state.fresh()
                 with _fitting(instance, name, content):
-                    part.rebuild(content.fragments[name])
-                    _take(instance, origin, former, name, state, part)
+                    _take(instance, origin, former, name, state, _rebuilt(state, content.fragments[name]))
 
 
 def consolidated_of(instance: Instance, origin: Origin) -> bytes | None:
@@ -90,8 +103,7 @@ def _keys_of(instance: Instance, origin: Origin, former: int, state: str) -> Par
     spec = instance.spec
     if not spec.partitioned_by or spec.parallelism == 1:
         return None
-    wanted = instance.function.input_of(state)
-    keys = spec.partitioned_by[wanted] if wanted is not None else next(iter(spec.partitioned_by.values()))
+    keys = spec.keys_of(instance.function.input_of(state))
     before = Place(former, origin.shards) if origin.shards is not None else None
     return PartitionKeys(keys, Place(instance.address.partition, spec.shards), before)
 
@@ -131,26 +143,57 @@ def regrouped(instance: Instance, origin: Origin) -> Any:
 
 
 def timers_of(instance: Instance, origin: Origin) -> Pending | None:
-    """Returns the pending timers, if only this partition can have them; None if there were none."""
+    """Returns the pending timers of this partition's keys; None if there were none."""
     found: Pending = {clock.value: [] for clock in Clock}
     for content in origin.contents.values():
-        for clock, pending in found.items():
-            pending += content.plain.timers[clock]
+        for clock, pending in all_timers(content).items():
+            found[clock] += pending
     if not any(found.values()):
         return None
     if instance.spec.partitioned_by and instance.spec.parallelism > 1:
+        if type(instance.function).timer_key is not Function.timer_key:
+            return {clock: _own_timers(instance, sorted(pending, key=_due)) for clock, pending in found.items()}
         raise StorageError(
             f"timers of function '{instance.address.function}' are pending",
             f"nobody knows for which keys, so they cannot be divided among {instance.spec.parallelism} partitions",
-            f"Start the app with the parallelism that the function had: {origin.parallelism}.",
+            f"Start the app with the parallelism that the function had: {origin.parallelism}, or define timer_key().",
         )
-    return {clock: sorted(pending, key=lambda timer: timer[0]) for clock, pending in found.items()}
+    return {clock: sorted(pending, key=_due) for clock, pending in found.items()}
+
+
+def _own_timers(instance: Instance, pending: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """Returns the timers of the keys of this partition."""
+    if not pending:
+        return []
+    keys = instance.spec.keys_of(None)
+    columns = key_columns((instance.function.timer_key(tag) for _, tag in pending), keys)
+    mine = PartitionKeys(keys, Place(instance.address.partition, instance.spec.shards)).mine(columns)
+    return list(compress(pending, mine.tolist()))
+
+
+def all_timers(content: Content) -> Pending:
+    """Returns the timers of a partition, with those of its tasks, the earliest first."""
+    parts = (content, *content.parts)
+    return {
+        clock.value: sorted((timer for part in parts for timer in part.plain.timers[clock.value]), key=_due)
+        for clock in Clock
+    }
+
+
+def _due(timer: tuple[int, Any]) -> int:
+    return timer[0]
 
 
 def counts_of(origin: Origin) -> dict[str, int]:
     """Returns the sum of the counters of the former partitions that this one leads."""
+    return all_counts([origin.contents[former] for former in sorted(origin.leads & origin.contents.keys())])
+
+
+def all_counts(contents: list[Content]) -> dict[str, int]:
+    """Returns the sum of the counters of partitions, with those of their tasks."""
     total: dict[str, int] = {}
-    for former in sorted(origin.leads & origin.contents.keys()):
-        for name, amount in origin.contents[former].plain.counts.items():
-            total[name] = total.get(name, 0) + amount
+    for content in contents:
+        for part in (content, *content.parts):
+            for name, amount in part.plain.counts.items():
+                total[name] = total.get(name, 0) + amount
     return total

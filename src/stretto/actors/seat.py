@@ -15,6 +15,7 @@ from stretto.actors.metrics import FunctionMetrics, LatencySketch
 
 if TYPE_CHECKING:
     from stretto.actors.channel import Message, OutChannel
+    from stretto.actors.executor import Executor
     from stretto.actors.gate import LesseeGate, LessorGate
     from stretto.actors.instance import Instance
     from stretto.actors.work import Work
@@ -69,6 +70,8 @@ class Seat:
     - What may run: `keeper` decides, with its own record in `gate`; without one, everything in the `mailbox` may.
       `criticals` counts the critical messages that its actor has sent; `marked` is the last checkpoint whose mark it
       has passed, or that was abandoned: that mark and earlier ones are void.
+    - Of an elastic executor: `executor` is the home's record, `leaving` are shards that an owner is to give away;
+      `shared` once it has channels from several instances of one actor.
     - Whether it may run: `starved` counts the reasons why not: channels without credits, or that wait for a list of
       lessees; too many batches whose receiver is `undecided`; a run that is `interrupted` until it is decided.
     - Its place in the ready queue: `queued`, the number of its `entry`, its `urgency`.
@@ -89,6 +92,7 @@ class Seat:
         "demand",
         "dropped",
         "entry",
+        "executor",
         "extra_outs",
         "gate",
         "inputs",
@@ -97,6 +101,7 @@ class Seat:
         "keeper",
         "latency",
         "latency_ns",
+        "leaving",
         "mailbox",
         "marked",
         "metrics",
@@ -110,6 +115,7 @@ class Seat:
         "rest",
         "row_cost",
         "share",
+        "shared",
         "spec",
         "starved",
         "strategy",
@@ -134,6 +140,10 @@ class Seat:
         self.gate: LessorGate | LesseeGate | None = None
         self.criticals = 0
         self.marked = 0
+        self.executor: Executor | None = None
+        self.leaving: list[Any] | None = None
+        """`protocol.elastic.Give` frames, which this room does not import."""
+        self.shared = False
         self.strategy: Any = None
         """A `scheduling.Strategy`, which this room does not import."""
         self.starved = 0

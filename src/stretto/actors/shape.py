@@ -22,7 +22,8 @@ class Feed(msgspec.Struct, frozen=True, array_like=True):
 
 class FunctionShape(msgspec.Struct, frozen=True):
     """What feeds a function, the columns that partition the rows of each input, its states, for a source the number of
-    splits, and for a keyed function which partition owns which shard."""
+    splits, and for a keyed function which partition owns which shard. `workers_max` is how many workers the shards of
+    each partition may be on; 0 if it is not elastic."""
 
     name: str
     parallelism: int
@@ -33,6 +34,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     is_sink: bool = False
     splits: int = 0
     shards: ShardMap | None = None
+    workers_max: int = 0
 
 
 Shapes = dict[str, FunctionShape]
@@ -59,4 +61,5 @@ def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
         is_sink=not any(edges_of(stage) for stage in spec.outputs.values()),
         splits=0 if feeds else spec.parallelism,
         shards=spec.shards if spec.partitioned_by else None,
+        workers_max=spec.tasks_max + 1 if spec.tasks_max else 0,
     )

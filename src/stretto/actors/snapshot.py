@@ -28,6 +28,8 @@ class Snapshot:
     finished: bool = False
     watermark_us: int = EVENT_TIME_MIN_US
     """The last watermark that it has sent."""
+    part: str = ""
+    """The worker of the task that it is of, if it is a part of an elastic executor's."""
 
 
 class Plain(msgspec.Struct, frozen=True):
@@ -51,13 +53,15 @@ def plain_of(data: Any) -> Plain:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A snapshot as read back. `path` is its file, and `paths` the files of each state, for messages."""
+    """A snapshot as read back. `path` is its file, and `paths` the files of each state, for messages. `parts` are those
+    of the tasks of an elastic executor; no key is in two of them."""
 
     plain: Plain
     fragments: dict[str, list[Fragment]] = field(default_factory=dict)
     finished: bool = False
     path: str = ""
     paths: dict[str, str] = field(default_factory=dict)
+    parts: tuple[Content, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

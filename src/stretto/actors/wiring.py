@@ -157,6 +157,7 @@ def wire_lessee(
 
 def extra_input(sender: Address, seat: Seat, input_name: str) -> InChannel:
     """Returns an extra receiving end, which gets no critical messages."""
+    seat.shared = True
     channel = InChannel(sender, seat, input_name)
     channel.grant_at_most = GRANT_EXTRA_AT
     return channel

@@ -7,6 +7,7 @@ runs, and an entry in some part of the worker for what follows (`worker/part.py`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -15,6 +16,8 @@ from stretto.actors.channel import Message
 from stretto.actors.routing import Sends
 
 if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
     from stretto.actors.snapshot import Snapshot
 
 
@@ -103,7 +106,7 @@ class Outcome(msgspec.Struct):
     For a source, `next_ns` is when its next row is due, and `gather_until_ns` how long it may wait for more. `states`
     is what a lessee surrendered, or what a lessor shares. `progress_us` is the stream progress of what was sent; None
     if unknown. `notice` is what the user should know of a read. `snapshot` is set if the run reached the mark of a
-    checkpoint."""
+    checkpoint. `parts` are the rows of a message by their route, if the run divided one."""
 
     arrived_ns: int
     progress_us: int | None = None
@@ -114,4 +117,5 @@ class Outcome(msgspec.Struct):
     gather_until_ns: int = 0
     states: bytes | None = None
     snapshot: Snapshot | None = None
+    parts: Sequence[tuple[int, RecordBatch]] = ()
     sends: Sends = msgspec.field(default_factory=list)

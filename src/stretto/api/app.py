@@ -95,6 +95,7 @@ class App:
         self.udfs: Mapping[str, Udf] = {}
         self._nodes: dict[str, plans.Node] = {}
         self._spreads: plans.Spreads = {}
+        self._elastic: plans.Elastic = {}
 
     @takes(
         name=TEXT,
@@ -197,7 +198,7 @@ class App:
     def plan(self, session_timezone: str = "UTC") -> plans.Plan:
         """Returns the checked plan, bound to the app's time zone, or else to the session's; raises a PlanError that
         says what is wrong."""
-        plan = plans.checked(self.name, self._nodes, self.slo, self._spreads, self.udfs)
+        plan = plans.checked(self.name, self._nodes, self.slo, self._spreads, self._elastic, self.udfs)
         return plan.in_zone(session_timezone if self.zone is None else self.zone.name)
 
     @takes(names=TEXT, lessees=NUMBER_OR_ZERO, strategy=STRATEGY.optional())
@@ -212,6 +213,24 @@ class App:
             raise PlanError(f"app '{self.name}' cannot have {lessees} lessees", None, "Use 0 to keep to one instance.")
         chosen = plans.Spread(lessees, strategy_named(strategy) if isinstance(strategy, str) else strategy)
         self._spreads.update(dict.fromkeys(names or (None,), chosen))
+        return self
+
+    @takes(names=TEXT, workers_max=COUNT)
+    def elastic(self, *names: str, workers_max: int = 8) -> App:
+        """Let keyed functions use as many workers as their load needs: the named ones, or all that can.
+
+        The keys of each partition fall into 256 shards, which move between workers while the app runs, each with its
+        state; an actor is on at most `workers_max` workers. The rows of a key are processed in their order, and results
+        do not change. A function that is elastic sees the keys of some shards in each call: what it does for one key
+        must not depend on others. Naming a function that cannot be elastic is an error; without names it is skipped.
+        `explain()` says why. The cluster's `elasticity` decides when shards move."""
+        if workers_max < 2:
+            raise PlanError(
+                f"functions of app '{self.name}' cannot be elastic on {workers_max} worker",
+                None,
+                "Use 2 or more, or leave them out.",
+            )
+        self._elastic.update(dict.fromkeys(names or (None,), workers_max))
         return self
 
     @takes(spark=SESSION.optional(), workers=COUNT.optional())

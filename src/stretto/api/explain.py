@@ -63,6 +63,17 @@ def _function_lines(spec: FunctionSpec, plan: nodes.Plan, deployment: Deployment
 
 
 def _scaling(spec: FunctionSpec) -> str:
+    if spec.tasks_max:
+        return f"{spec.discipline}, at most {spec.tasks_max + 1} per partition"
+    can = ""
+    if spec.partitioned_by and spec.inelastic_because is None:
+        can = "; it can be elastic"
+    elif spec.partitioned_by:
+        can = f"; it cannot be elastic, because {spec.inelastic_because}"
+    return _fixed_scaling(spec) + can
+
+
+def _fixed_scaling(spec: FunctionSpec) -> str:
     if spec.spill_bytes is not None:
         return f"{spec.discipline}; each state spills to disk beyond {spec.spill_bytes:,} bytes"
     if spec.sequential_because is not None:

@@ -82,6 +82,7 @@ class _Lowering:
         for node in self._plan.nodes.values():
             self._lower(node)
         self._spread()
+        self._make_elastic()
         latency_ms = self._plan.slo.latency_ms
         latency_ns = None if latency_ms is None else min(int(latency_ms * 1e6), LATENCY_MAX_NS)
         return Deployment(job, self._functions, latency_ns, self._plan.slo.share)
@@ -107,6 +108,49 @@ class _Lowering:
             wish = wish or self._plan.spreads.get(None)
             if wish is not None and spec.sequential_because is None:
                 spec.lessees_max, spec.strategy = wish.lessees, wish.strategy
+
+    def _make_elastic(self) -> None:
+        """Decide for each function whether its shards may move."""
+        for name in self._plan.elastic:
+            if name is not None and name not in self._functions:
+                raise PlanError(
+                    f"step '{name}' cannot be elastic by itself",
+                    "it runs inside the function that feeds it",
+                    "Name the function before it.",
+                )
+        keyed_inputs = self._keyed_inputs()
+        for spec in self._functions.values():
+            spec.inelastic_because = self._inelastic_because(spec, keyed_inputs)
+            wish = self._plan.elastic.get(spec.name)
+            if wish is not None and spec.inelastic_because is not None:
+                raise PlanError(
+                    f"function '{spec.name}' cannot be elastic", spec.inelastic_because, "Leave it out of elastic()."
+                )
+            wish = wish or self._plan.elastic.get(None)
+            if wish is not None and spec.inelastic_because is None:
+                spec.tasks_max = wish - 1
+
+    def _keyed_inputs(self) -> dict[str, bool]:
+        """Returns for each function with inputs whether the rows of all of them are partitioned by key."""
+        found: dict[str, bool] = {}
+        for spec in self._functions.values():
+            for edge in _edges(spec):
+                keyed = edge.input in self._functions[edge.target].partitioned_by
+                found[edge.target] = keyed and found.get(edge.target, True)
+        return found
+
+    def _inelastic_because(self, spec: FunctionSpec, keyed_inputs: dict[str, bool]) -> str | None:
+        if isinstance(spec.function, SourceFunction):
+            return "it is a source"
+        if isinstance(spec.function, SinkFunction):
+            return "it is a sink"
+        if not keyed_inputs.get(spec.name):
+            return "its rows are not partitioned by key"
+        if spec.lessees_max:
+            return "it is spread over lessees"
+        if spec.spill_bytes is not None:
+            return "its state spills"
+        return spec.function.inelastic_because
 
     def _sequential_because(self, spec: FunctionSpec) -> str | None:
         if isinstance(spec.function, SourceFunction):

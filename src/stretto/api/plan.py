@@ -209,6 +209,11 @@ Spreads = dict[str | None, Spread]
 """By the function's name; None is for all functions that can be spread and are not named."""
 
 
+Elastic = dict[str | None, int]
+"""The greatest number of workers of an elastic function's actors, by the function's name; None is for all that can be
+elastic and are not named."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """A checked graph. `nodes` is in topological order; their expressions belong to the time zone `zone`."""
@@ -217,6 +222,7 @@ class Plan:
     nodes: dict[str, Node]
     slo: SLO
     spreads: Spreads = field(default_factory=dict)
+    elastic: Elastic = field(default_factory=dict)
     udfs: Mapping[str, Udf] = field(default_factory=dict)
     zone: str = "UTC"
 
@@ -252,6 +258,7 @@ def checked(
     nodes: dict[str, Node],
     slo: SLO,
     spreads: Spreads | None = None,
+    elastic: Elastic | None = None,
     udfs: Mapping[str, Udf] | None = None,
 ) -> Plan:
     """Returns the plan in topological order; raises a PlanError that names what is wrong."""
@@ -276,7 +283,10 @@ def checked(
     for name in spreads or {}:
         if name is not None and name not in ordered:
             raise PlanError(f"app '{app}' has no function '{name}' to spread", f"it has {', '.join(ordered)}")
-    return Plan(app, ordered, slo, dict(spreads or {}), dict(udfs or {}))
+    for name in elastic or {}:
+        if name is not None and name not in ordered:
+            raise PlanError(f"app '{app}' has no function '{name}' to be elastic", f"it has {', '.join(ordered)}")
+    return Plan(app, ordered, slo, dict(spreads or {}), dict(elastic or {}), dict(udfs or {}))
 
 
 def _has_consumed_output(node: Node, nodes: dict[str, Node]) -> bool:

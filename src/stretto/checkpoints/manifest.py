@@ -57,10 +57,13 @@ class ActorRecord(msgspec.Struct, frozen=True):
     finished: bool = False
     watermark_us: int = EVENT_TIME_MIN_US
     """The watermark that it has sent downstream."""
+    parts: tuple[ActorRecord, ...] = ()
+    """The records of the tasks of an elastic executor."""
 
     def pieces(self) -> list[Piece]:
         own = [self.plain] if self.plain is not None else []
-        return own + [fragment.piece for fragments in self.states.values() for fragment in fragments]
+        own += [fragment.piece for fragments in self.states.values() for fragment in fragments]
+        return own + [piece for part in self.parts for piece in part.pieces()]
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -118,6 +121,8 @@ class Manifest(msgspec.Struct, frozen=True):
                 return f"it does not describe the {len(records)} partitions of function {name!r}"
             if any(record.plain is None and not record.finished for record in records):
                 return f"a snapshot of function {name!r} is missing"
+            if any(part.plain is None or part.parts for record in records for part in record.parts):
+                return f"a part of a snapshot of function {name!r} is not one"
             if not all(EVENT_TIME_MIN_US <= record.watermark_us <= EVENT_TIME_MAX_US for record in records):
                 return f"a watermark of function {name!r} is out of range"
         return None

@@ -99,7 +99,8 @@ class CheckpointStore:
     def store(self, address: Address, snapshot: Snapshot) -> ActorRecord:
         """Write the new pieces of an actor into one file; returns the record for the manifest."""
         known = self._written.get(address, {})
-        name = f"{_safe(address.function)}-{address.partition}.arrow"
+        part = f".{_safe(snapshot.part)}" if snapshot.part else ""
+        name = f"{_safe(address.function)}-{address.partition}{part}.arrow"
         where = f"data/{self.owner:06d}/{_safe(address.job)}/{snapshot.checkpoint:06d}/{name}"
         parts: list[Any] = []
         offset = 0
@@ -198,7 +199,9 @@ class CheckpointStore:
         }
         if same:
             self._remember(address, record.states)
-        return Content(plain, fragments, record.finished, path, _paths_of(record))
+        # The actor has the state of all its tasks when it resumes, so it writes that of their parts again.
+        parts = tuple(self.fetch(address, part, same=False) for part in record.parts)
+        return Content(plain, fragments, record.finished, path, _paths_of(record), parts)
 
     def _content(self, piece: Piece) -> Any:
         data = self._files.read(piece.path, piece.offset, piece.bytes)

@@ -23,7 +23,16 @@ from stretto.coordinator.events import (
 )
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
 from stretto.coordinator.records import Actor, Durability, Job, JobStatus, Underway
-from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
+from stretto.protocol.checkpointing import (
+    Abandon,
+    Checkpoint,
+    Overdue,
+    Publish,
+    Published,
+    Stored,
+    StoredInParts,
+    Unstored,
+)
 
 TIMEOUT_NS = 600_000_000_000
 """A checkpoint that takes longer is abandoned."""
@@ -65,7 +74,12 @@ class Checkpointing(Part):
         }
 
     def frames(self) -> FrameHandlers:
-        return {Stored: self._on_stored, Unstored: self._on_unstored, Published: self._on_published}
+        return {
+            Stored: self._on_stored,
+            StoredInParts: self._on_stored_in_parts,
+            Unstored: self._on_unstored,
+            Published: self._on_published,
+        }
 
     # Beginning.
 
@@ -138,9 +152,20 @@ class Checkpointing(Part):
         if job is None or underway is None:
             return
         actor = frame.actor[1:]
-        underway.records[actor] = frame.record
-        underway.awaited.discard(actor)
-        self._complete_if_all(job, underway)
+        if frame.is_part:
+            underway.parts.setdefault(actor, {})[sender] = frame.record
+        else:
+            underway.records[actor] = frame.record
+        if underway.is_stored(actor):
+            underway.awaited.discard(actor)
+            self._complete_if_all(job, underway)
+
+    def _on_stored_in_parts(self, sender: str, frame: StoredInParts) -> None:
+        job, underway = self._underway(frame)
+        if job is not None and underway is not None:
+            parts = underway.parts.setdefault(frame.actor[1:], {})
+            for member in frame.members:
+                parts.setdefault(member, None)
 
     def finished(self, job: Job, actor: Actor, checkpoint: int) -> None:
         """Records that the input of an actor has ended. If it will not reach the mark, it needs no snapshot, unless it
@@ -161,7 +186,7 @@ class Checkpointing(Part):
         assert job.durability is not None
         ended = ActorRecord(finished=True)
         functions = {
-            name: [underway.records.get((name, partition), ended) for partition in range(shape.parallelism)]
+            name: [underway.record_of((name, partition)) or ended for partition in range(shape.parallelism)]
             for name, shape in job.shapes.items()
         }
         manifest = Manifest(job.name, underway.checkpoint, functions, underway.savepoint, shapes=job.durability.shapes)
@@ -261,7 +286,7 @@ class Checkpointing(Part):
 
     # Lookups.
 
-    def _underway(self, frame: Stored | Unstored) -> tuple[Job | None, Underway | None]:
+    def _underway(self, frame: Stored | StoredInParts | Unstored) -> tuple[Job | None, Underway | None]:
         """Returns the job and the checkpoint of a frame, if that checkpoint is in progress."""
         job = self._host.running(frame.actor.job)
         underway = job.durability.underway if job is not None and job.durability is not None else None

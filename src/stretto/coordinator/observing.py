@@ -124,6 +124,6 @@ def _deploying(job: Job) -> DeployingObserved | None:
 def _state_bytes(last: Manifest | None, function: str) -> int | None:
     if last is None or function not in last.functions:
         return None
-    records = last.functions[function]
+    records = [part for record in last.functions[function] for part in (record, *record.parts)]
     fragments = [each for record in records for state in record.states.values() for each in state]
     return sum(fragment.piece.bytes for fragment in fragments)

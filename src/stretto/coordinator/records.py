@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
+
 from stretto.actors.shape import Shapes
 from stretto.api.slo import SLO
 from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage
@@ -54,6 +56,19 @@ class Underway:
     """When to ask what delays it."""
     savepoint: str | None = None
     records: dict[Actor, ActorRecord] = field(default_factory=dict)
+    parts: dict[Actor, dict[str, ActorRecord | None]] = field(default_factory=dict)
+    """Of elastic executors, the snapshot of each worker with a task; None until it is stored."""
+
+    def record_of(self, actor: Actor) -> ActorRecord | None:
+        """Returns the record of an actor, with its parts; None if it had finished."""
+        record, parts = self.records.get(actor), self.parts.get(actor)
+        if record is None or not parts:
+            return record
+        return msgspec.structs.replace(record, parts=tuple(part for _, part in sorted(parts.items()) if part))
+
+    def is_stored(self, actor: Actor) -> bool:
+        """Whether an actor's snapshot is stored, with all its parts."""
+        return actor in self.records and None not in self.parts.get(actor, {}).values()
 
 
 @dataclass

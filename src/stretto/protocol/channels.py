@@ -59,3 +59,5 @@ class Data(msgspec.Struct):
     progress_us: int | None = None
     deadline_ns: int = NEVER_NS
     credits: int = 1
+    sync: SyncProgram | None = None
+    """What must run before it, of another instance of its sender."""

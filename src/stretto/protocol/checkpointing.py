@@ -35,6 +35,17 @@ class Stored(msgspec.Struct, frozen=True, tag="stored"):
     actor: Address
     checkpoint: int
     record: ActorRecord
+    is_part: bool = False
+    """Whether it is the part of a task."""
+
+
+class StoredInParts(msgspec.Struct, frozen=True, tag="storedinparts"):
+    """These workers have tasks of an elastic executor, and each stores its part of the actor's snapshot, besides the
+    home. Sent before the home's own `Stored`."""
+
+    actor: Address
+    checkpoint: int
+    members: list[str]
 
 
 class Unstored(msgspec.Struct, frozen=True, tag="unstored"):

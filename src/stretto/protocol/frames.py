@@ -13,9 +13,11 @@ from stretto.protocol.checkpointing import (
     Publish,
     Published,
     Stored,
+    StoredInParts,
     Unfetched,
     Unstored,
 )
+from stretto.protocol.elastic import AwaitCriticals, Give, Given, MoveShards, ShardsMoved, Taken
 from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Members
@@ -24,15 +26,18 @@ from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 
 Membership = Join | Heartbeat | Members | Leave | Left
 Jobs = Deploy | Loaded | Ready | Start | Hosts | HostsLeft | Drain | Stop | Stopped | Finished | Failed
-Checkpointing = Checkpoint | Abandon | Overdue | Stored | Unstored | Unfetched | Broken | Publish | Published
+Checkpointing = (
+    Checkpoint | Abandon | Overdue | Stored | StoredInParts | Unstored | Unfetched | Broken | Publish | Published
+)
 Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
+Elastic = MoveShards | ShardsMoved | Give | Given | Taken | AwaitCriticals
 Scheduling = ScheduleRequest | ScheduleReply
 Reports = Report | LongRuns | Misbehaved | Stuck
 
-Control = Membership | Jobs | Checkpointing | Reports | Leasing | Scheduling | OpenChannel
+Control = Membership | Jobs | Checkpointing | Reports | Leasing | Elastic | Scheduling | OpenChannel
 """Infrequent frames, decoded by their tag."""
 OnChannel = CriticalSent | Grant | Offered
 """Frames that name a channel by its number, packed more tightly."""
-Peer = OpenChannel | OnChannel | Data | Leasing | Scheduling
+Peer = OpenChannel | OnChannel | Data | Leasing | Elastic | Scheduling
 """All that workers send each other."""
 Frame = Any

@@ -9,6 +9,7 @@ import msgspec
 
 from stretto.actors.address import Address
 from stretto.actors.critical import Last
+from stretto.actors.tasks import Step
 
 
 class Lease(msgspec.Struct, frozen=True, tag="lease"):
@@ -24,11 +25,13 @@ class Lease(msgspec.Struct, frozen=True, tag="lease"):
 
 
 class SyncRequest(msgspec.Struct, frozen=True, tag="sync"):
-    """To a lessee: run the dependency set, hold back the rest, and reply with the partial state."""
+    """To a lessee: run the dependency set, hold back the rest, and reply with the partial state. A task of an elastic
+    executor runs the steps instead, and keeps its state."""
 
     actor: Address
     barrier: int
     last: tuple[Last, ...]
+    steps: tuple[Step, ...] = ()
 
 
 class SyncAck(msgspec.Struct, frozen=True, tag="syncack"):

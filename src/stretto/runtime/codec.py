@@ -1,7 +1,8 @@
 """Frames to message parts and back. Typed by msgspec and Arrow IPC; nothing is ever pickled or unpickled here.
 
 The first byte says which decoder applies. A data frame is a header of fixed length and a body, the record batch without
-its schema, which is sent once, when the channel is opened. Each part of a message costs a socket about as much as a
+its schema, which is sent once, when the channel is opened. A SYNC program, which few batches have, is a part before
+them. Each part of a message costs a socket about as much as a
 small batch does, so a small body is in the same part as its header; a large one is a separate part and is not copied.
 """
 
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from stretto.actors.critical import SyncProgram
 from stretto.errors import ProtocolError
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.frames import Control, Frame, OnChannel
@@ -28,8 +30,8 @@ ALIGNMENT_BYTES = 16
 COPY_BELOW_BYTES = 65_536
 """Shorter bodies are cheaper to copy than to pass to the socket's thread."""
 
-_CONTROL, _CHANNEL, _DATA = b"c", b"h", b"d"
-_CONTROL_BYTE, _CHANNEL_BYTE, _DATA_BYTE = b"chd"
+_CONTROL, _CHANNEL, _DATA, _SYNCED = b"c", b"h", b"d", b"s"
+_CONTROL_BYTE, _CHANNEL_BYTE, _DATA_BYTE, _SYNCED_BYTE = b"chds"
 
 _DATA_HEADER = struct.Struct("<c?2xIqqqqq")
 """Kind, whether the progress is known, credits, number of the channel, sequence number, time of arrival, progress,
@@ -38,6 +40,7 @@ deadline: 48 bytes, so that a body stays aligned."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode_control = msgspec.msgpack.Decoder(Control).decode
 _decode_channel = msgspec.msgpack.Decoder(OnChannel).decode
+_decode_sync = msgspec.msgpack.Decoder(SyncProgram).decode
 
 
 def encode(frame: Frame) -> list[Any]:
@@ -46,6 +49,8 @@ def encode(frame: Frame) -> list[Any]:
         body = frame.batch.serialize()
         _check_length("a batch", body.size)
         header = _header(frame)
+        if frame.sync is not None:
+            return [_SYNCED + _encode(frame.sync), header, body]
         return [header, body] if body.size >= COPY_BELOW_BYTES else [b"".join((header, body))]
     kind = _CHANNEL if type(frame) in (CriticalSent, Grant, Offered) else _CONTROL
     try:
@@ -102,6 +107,12 @@ class Decoder:
     def _decoded(self, sender: str, parts: list[Any]) -> Frame:
         first = parts[0]
         kind = first[0]
+        if kind == _SYNCED_BYTE:
+            data = self._decoded(sender, parts[1:])
+            if not isinstance(data, Data):
+                raise ValueError("a SYNC program is not followed by a batch")
+            data.sync = _decode_sync(first[1:])
+            return data
         if kind == _DATA_BYTE:
             _, known, credits, number, seq, arrived_ns, progress_us, deadline_ns = _DATA_HEADER.unpack_from(first)
             batch = pa.ipc.read_record_batch(_aligned(_body(parts)), self._schemas[sender, number])

@@ -105,20 +105,22 @@ def _wanted(uri: str, manifest: Manifest, function: str, state: str | None) -> _
     if function not in manifest.functions:
         known = ", ".join(manifest.functions)
         raise StorageError(f"app '{manifest.app}' has no function '{function}'", f"the checkpoint has {known}")
-    found = {p: record for p, record in enumerate(manifest.functions[function]) if record.plain is not None}
+    records = manifest.functions[function]
+    found = [(p, part) for p, record in enumerate(records) if record.plain for part in (record, *record.parts)]
     if not found:
         raise StorageError(
             f"function '{function}' had finished at checkpoint {manifest.checkpoint}",
             "it has no state left",
             "Read another checkpoint.",
         )
-    states = tuple(dict.fromkeys(name for record in found.values() for name in record.states))
+    states = tuple(dict.fromkeys(name for _, record in found for name in record.states))
     if not states:
         raise StorageError(f"function '{function}' keeps no state")
     if state is not None and state not in states:
         raise StorageError(f"function '{function}' has no state '{state}'", f"it has {', '.join(states)}")
     asked = states if state is None else (state,)
-    return _Wanted(uri, function, tuple(found.values()), tuple(found), asked, len(asked) > 1)
+    partitions, kept = zip(*found, strict=True)
+    return _Wanted(uri, function, kept, partitions, asked, len(asked) > 1)
 
 
 def _on_partitions(spark: SparkSession, wanted: _Wanted) -> DataFrame:

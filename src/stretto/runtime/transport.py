@@ -326,9 +326,9 @@ def _rest(socket: Any) -> list[Any]:
 
 
 def _send_parts(socket: Any, parts: list[Any]) -> None:
-    """Sends a message of one or two parts."""
-    if len(parts) == 1:
-        socket.send(parts[0])
+    """Sends a message of one part, of two, or of three with a SYNC program before a batch."""
+    if len(parts) != 2:
+        socket.send_multipart(parts) if len(parts) > 1 else socket.send(parts[0])
         return
     header, body = parts  # The body is a separate part because it is too large to be copied.
     socket.send(header, _SEND_MORE)

@@ -72,6 +72,14 @@ class Decisions(Protocol):
     def undecided(self, sender: Seat) -> None: ...
 
 
+class RoutedRows(Protocol):
+    """Whoever routes the rows of elastic executors."""
+
+    def ran(self, seat: Seat, message: Message) -> None: ...
+
+    def credits_back(self, out: OutChannel) -> None: ...
+
+
 class Channels(Part):
     """The sending ends by their number, and the receiving ends by the peer and the peer's number for them."""
 
@@ -91,6 +99,7 @@ class Channels(Part):
         instances: Instances,
         waiting: Waiting,
         decisions: Decisions,
+        routing: RoutedRows,
     ) -> None:
         self._arrivals = arrivals
         self._directions = directions
@@ -98,6 +107,7 @@ class Channels(Part):
         self._instances = instances
         self._waiting = waiting
         self._decisions = decisions
+        self._routing = routing
 
     def frames(self) -> FrameHandlers:
         return {
@@ -173,7 +183,10 @@ class Channels(Part):
                 chosen = strategy.prepare_send(channel, direct, pending)
             if chosen is not None:
                 credits = 1 if rows <= channel.light_rows else channel.weigh(payload)
-                self.emit(chosen, payload, arrived_ns, None, progress_us, deadline_ns, credits)
+                sync = None
+                if channel.after is not None:
+                    sync, channel.after = SyncProgram(tuple(channel.after.values())), None
+                self.emit(chosen, payload, arrived_ns, sync, progress_us, deadline_ns, credits)
             else:
                 self._decisions.undecided(sender)
             return
@@ -221,7 +234,7 @@ class Channels(Part):
             self._host.effects.append(Send(channel.peer, _opening(channel)))
         frame: Frame
         if isinstance(payload, RecordBatch):
-            frame = Data(channel.number, channel.seq, arrived_ns, payload, progress_us, deadline_ns, credits)
+            frame = Data(channel.number, channel.seq, arrived_ns, payload, progress_us, deadline_ns, credits, sync)
         else:
             frame = CriticalSent(channel.number, channel.seq, arrived_ns, payload, sync, progress_us, deadline_ns)
         self._host.effects.append(Send(channel.peer, frame))
@@ -230,14 +243,15 @@ class Channels(Part):
 
     def _put(self, channel: InChannel, message: Message) -> None:
         seat = channel.seat
-        if seat.gate is None and type(message.payload) is not RecordBatch and needs_gate(message):
+        plain = message.sync is None and type(message.payload) is RecordBatch
+        if seat.gate is None and not plain and needs_gate(message):
             self._instances.guard(seat)
         if seat.gate is not None:
             if self._arrivals.forwarded(seat, message):
                 self._touch(seat)
                 self._host.offer(seat)  # Perhaps a barrier has waited for just this one.
                 return
-            if channel.forwards and self._arrivals.is_refused(channel, message):
+            if channel.forwards and not seat.spec.tasks_max and self._arrivals.is_refused(channel, message):
                 return
         self.wait_in(seat, message)
 
@@ -258,7 +272,7 @@ class Channels(Part):
             self._host.ready.hurry(seat)
 
     def _on_data(self, sender: str, frame: Data) -> None:
-        self._receive(sender, frame, frame.batch, None)
+        self._receive(sender, frame, frame.batch, frame.sync)
 
     def _on_critical(self, sender: str, frame: CriticalSent) -> None:
         self._receive(sender, frame, frame.critical, frame.sync)
@@ -326,13 +340,16 @@ class Channels(Part):
     def ran(self, seat: Seat, message: Message, outcome: Outcome) -> None:
         """A message has run."""
         channel = message.channel
-        channel.settle(message.seq)
         seat.metrics.messages_in += 1
         if outcome.rows_in:
             self.count_rows(seat, message, outcome.rows_in)
         else:
             channel.executed += 1
-        self.give_back(message)
+        if message.routed is None:
+            channel.settle(message.seq)
+            self.give_back(message)
+        else:
+            self._routing.ran(seat, message)
 
     def count_rows(self, seat: Seat, message: Message, rows: int) -> None:
         """Rows of a message have run: all of them, or a piece."""
@@ -367,6 +384,8 @@ class Channels(Part):
             sender = channel.seat
             sender.starved -= 1
             self._host.offer(sender)
+        elif channel.extra and channel.seat.executor is not None:
+            self._routing.credits_back(channel)
 
     def _on_grant(self, sender: str, frame: Grant) -> None:
         channel = self._outs.get(frame.number)
@@ -382,11 +401,11 @@ class Channels(Part):
 
 
 def needs_gate(message: Message) -> bool:
-    """Whether it is a critical message whose barrier waits for other channels or instances, which only an instance with
-    a gate can do."""
-    if isinstance(message.payload, RecordBatch):
-        return False
-    return message.sync is not None or granularity(message.payload) is Granularity.ONE
+    """Whether it waits for other channels or instances, or is a critical message whose barrier does, which only an
+    instance with a gate can do."""
+    if message.sync is not None:
+        return True
+    return not isinstance(message.payload, RecordBatch) and granularity(message.payload) is Granularity.ONE
 
 
 def find_frontier(channel: OutChannel, progress_us: int) -> None:

@@ -6,6 +6,8 @@ next barrier, and the coordinator hears when the last is gone.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from stretto.actors.address import Address, Attempt, attempt_of
 from stretto.actors.gate import LesseeGate, LessorGate, Observer
 from stretto.actors.seat import Keeper, Seat
@@ -19,6 +21,12 @@ from stretto.worker.local_job import LocalJob
 from stretto.worker.part import FrameHandlers, Host, Part
 
 
+class Evacuating(Protocol):
+    """Whoever moves the shards of elastic executors."""
+
+    def evacuate(self, seat: Seat) -> None: ...
+
+
 class Hosting(Part):
     """The instances here, lessors and lessees."""
 
@@ -27,10 +35,11 @@ class Hosting(Part):
         self._channels = channels
         self._observer = observer
 
-    def connect(self, lessors: Keeper, lessees: Keeper) -> None:
-        """Who decides what lessors and lessees may run."""
+    def connect(self, lessors: Keeper, lessees: Keeper, homes: Evacuating) -> None:
+        """Who decides what lessors and lessees may run, and who moves shards."""
         self._lessors = lessors
         self._lessees = lessees
+        self._homes = homes
 
     def frames(self) -> FrameHandlers:
         return {Hosts: self._on_hosts}
@@ -106,6 +115,8 @@ class Hosting(Part):
         for seat in job.seats.values():
             if isinstance(seat.gate, LessorGate):
                 seat.gate.candidates = None
+            if seat.executor is not None:
+                self._homes.evacuate(seat)
 
     def leases_changed(self, lessor: Seat) -> None:
         """A barrier is over: perhaps no lessee is left where none may be any more."""

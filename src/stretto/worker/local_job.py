@@ -56,7 +56,7 @@ class LocalJob:
 
     def may_have_lessees(self, function: str) -> bool:
         spec = self.deployment.functions.get(function) if self.deployment is not None else None
-        return spec is not None and spec.lessees_max > 0
+        return spec is not None and (spec.lessees_max > 0 or spec.tasks_max > 0)
 
     def all_seats(self) -> list[Seat]:
         """Those of lessors and of lessees."""

@@ -15,6 +15,7 @@ from stretto.actors.channel import Message
 from stretto.actors.deadlines import COST_WEIGHT, NEVER_NS
 from stretto.actors.gate import Observer
 from stretto.actors.seat import Phase, Seat
+from stretto.actors.tasks import Route
 from stretto.actors.work import POLL, Outcome, Work
 from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Failed, Failure
@@ -26,6 +27,10 @@ from stretto.scheduling.strategy import Strategy
 from stretto.worker.alarms import Alarms
 from stretto.worker.channels import Channels
 from stretto.worker.desk import StrategyDesk
+from stretto.worker.elastic.activation import Activation
+from stretto.worker.elastic.homes import Homes
+from stretto.worker.elastic.owners import Owners
+from stretto.worker.elastic.routing import Routing
 from stretto.worker.events import Effect, Event, Ran, Run, RunFailed
 from stretto.worker.guarding import GuardedPolicy, is_shipped
 from stretto.worker.hosting import Hosting
@@ -61,6 +66,10 @@ class WorkerParts:
     lessees: type[Lessees] = Lessees
     forwarding: type[Forwarding] = Forwarding
     registration: type[Registration] = Registration
+    activation: type[Activation] = Activation
+    homes: type[Homes] = Homes
+    routing: type[Routing] = Routing
+    owners: type[Owners] = Owners
     snapshots: type[Snapshots] = Snapshots
     resuming: type[Resuming] = Resuming
     run_bounds: type[RunBounds] = RunBounds
@@ -105,16 +114,20 @@ class Worker:
         registration = kinds.registration(self, channels, rules, forwarding, hosting)
         barriers = kinds.barriers(self, channels, rules, programs, forwarding, registration, hosting)
         lessees = kinds.lessees(self, rules, programs, hosting)
+        activation = kinds.activation(self, hosting)
+        routing = kinds.routing(self, channels, desk)
+        homes = kinds.homes(self, routing, rules, programs, forwarding, hosting, activation)
+        self._owners = owners = kinds.owners(self, rules, hosting)
         snapshots = kinds.snapshots(self)
         marks = Marks(self, barriers, snapshots, hosting)
         resuming = kinds.resuming(self)
         jobs = Jobs(self, channels, desk, hosting, resuming, reports, run_bounds)
         self.membership = membership = Membership(self)
         # Some need each other.
-        channels.connect(forwarding, registration, programs, hosting, desk, sending)
+        channels.connect(forwarding, registration, programs, hosting, desk, sending, routing)
         desk.connect(forwarding)
-        hosting.connect(Lessors(rules, barriers, marks), lessees)
-        barriers.connect(marks)
+        hosting.connect(Lessors(rules, barriers, marks, routing), lessees, homes)
+        barriers.connect(marks, homes, activation)
         snapshots.connect(marks)
         resuming.connect(jobs)
         membership.connect(jobs)
@@ -122,7 +135,7 @@ class Worker:
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
-        leasing: list[Part] = [forwarding, registration, barriers, lessees]
+        leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, membership, self.alarms, reports, run_bounds]
         return [channels, desk, hosting, *leasing, *others]
 
@@ -231,8 +244,12 @@ class Worker:
             return
         cost_ns = event.cost_ns
         seat.metrics.busy_ns += cost_ns
-        weight = COST_WEIGHT if seat.cost_ns else 1.0
-        seat.cost_ns += weight * (cost_ns - seat.cost_ns)
+        if type(event.work) is Route:
+            if seat.executor is not None:
+                seat.executor.routing_ns += cost_ns
+        else:
+            weight = COST_WEIGHT if seat.cost_ns else 1.0
+            seat.cost_ns += weight * (cost_ns - seat.cost_ns)
         if self.ready.counts:
             self.policy.spent(seat, cost_ns, self.now_ns)
         if seat.progress is not None and outcome.progress_us is not None:
@@ -257,6 +274,8 @@ class Worker:
                 part.finished(seat)
         else:
             self.alarms.after_run(seat)
+            if seat.leaving is not None:
+                self._owners.look(seat)
         self.offer(seat)
 
     def _on_run_failed(self, event: RunFailed) -> None:

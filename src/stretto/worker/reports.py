@@ -5,9 +5,12 @@ Functions that took much of the worker since the last time yield to others from 
 from __future__ import annotations
 
 from stretto.actors.deadlines import NEVER_NS
-from stretto.actors.gate import LessorGate
-from stretto.actors.metrics import FunctionMetrics
+from stretto.actors.executor import Executor
+from stretto.actors.gate import LesseeGate, LessorGate
+from stretto.actors.metrics import FunctionMetrics, ShardTotals
 from stretto.actors.seat import Seat
+from stretto.actors.shards import SHARDS
+from stretto.actors.tasks import ShardRows
 from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.reports import Report
@@ -55,7 +58,7 @@ class Reports(Part):
             seat.unreported = False
             function, partition = seat.address.function, seat.address.partition
             busy_ns[function] = busy_ns.get(function, 0) + seat.newly_busy_ns()
-            functions.setdefault(function, {})[partition] = _totals(seat)
+            functions.setdefault(function, {})[partition] = _totals(seat, self._host.member)
         if job.deployment is not None and job.unreported:
             latency_ns = job.unreported[0].latency_ns
             job.demands.assess(job.deployment.functions, busy_ns, latency_ns, self._host.now_ns)
@@ -63,10 +66,21 @@ class Reports(Part):
         self._host.effects.append(Send(COORDINATOR, Report(job.job, functions, self._host.refused, self._host.now_ns)))
 
 
-def _totals(seat: Seat) -> FunctionMetrics:
+def _shards(executor: Executor | None, counted: ShardRows, here: str) -> ShardTotals:
+    rows: list[int] = counted.rows.tolist()
+    if executor is None:
+        return ShardTotals(rows, bytes(SHARDS), [here], counted.row_bytes)
+    owners = executor.owners.tobytes()
+    return ShardTotals(rows, owners, list(executor.members), counted.row_bytes, executor.routing_ns)
+
+
+def _totals(seat: Seat, here: str) -> FunctionMetrics:
     """The totals so far, with the queue length of this moment."""
     metrics = seat.metrics
-    metrics.queued = len(seat.mailbox)
+    executor, counted = seat.executor, seat.instance.shard_rows
+    metrics.queued = len(seat.mailbox) + (len(executor.own) + executor.waiting if executor is not None else 0)
+    if counted is not None and not isinstance(seat.gate, LesseeGate):
+        metrics.shards = _shards(executor, counted, here)
     metrics.counts = seat.instance.ctx.counts
     metrics.latency = seat.latency.export() if seat.latency is not None else None
     metrics.strategies = {

@@ -9,12 +9,24 @@ What is the coordinator's: when a checkpoint begins, when it is complete, and wh
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
+from stretto.actors.gate import LessorGate
 from stretto.actors.seat import Phase, Seat
 from stretto.actors.snapshot import Snapshot
+from stretto.actors.tasks import TaskBarrier
 from stretto.actors.work import Barrier, Errand, Marking, Outcome, Publishing
-from stretto.protocol.checkpointing import Abandon, Checkpoint, Overdue, Publish, Published, Stored, Unstored
+from stretto.protocol.checkpointing import (
+    Abandon,
+    Checkpoint,
+    Overdue,
+    Publish,
+    Published,
+    Stored,
+    StoredInParts,
+    Unstored,
+)
 from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.worker.events import SnapshotFailed, SnapshotStored, StoreSnapshot
@@ -52,7 +64,9 @@ class Snapshots(Part):
 
     def errands(self) -> dict[type[Errand], AfterRun]:
         marked = AfterRun(settles=self._passed)
-        return {Barrier: marked, Marking: marked, Publishing: AfterRun(settles=self._published)}
+        part = AfterRun(settles=self._task_passed)
+        published = AfterRun(settles=self._published)
+        return {Barrier: marked, Marking: marked, TaskBarrier: part, Publishing: published}
 
     # Taking them.
 
@@ -91,7 +105,15 @@ class Snapshots(Part):
     def _passed(self, seat: Seat, work: Barrier | Marking, outcome: Outcome) -> None:
         if outcome.snapshot is not None:
             seat.marked = outcome.snapshot.checkpoint
+            gate = seat.gate
+            if seat.spec.tasks_max and isinstance(gate, LessorGate) and gate.members:
+                self._tell(StoredInParts(seat.address, seat.marked, gate.members))
             self.taken(seat, outcome.snapshot)
+
+    def _task_passed(self, seat: Seat, work: TaskBarrier, outcome: Outcome) -> None:
+        """A task has done its part of a barrier, and perhaps come to a mark."""
+        if outcome.snapshot is not None:
+            self.taken(seat, replace(outcome.snapshot, part=self._host.member))
 
     def taken(self, seat: Seat, snapshot: Snapshot) -> None:
         """A run has come to a mark."""
@@ -100,13 +122,16 @@ class Snapshots(Part):
         self._host.effects.append(StoreSnapshot(storage, seat.address, snapshot))
 
     def _on_stored(self, event: SnapshotStored) -> None:
-        if event.address.job in self._host.jobs:
-            self._tell(Stored(event.address, event.checkpoint, event.record))
+        job = self._host.jobs.get(event.address.job)
+        if job is not None:
+            is_part = event.address not in job.seats
+            self._tell(Stored(event.address, event.checkpoint, event.record, is_part))
 
     def _on_store_failed(self, event: SnapshotFailed) -> None:
         job = self._host.jobs.get(event.address.job)
         if job is not None:
-            for state in job.seats[event.address].instance.function.states().values():
+            seat = job.seats.get(event.address) or job.lessees[event.address]
+            for state in seat.instance.function.states().values():
                 state.forget_fragments()
             self._tell(Unstored(event.address, event.checkpoint, event.reason))
 

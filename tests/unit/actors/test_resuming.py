@@ -15,7 +15,7 @@ from stretto.actors.context import Clock, Context
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
-from stretto.actors.marking import _snapshot
+from stretto.actors.marking import snapshot_of
 from stretto.actors.snapshot import Content, Origin, plain_of
 from stretto.actors.work import OPEN
 from stretto.errors import StorageError
@@ -57,7 +57,7 @@ def snapshots(function: Function, parallelism: int) -> dict[int, Content]:
         one = instance(function, partition, parallelism)
         one.function.process(pa.record_batch([[partition]], ["n"]), one.ctx)
         one.timers.take_from(one.ctx)
-        snapshot = _snapshot(one, 1)
+        snapshot = snapshot_of(one, 1)
         found[partition] = Content(plain_of(snapshot.plain), snapshot.fragments)
     return found
 
@@ -106,7 +106,7 @@ def test_a_state_that_cannot_read_its_content_is_named() -> None:
     class Changed(Function):
         odd = Strange()
 
-    content = Content(plain_of(_snapshot(instance(Changed(), 0, 1), 1).plain), {"odd": Strange().fragments()})
+    content = Content(plain_of(snapshot_of(instance(Changed(), 0, 1), 1).plain), {"odd": Strange().fragments()})
     with pytest.raises(
         StorageError, match="state 'odd' of function 'f' does not fit its content in the checkpoint: KeyError"
     ):

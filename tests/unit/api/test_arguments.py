@@ -68,6 +68,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "App.register": {},
     "App.stream": {"name": "bids"},
     "App.spread": {},
+    "App.elastic": {},
     "App.explain": {},
     "App.to_spark": {"spark": SimpleNamespace(sparkContext=None)},
     "Stream.select": {"expressions": "price"},
@@ -123,7 +124,7 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "sinks": lambda: sinks,
     "sources": lambda: sources,
 }
-NUMBERS = ("k", "lessees", "batch_rows", "rows_per_file", "limit", "workers", "spill", "parallelism")
+NUMBERS = ("k", "lessees", "workers_max", "batch_rows", "rows_per_file", "limit", "workers", "spill", "parallelism")
 DURATIONS = ("delay", "batch_delay", "poll", "lateness", "within", "max_jump", "speed", "refresh")
 
 

@@ -18,6 +18,7 @@ import stretto
 from stretto.actors.address import Address
 from stretto.actors.critical import EndOfInput, Last, Mark, SyncProgram, UserCritical, Watermark
 from stretto.actors.metrics import FunctionMetrics, SketchBins
+from stretto.actors.tasks import Advance, Call, Finish, Snap
 from stretto.checkpoints.manifest import ActorRecord, FragmentRecord, Manifest, Piece, Storage
 from stretto.errors import ProtocolError
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
@@ -29,8 +30,18 @@ from stretto.protocol.checkpointing import (
     Publish,
     Published,
     Stored,
+    StoredInParts,
     Unfetched,
     Unstored,
+)
+from stretto.protocol.elastic import (
+    AwaitCriticals,
+    Following,
+    Give,
+    Given,
+    MoveShards,
+    ShardsMoved,
+    Taken,
 )
 from stretto.protocol.frames import Control, Peer
 from stretto.protocol.jobs import (
@@ -109,6 +120,8 @@ rows = st.fixed_dictionaries(
     }
 )
 plain = st.none() | st.booleans() | ints | texts | st.lists(ints | floats, max_size=3)
+steps = st.builds(Advance, ints) | st.builds(Call, texts, plain, texts) | st.builds(Finish) | st.builds(Snap, counts)
+followings = st.builds(Following, counts, lasts)
 FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Join: st.builds(Join, members),
     Heartbeat: st.builds(Heartbeat),
@@ -134,6 +147,7 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Abandon: st.builds(Abandon, texts, counts),
     Overdue: st.builds(Overdue, texts, counts),
     Stored: st.builds(Stored, actors, counts, records),
+    StoredInParts: st.builds(StoredInParts, actors, counts, names),
     Unstored: st.builds(Unstored, actors, counts, texts),
     Unfetched: st.builds(Unfetched, texts, counts, texts, st.booleans()),
     Publish: st.builds(Publish, texts, counts),
@@ -148,7 +162,7 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Left: st.builds(Left),
     CriticalSent: st.builds(CriticalSent, ints, ints, ints, critical, programs, st.none() | ints, ints),
     Lease: st.builds(Lease, actors, ints, counts, states),
-    SyncRequest: st.builds(SyncRequest, actors, counts, payloads),
+    SyncRequest: st.builds(SyncRequest, actors, counts, payloads, st.lists(steps, max_size=3).map(tuple)),
     SyncAck: st.builds(SyncAck, actors, counts),
     SyncReply: st.builds(
         SyncReply, actors, counts, states, st.lists(st.builds(Told, counts, lasts), max_size=3).map(tuple)
@@ -157,6 +171,14 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Unsync: st.builds(Unsync, actors, counts, ints, counts, st.booleans(), states),
     Register: st.builds(Register, actors, actors, counts, counts, st.booleans()),
     Registered: st.builds(Registered, actors, counts, counts, names),
+    MoveShards: st.builds(MoveShards, actors, counts, st.lists(st.tuples(counts, texts), max_size=3).map(tuple)),
+    ShardsMoved: st.builds(ShardsMoved, actors, counts, counts, counts, counts, maybe_texts),
+    Give: st.builds(Give, actors, counts, st.lists(counts, max_size=3).map(tuple), texts, payloads, counts),
+    Given: st.builds(
+        Given, actors, counts, counts, counts, st.binary(max_size=20), st.lists(followings, max_size=3).map(tuple)
+    ),
+    Taken: st.builds(Taken, actors, counts, counts),
+    AwaitCriticals: st.builds(AwaitCriticals, actors, actors, counts),
     Grant: st.builds(Grant, ints, ints, floats, floats),
     Offered: st.builds(Offered, ints, ints, st.booleans()),
     ScheduleRequest: st.builds(ScheduleRequest, actors, counts, plain),

@@ -11,6 +11,7 @@ from stretto.actors.critical import Last
 from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.mailbox_states import MailboxState
 from stretto.actors.seat import Seat
+from stretto.actors.tasks import TaskBarrier
 from stretto.actors.work import Outcome, Surrender
 from stretto.protocol.leasing import Ack, Registered, SyncReply, Told, Unsync
 from stretto.worker.leasing.barriers import Barriers
@@ -158,7 +159,7 @@ class StateLost(Barriers):
 class StateKept(Lessees):
     """A lessee keeps the state that it has handed over."""
 
-    def _surrendered(self, seat: Seat, errand: Surrender, outcome: Outcome) -> None:
+    def _surrendered(self, seat: Seat, errand: Surrender | TaskBarrier, outcome: Outcome) -> None:
         if outcome.states is not None:
             seat.instance.discipline.consolidate(seat.instance.function, outcome.states)
         super()._surrendered(seat, errand, outcome)

@@ -7,10 +7,11 @@ from typing import Protocol
 from stretto.actors.address import Address
 from stretto.actors.channel import Message
 from stretto.actors.critical import Granularity, Last, granularity
-from stretto.actors.gate import LessorGate
+from stretto.actors.gate import Lessee, LessorGate
 from stretto.actors.mailbox_states import MailboxState, Trigger
 from stretto.actors.metrics import LatencySketch
 from stretto.actors.seat import Seat
+from stretto.actors.tasks import steps_of
 from stretto.actors.work import Barrier, Errand, Outcome, Work
 from stretto.protocol.leasing import Ack, SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.worker.leasing.programs import Programs
@@ -52,6 +53,18 @@ class MarksReleased(Protocol):
     def unguard(self, seat: Seat, gate: LessorGate) -> None: ...
 
 
+class Moving(Protocol):
+    """Whoever moves the shards of elastic executors."""
+
+    def go_on(self, seat: Seat) -> None: ...
+
+
+class Answering(Protocol):
+    """Whoever answers actors upstream that want tasks."""
+
+    def answer_waiting(self, gate: LessorGate) -> None: ...
+
+
 class Barriers(Part):
     """The barriers of all lessors here."""
 
@@ -73,8 +86,10 @@ class Barriers(Part):
         self._registration = registration
         self._hosting = hosting
 
-    def connect(self, marks: MarksReleased) -> None:
+    def connect(self, marks: MarksReleased, homes: Moving, activation: Answering) -> None:
         self._marks = marks
+        self._homes = homes
+        self._activation = activation
 
     def frames(self) -> FrameHandlers:
         return {SyncAck: self._on_sync_ack, SyncReply: self._on_sync_reply, Ack: self._on_ack}
@@ -98,8 +113,9 @@ class Barriers(Part):
         gate.parts, gate.ran = [], False
         gate.members = self._rules.concerned(gate)
         gate.unreplied, gate.unacknowledged = set(gate.members), set(gate.members)
+        steps = steps_of(seat.instance, messages) if seat.spec.tasks_max and gate.members else ()
         for member in gate.members:
-            self._host.send(member, SyncRequest(seat.address, gate.barriers, self._payload_for(member, gate)))
+            self._host.send(member, SyncRequest(seat.address, gate.barriers, self._payload_for(member, gate), steps))
         gate.owed = {}
         if gate.members:
             return None
@@ -112,6 +128,8 @@ class Barriers(Part):
         """The critical messages of the next barrier that can begin: those that have come to their turn, each by itself,
         share one; else it is one of every upstream actor."""
         if not self._rules.all_answered(gate) or not self._rules.all_settled(gate.owed.values()):
+            return []
+        if not self._rules.has_arrived(seat):
             return []
         single = [m for m in gate.waiting.values() if granularity(m.payload) is Granularity.CHANNEL]
         ready = [message for message in single if self._rules.settled_here(message)]
@@ -133,8 +151,10 @@ class Barriers(Part):
         self._channels.give_back(message)
         if gate.observer is not None:
             gate.observer.noted(message)
-        if gate.registrations and not gate.unacked:
-            self._registration.answer_waiting(gate)
+        if gate.registrations:
+            self._activation.answer_waiting(gate)
+            if not gate.unacked:
+                self._registration.answer_waiting(gate)
 
     def _owe(self, gate: LessorGate, message: Message) -> None:
         for last in message.sync.last if message.sync is not None else ():
@@ -230,7 +250,7 @@ class Barriers(Part):
         hosts = self._hosting.hosts(seat) if gate.members else []
         for member in gate.members:
             lessee = gate.lessees[member]
-            keep = bool(lessee.senders) or (lessee.used and member in hosts)
+            keep = self._keeps(seat, lessee, hosts)
             lessee.used = False
             if not keep:
                 gate.former[member] = gate.lessees.pop(member)
@@ -250,15 +270,23 @@ class Barriers(Part):
         self._marks.unguard(seat, gate)
         self._host.offer(seat)
 
+    def _keeps(self, seat: Seat, lessee: Lessee, hosts: list[str]) -> bool:
+        """Whether a lease continues after a barrier."""
+        if seat.spec.tasks_max:
+            return seat.executor is not None and seat.executor.owns_any(lessee.member)
+        return bool(lessee.senders) or (lessee.used and lessee.member in hosts)
+
     def _unsync(self, seat: Seat, gate: LessorGate, keep: bool) -> Unsync:
         states = gate.consolidated if keep else None
         return Unsync(seat.address, gate.barriers, seat.instance.watermark_us, seat.criticals, keep, states)
 
     def _go_parallel(self, seat: Seat, gate: LessorGate) -> None:
         """The actor may have lessees again, unless ACKs are still awaited."""
+        self._activation.answer_waiting(gate)
         if not gate.unacked:
             self._registration.answer_waiting(gate)
             self._forwarding.shed(seat, gate)
+            self._homes.go_on(seat)
 
     def _lessor(self, actor: Address) -> tuple[Seat | None, LessorGate | None]:
         """The lessor here that a frame is for."""

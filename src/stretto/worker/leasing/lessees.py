@@ -1,4 +1,5 @@
-"""A lessee's side: it runs what it is sent while it holds a lease, and gives its partial state away at each barrier."""
+"""A lessee's side: it runs what it is sent while it holds a lease, and gives its partial state away at each barrier. A
+task of an elastic executor keeps its state, and runs the barrier on it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from stretto.actors.channel import InChannel, Message
 from stretto.actors.gate import LesseeGate
 from stretto.actors.mailbox_states import MailboxState, Trigger
 from stretto.actors.seat import Seat
+from stretto.actors.tasks import TaskBarrier
 from stretto.actors.work import OPEN, SURRENDER, Adoption, Errand, Outcome, Surrender, Work
 from stretto.protocol.leasing import Lease, SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.worker.leasing.programs import Programs
@@ -35,7 +37,8 @@ class Lessees(Part):
         return {Lease: self._on_lease, SyncRequest: self._on_sync_request, Unsync: self._on_unsync}
 
     def errands(self) -> dict[type[Errand], AfterRun]:
-        return {Surrender: AfterRun(completes=self._surrendered, last_word=True)}
+        part = AfterRun(completes=self._surrendered, last_word=True)
+        return {Surrender: part, TaskBarrier: part}
 
     # What it may run.
 
@@ -70,7 +73,7 @@ class Lessees(Part):
                 gate.surrendering = True
         if gate.surrendering:
             gate.surrendering = False
-            return SURRENDER
+            return TaskBarrier(gate.steps) if seat.spec.tasks_max else SURRENDER
         if gate.awaited is None and self._rules.may_run(gate) and mailbox:
             return mailbox.popleft()
         return None
@@ -105,14 +108,14 @@ class Lessees(Part):
         seat, gate = self._lessee(sender, frame.actor)
         if seat is None or gate is None or frame.barrier <= gate.barrier:
             return
-        gate.barrier = frame.barrier
+        gate.barrier, gate.steps = frame.barrier, frame.steps
         gate.awaited = {(last.sender, last.number): last.seq for last in frame.last}
         if not self._rules.done(gate.awaited):
             # Else the reply follows at once, and says as much.
             self._host.send(gate.lessor, SyncAck(seat.address, frame.barrier))
         self._host.offer(seat)
 
-    def _surrendered(self, seat: Seat, errand: Surrender, outcome: Outcome) -> None:
+    def _surrendered(self, seat: Seat, errand: Surrender | TaskBarrier, outcome: Outcome) -> None:
         gate = _gate(seat)
         reply = SyncReply(seat.address, gate.barrier, outcome.states, self._programs.told(seat))
         self._host.send(gate.lessor, reply)

@@ -20,10 +20,16 @@ class Programs:
         gate = channel.seat.gate
         last = self.dependencies(channel)
         ack = False
-        if isinstance(gate, LessorGate) and channel.seat.spec.lessees_max:
+        if isinstance(gate, LessorGate) and self._has_others(channel.seat, gate):
             ack = True
             gate.unacked += 1
         return SyncProgram(tuple(last), ack) if last or ack else None
+
+    def _has_others(self, seat: Seat, gate: LessorGate) -> bool:
+        """Whether instances on other workers send for this actor, or may after this critical message."""
+        if seat.spec.tasks_max:
+            return bool(gate.lessees) or seat.executor is not None
+        return bool(seat.spec.lessees_max)
 
     def dependencies(self, channel: OutChannel) -> list[Last]:
         """DEPENDENCY_PAYLOAD: what the lessees have reported, and what the lessor itself has sent directly to

@@ -122,6 +122,7 @@ class Registration(Part):
 
     def answer_waiting(self, gate: LessorGate) -> None:
         """Registrations that had to wait are looked at again."""
-        registrations, gate.registrations = gate.registrations, []
+        registrations = [each for each in gate.registrations if isinstance(each[1], Register)]
+        gate.registrations = [each for each in gate.registrations if not isinstance(each[1], Register)]
         for sender, frame in registrations:
             self._on_register(sender, frame)

@@ -13,6 +13,7 @@ from stretto.actors.critical import Last
 from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.mailbox_states import MailboxState
 from stretto.actors.seat import Seat
+from stretto.protocol.elastic import Give
 from stretto.protocol.leasing import Registered
 
 
@@ -39,6 +40,29 @@ class Rules:
         """Whether it follows a critical message that has not run yet, on the same channel."""
         waiting = gate.waiting.get(message.channel)
         return waiting is not None and waiting.seq < message.seq
+
+    def may_follow(self, message: Message) -> bool:
+        """Whether all has run that other instances of its sender have sent before it about the same keys."""
+        return message.sync is None or self.all_settled(message.sync.last)
+
+    # Shards of elastic executors.
+
+    def may_move(self, seat: Seat, gate: LessorGate) -> bool:
+        """Whether a shard may begin to move: none moves, no barrier is due, and a new task can overtake nothing."""
+        executor = seat.executor
+        assert executor is not None
+        calm = gate.state is MailboxState.RUNNABLE and not gate.waiting and not gate.unacked
+        return executor.move is None and calm
+
+    def may_give(self, seat: Seat, frame: Give) -> bool:
+        """Whether all rows of shards that are to leave have run."""
+        if seat.executor is not None:
+            return not seat.executor.left_before(frame.generation)
+        return all(self._settled(last.sender, last.number) >= last.seq for last in frame.last)
+
+    def has_arrived(self, seat: Seat) -> bool:
+        """Whether no shard moves, so that the state of each is with its owner."""
+        return seat.executor is None or seat.executor.move is None
 
     # A barrier begins.
 
