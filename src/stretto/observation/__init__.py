@@ -4,5 +4,5 @@ Workers report totals with the time at which they were read; the coordinator sub
 observation. Metrics, the command line and controllers read it and nothing else. It must never know a machine. An
 observation is immutable, so readers need no lock.
 
-Read next: `model.py` (what is observed), `intervals.py` (from reports to intervals).
+Read next: `model.py` (what is observed), `shards.py` (of elastic actors), `intervals.py` (from reports to intervals).
 """

@@ -9,6 +9,7 @@ from functools import cached_property
 from stretto.actors.metrics import FunctionMetrics, difference, juice, merged
 from stretto.actors.shape import FunctionShape
 from stretto.api.slo import SLO
+from stretto.observation.shards import ElasticObserved
 from stretto.protocol.membership import Member
 from stretto.rendering import megabytes
 
@@ -49,11 +50,12 @@ class EdgeObserved:
 @dataclass(frozen=True)
 class FunctionObserved:
     """One function over all its instances. `state_bytes` is the size of its state in the last complete checkpoint; None
-    if there is none."""
+    if there is none. `elastic` has its partitions whose shards may be on several workers."""
 
     shape: FunctionShape
     actors: tuple[ActorObserved, ...]
     state_bytes: int | None = None
+    elastic: tuple[ElasticObserved, ...] = ()
 
     @cached_property
     def totals(self) -> FunctionMetrics:
@@ -142,13 +144,15 @@ class JobObserved:
 
 @dataclass(frozen=True, slots=True)
 class WorkerObserved:
-    """One member: its busy share over all jobs, the messages that wait there, and what it has refused."""
+    """One member: its busy share over all jobs, the messages that wait there, what it has refused, and how many cores
+    it can keep busy."""
 
     member: Member
     parked: bool
     busy_share: float
     queued: int
     refused: int
+    cores: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

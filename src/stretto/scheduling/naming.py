@@ -1,4 +1,4 @@
-"""Policies and strategies by their names, and a user's own by `module:Class`."""
+"""Policies, strategies and controllers by their names, and a user's own by `module:Class`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def named(name: str, known: dict[str, Any], base: type[T], what: str) -> T:
     except (ImportError, AttributeError) as error:
         raise UserError(f"{what} '{name}' cannot be imported", str(error), "Write it as module:Class.") from error
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise UserError(f"'{name}' is not a {what}", None, f"Subclass stretto.scheduling.{base.__name__}.")
+        room = ".".join(base.__module__.split(".")[:2])
+        raise UserError(f"'{name}' is not a {what}", None, f"Subclass {room}.{base.__name__}.")
     try:
         return found()
     except TypeError as error:

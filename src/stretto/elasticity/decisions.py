@@ -1,0 +1,91 @@
+"""What a controller can decide about an elastic actor. The enactor in the coordinator carries decisions out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from stretto.actors.address import Address
+
+SHOWN = 4
+"""How many moves or workers a line of text shows."""
+
+
+class ShardMove(NamedTuple):
+    """One shard and the workers that it leaves and goes to."""
+
+    shard: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveShards:
+    """Some shards of an actor change their owners. The others do not notice."""
+
+    job: str
+    function: str
+    partition: int
+    moves: tuple[ShardMove, ...]
+
+    @property
+    def address(self) -> Address:
+        return Address(self.job, self.function, self.partition)
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "move shards", "moves": [list(move) for move in self.moves]}
+
+    def __str__(self) -> str:
+        shown = [f"{move.shard} {move.source} -> {move.target}" for move in self.moves[:SHOWN]]
+        return f"move {len(self.moves)} shards: {_some(shown, len(self.moves))}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetWorkers:
+    """The workers that may hold shards of an actor, its home first. Shards leave a worker that is no longer listed, and
+    come to a new one, by `MoveShards` that follow."""
+
+    job: str
+    function: str
+    partition: int
+    workers: tuple[str, ...]
+
+    @property
+    def address(self) -> Address:
+        return Address(self.job, self.function, self.partition)
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "set workers", "workers": list(self.workers)}
+
+    def __str__(self) -> str:
+        return f"use {len(self.workers)} workers: {_some(list(self.workers[:SHOWN]), len(self.workers))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repartition:
+    """A function gets another number of partitions while it runs: the operator-level way, with one joint barrier."""
+
+    job: str
+    function: str
+    parallelism: int
+
+    @property
+    def address(self) -> None:
+        """It concerns all partitions."""
+        return None
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "repartition", "parallelism": self.parallelism}
+
+    def __str__(self) -> str:
+        return f"repartition into {self.parallelism}"
+
+
+Decision = MoveShards | SetWorkers | Repartition
+
+
+def _some(shown: list[str], count: int) -> str:
+    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")

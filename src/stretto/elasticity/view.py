@@ -1,0 +1,169 @@
+"""What controllers see: the elastic actors, their jobs and the workers, taken from an observation.
+
+Only keyed actors are here. What is stateless or combines is spread by strategies, message by message, and no controller
+of this room acts on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from stretto.actors.address import Address
+from stretto.observation.model import JobObserved, Observation
+from stretto.observation.shards import ElasticObserved, ShardsObserved
+from stretto.protocol.membership import MemberRole
+
+RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A worker that may hold tasks: the node that it is on, how many cores it keeps busy at most, and how many now."""
+
+    name: str
+    node: str
+    cores: float = 1.0
+    busy_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A running job: the objective for its latency at a percentile, and the rows that its sources read."""
+
+    name: str
+    objective_ns: float | None = None
+    percentile: float = 99.0
+    priority: float = 1.0
+    rows_per_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class ActorView:
+    """An elastic actor; see `ElasticObserved`. `parallelism` is that of its function."""
+
+    address: Address
+    home: str
+    workers: tuple[str, ...]
+    shards: ShardsObserved
+    workers_max: int = 256
+    parallelism: int = 1
+    rows_per_s: float = 0.0
+    batches_per_s: float = 0.0
+    service_ns: float = 0.0
+    bytes_per_s: float = 0.0
+    waiting: int = 0
+    routing_ns: int = 0
+    remote_bytes_per_s: float = 0.0
+    may_change: bool = True
+    """False while a decision about it is carried out, or is too recent for its effect to be seen."""
+
+    @cached_property
+    def load(self) -> float:
+        """The number of workers that its shards kept busy in the last second."""
+        return sum(self.shards.costs_ns) / 1e9
+
+    @cached_property
+    def state_bytes(self) -> int:
+        return sum(self.shards.state_bytes)
+
+    def load_on(self, worker: str) -> float:
+        """Returns the part of its load that is on a worker."""
+        return self.shards.cost_of_worker.get(worker, 0) / 1e9
+
+    def greatest_on(self, worker: str) -> float:
+        """Returns the load of the most costly of its shards that are on a worker."""
+        pairs = zip(self.shards.owners, self.shards.costs_ns, strict=True)
+        return max((cost_ns for owner, cost_ns in pairs if owner == worker), default=0) / 1e9
+
+
+@dataclass(frozen=True)
+class ElasticView:
+    """The cluster as controllers see it. Actors are in the order of their addresses."""
+
+    time_ns: int = 0
+    actors: tuple[ActorView, ...] = ()
+    workers: Mapping[str, WorkerView] = field(default_factory=dict)
+    jobs: Mapping[str, JobView] = field(default_factory=dict)
+
+    @staticmethod
+    def of(observation: Observation) -> ElasticView:
+        """Returns the view of an observation: running jobs, and workers that are not parked."""
+        running = [job for _, job in sorted(observation.jobs.items()) if job.status == RUNNING]
+        workers = {
+            name: WorkerView(name, worker.member.host, worker.cores, worker.busy_share)
+            for name, worker in sorted(observation.workers.items())
+            if worker.member.role is MemberRole.WORKER and not worker.parked
+        }
+        actors = tuple(actor for job in running for actor in _actors(job))
+        return ElasticView(observation.time_ns, actors, workers, {job.name: _job(job) for job in running})
+
+    @cached_property
+    def by_address(self) -> dict[Address, ActorView]:
+        return {actor.address: actor for actor in self.actors}
+
+    @cached_property
+    def elastic_load(self) -> dict[str, float]:
+        """The load of all elastic actors' shards on each worker."""
+        found = dict.fromkeys(self.workers, 0.0)
+        for actor in self.actors:
+            for worker, cost_ns in actor.shards.cost_of_worker.items():
+                if worker in found:
+                    found[worker] += cost_ns / 1e9
+        return found
+
+    @cached_property
+    def guest_load(self) -> dict[str, float]:
+        """The load on each worker of the actors that are not at home there."""
+        found = dict.fromkeys(self.workers, 0.0)
+        for actor in self.actors:
+            for worker, cost_ns in actor.shards.cost_of_worker.items():
+                if worker in found and worker != actor.home:
+                    found[worker] += cost_ns / 1e9
+        return found
+
+    def holding(self, held: set[Address]) -> ElasticView:
+        """Returns the view in which these actors may not be changed."""
+        if not held:
+            return self
+        actors = tuple(replace(actor, may_change=False) if actor.address in held else actor for actor in self.actors)
+        return replace(self, actors=actors)
+
+
+def _actors(job: JobObserved) -> list[ActorView]:
+    return [
+        _actor(Address(job.name, name, elastic.partition), elastic, function.shape.parallelism)
+        for name, function in sorted(job.functions.items())
+        if function.shape.shards is not None
+        for elastic in sorted(function.elastic, key=lambda each: each.partition)
+    ]
+
+
+def _actor(address: Address, observed: ElasticObserved, parallelism: int) -> ActorView:
+    return ActorView(
+        address,
+        observed.home,
+        observed.workers,
+        observed.shards,
+        observed.workers_max,
+        parallelism,
+        observed.rows_per_s,
+        observed.batches_per_s,
+        observed.service_ns,
+        observed.bytes_in_per_s + observed.bytes_out_per_s,
+        observed.waiting,
+        observed.routing_ns,
+        observed.remote_bytes_per_s,
+        not observed.changing,
+    )
+
+
+def _job(job: JobObserved) -> JobView:
+    sources = [function for function in job.functions.values() if not function.shape.feeds]
+    read = sum(function.output_rate for function in sources)
+    if job.objective is None:
+        return JobView(job.name, rows_per_s=read)
+    latency_ms = job.objective.latency_ms
+    objective_ns = None if latency_ms is None else latency_ms * 1e6
+    return JobView(job.name, objective_ns, job.objective.percentile, job.objective.priority, read)
