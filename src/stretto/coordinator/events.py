@@ -10,6 +10,7 @@ from stretto.api.slo import SLO
 from stretto.checkpoints.manifest import Manifest, Storage
 from stretto.checkpoints.store import CheckpointStore
 from stretto.coordinator.records import JobStatus
+from stretto.elasticity.records import DecisionRecord
 from stretto.errors import RemovedError, StorageError, TakenOverError
 from stretto.observation.model import Observation
 from stretto.protocol.jobs import Failure
@@ -79,6 +80,18 @@ class RetireRequested:
     """A worker is to leave: it gets no new lessees, and is asked to leave when the last one is gone."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveShardsRequested:
+    """Shards of an elastic executor are to move: each to the worker that is named."""
+
+    job: str
+    function: str
+    partition: int
+    moves: tuple[tuple[int, str], ...]
+    token: str = ""
+    """What the user knows the request by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +279,16 @@ class ManifestWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceDecision:
+    """Effect: a controller has decided something, or more is known of an earlier decision with this number."""
+
+    number: int
+    record: DecisionRecord
+    token: str = ""
+    """That of the request, if a user asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestFailed:
     job: str
     checkpoint: int
@@ -306,6 +329,7 @@ Event = (
     | StopRequested
     | ForgetRequested
     | RetireRequested
+    | MoveShardsRequested
     | CloseRequested
     | Ticked
     | JobLost
@@ -320,6 +344,7 @@ Effect = (
     | AnnounceLoss
     | AnnounceMisbehaviour
     | AnnounceLongRuns
+    | AnnounceDecision
     | Observed
     | Refuse
     | ReplaceWorker

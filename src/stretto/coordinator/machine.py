@@ -8,9 +8,11 @@ from typing import Any
 
 from stretto.coordinator.blame import Blame
 from stretto.coordinator.checkpointing import Checkpointing
+from stretto.coordinator.enacting import Enactor
 from stretto.coordinator.events import Death, Effect, Event
 from stretto.coordinator.hosts import LesseeHosts
 from stretto.coordinator.jobs import Jobs
+from stretto.coordinator.levers import Levers
 from stretto.coordinator.long_runs import LongRunners
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.observing import Observing
@@ -19,6 +21,7 @@ from stretto.coordinator.records import Job
 from stretto.coordinator.recovery import Recovery
 from stretto.coordinator.stopping import Stopping
 from stretto.coordinator.submissions import Submissions
+from stretto.elasticity.team import Team
 from stretto.protocol.frames import Frame
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Heartbeat, Join, Member, MemberRole
@@ -41,8 +44,14 @@ class CoordinatorParts:
 class Coordinator:
     """The machine. `handle` is its only entry."""
 
-    def __init__(self, lost_after_ns: int = LOST_AFTER_NS, parts: CoordinatorParts | None = None) -> None:
+    def __init__(
+        self,
+        lost_after_ns: int = LOST_AFTER_NS,
+        parts: CoordinatorParts | None = None,
+        controllers: Team | None = None,
+    ) -> None:
         self.now_ns = 0
+        self._team = controllers or Team([])
         self.jobs: dict[str, Job] = {}
         self.effects: list[Effect] = []
         self._parts = self._assembled(lost_after_ns, parts or CoordinatorParts())
@@ -64,15 +73,19 @@ class Coordinator:
         checkpointing = kinds.checkpointing(self, jobs)
         self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership, blame, stopping)
         self._submissions = submissions = kinds.submissions(self, jobs, hosts, membership)
+        levers = Levers(self)
+        enactor = Enactor(self, self._team, levers)
         # Some parts need each other.
         blame.connect(jobs, recovery)
         stopping.connect(jobs)
-        observing.connect(jobs.attempts)
+        levers.connect(enactor)
+        enactor.connect(observing)
+        observing.connect(jobs.attempts, enactor)
         long_runners.connect(jobs.attempts)
         jobs.connect(checkpointing, recovery, submissions)
         checkpointing.connect(recovery)
         acting: list[Part] = [blame, stopping, jobs, submissions, recovery, checkpointing]
-        return [membership, hosts, *acting, observing, long_runners]
+        return [membership, hosts, *acting, observing, long_runners, levers, enactor]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Handles one event, and returns the effects to carry out in order."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Protocol
+
+from stretto.actors.address import Address
+from stretto.actors.metrics import ShardTotals
 from stretto.checkpoints.manifest import Manifest
 from stretto.coordinator.events import Observed
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Host, Part
-from stretto.coordinator.records import Job, JobStatus
+from stretto.coordinator.records import Actor, Job, JobStatus
+from stretto.coordinator.shard_observing import ShardSeries, elastic_observed
 from stretto.observation.intervals import Series
 from stretto.observation.model import (
     ActorObserved,
@@ -16,12 +23,22 @@ from stretto.observation.model import (
     Observation,
     WorkerObserved,
 )
+from stretto.observation.shards import ElasticObserved
+from stretto.protocol.membership import Member
 from stretto.protocol.reports import Report
 
 OBSERVE_EVERY_NS = 250_000_000
 
 Place = tuple[str, int, str]
 """A function, a partition and the member of an instance: an actor may have instances on several members."""
+
+
+class Allotments(Protocol):
+    """Whoever knows which workers elastic actors may use."""
+
+    def workers_of(self, actor: Address, home: str, shards: ShardTotals) -> tuple[str, ...]: ...
+
+    def is_changing(self, actor: Address) -> bool: ...
 
 
 class Observing(Part):
@@ -31,12 +48,16 @@ class Observing(Part):
         self._host = host
         self._membership = membership
         self._series: dict[str, dict[Place, Series]] = {}
+        self._shards: dict[str, dict[Actor, ShardSeries]] = {}
+        self.last = Observation()
+        """The last observation that was announced."""
         self._refused: dict[str, int] = {}
         self._changed = False
         self._next_ns = 0
 
-    def connect(self, attempts: dict[str, Job]) -> None:
+    def connect(self, attempts: dict[str, Job], allotments: Allotments) -> None:
         self._attempts = attempts
+        self._allotments = allotments
 
     def frames(self) -> FrameHandlers:
         return {Report: self._on_report}
@@ -48,6 +69,7 @@ class Observing(Part):
     def began(self, job: Job) -> None:
         """Begins an attempt of a job; the reports of the one before are dropped."""
         self._series[job.name] = {}
+        self._shards[job.name] = {}
         self.note()
 
     def note(self) -> None:
@@ -68,14 +90,19 @@ class Observing(Part):
                     known[place].add(totals, frame.measured_ns, now_ns)
                 else:
                     known[place] = Series(totals, frame.measured_ns, now_ns)
+                if totals.shards is not None:
+                    shards = self._shards[job.name].setdefault((function, partition), ShardSeries())
+                    shards.add(totals.shards, frame.measured_ns)
 
     def observe(self) -> None:
         """Announces the present observation."""
         self._changed = False
         self._next_ns = self._host.now_ns + OBSERVE_EVERY_NS
         self._series = {name: series for name, series in self._series.items() if name in self._host.jobs}
+        self._shards = {name: shards for name, shards in self._shards.items() if name in self._host.jobs}
         jobs = {name: self._observed(job) for name, job in self._host.jobs.items()}
-        self._host.effects.append(Observed(self._observation(jobs)))
+        self.last = self._observation(jobs)
+        self._host.effects.append(Observed(self.last))
 
     def _observation(self, jobs: dict[str, JobObserved]) -> Observation:
         busy: dict[str, float] = {}
@@ -102,7 +129,12 @@ class Observing(Part):
         for (function, partition, member), series in self._series.get(job.name, {}).items():
             by_function[function].append(series.observed(partition, member, self._host.now_ns))
         functions: dict[str, FunctionObserved] = {
-            name: FunctionObserved(shape, tuple(by_function[name]), _state_bytes(job.origin, name))
+            name: FunctionObserved(
+                shape,
+                tuple(by_function[name]),
+                _state_bytes(job.origin, name),
+                tuple(self._elastic(job, name, by_function[name])) if shape.workers_max else (),
+            )
             for name, shape in job.shapes.items()
         }
         placement = {name: tuple(members) for name, members in job.placement.items()}
@@ -110,6 +142,34 @@ class Observing(Part):
         return JobObserved(
             job.name, job.status.value, job.attempt, members, placement, functions, job.objective, _deploying(job)
         )
+
+    def _elastic(self, job: Job, function: str, instances: list[ActorObserved]) -> Iterator[ElasticObserved]:
+        """Yields what is observed of the partitions of an elastic function whose homes have reported."""
+        shape = job.shapes[function]
+        per_partition = (_state_bytes(job.origin, function) or 0) // shape.parallelism
+        members = self._membership.members
+        for (name, partition), series in sorted(self._shards.get(job.name, {}).items()):
+            homes = job.placement.get(function, [])
+            if name != function or partition >= len(homes):
+                continue
+            home = homes[partition]
+            address = Address(job.name, function, partition)
+            yield elastic_observed(
+                partition,
+                home,
+                series,
+                [each for each in instances if each.partition == partition],
+                self._allotments.workers_of(address, home, series.last),
+                shape.workers_max,
+                per_partition,
+                self._allotments.is_changing(address),
+                partial(_same_node, members, home),
+            )
+
+
+def _same_node(members: Mapping[str, Member], home: str, worker: str) -> bool:
+    both = members.get(home), members.get(worker)
+    return both[0] is not None and both[1] is not None and both[0].host == both[1].host
 
 
 def _deploying(job: Job) -> DeployingObserved | None:

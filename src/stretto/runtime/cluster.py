@@ -24,6 +24,7 @@ from stretto.api.relational import unsupported
 from stretto.checkpoints.store import KEPT
 from stretto.coordinator.events import (
     AnnounceCheckpoint,
+    AnnounceDecision,
     AnnounceJob,
     AnnounceLongRuns,
     AnnounceMembers,
@@ -31,6 +32,7 @@ from stretto.coordinator.events import (
     CheckpointRequested,
     CloseRequested,
     ForgetRequested,
+    MoveShardsRequested,
     ReplaceWorker,
     StopRequested,
     SubmitRequested,
@@ -38,6 +40,7 @@ from stretto.coordinator.events import (
 )
 from stretto.coordinator.machine import LOST_AFTER_NS
 from stretto.coordinator.records import JobStatus
+from stretto.elasticity.naming import controllers_named
 from stretto.errors import ClusterError, EngineError, InvariantError
 from stretto.observation.model import Observation
 from stretto.operators.user_aggregate import UserAggregate
@@ -94,10 +97,12 @@ class Cluster:
         parked: int = 0,
         lost_after_us: int = LOST_AFTER_NS // 1_000,
         driver_silence_s: float = DRIVER_SILENCE_S,
+        elasticity: str = "auto",
     ) -> None:
         # A wrong name fails here, and not in each worker.
         policy_named(policy)
         strategy_named(strategy)
+        controllers = controllers_named(elasticity)
         check_slots(spark, workers + parked)
         require_free_slots(spark, workers + parked)
         self._parked_wanted = parked
@@ -130,6 +135,8 @@ class Cluster:
             self._on_loss,
             self._on_checkpoint,
             self._on_noticed,
+            self._on_decision,
+            controllers,
             lost_after_us * 1_000,
         )
         self._hosts: list[WorkerHost] = []
@@ -150,6 +157,7 @@ class Cluster:
         parked: int = 0,
         lost_after: Duration = "10 s",
         driver_silence: Duration = "10 s",
+        elasticity: str = "auto",
         code_dir: str | None = None,
         start_timeout: float = START_TIMEOUT_S,
     ) -> Cluster:
@@ -160,13 +168,24 @@ class Cluster:
         `stretto.scheduling.STRATEGIES`, or a `module:Class` of your own. `parked` is the number of idle workers that
         replace lost ones at once; a worker that sends nothing for `lost_after` counts as lost. A worker leaves when
         the driver has sent nothing for `driver_silence` and its connection is lost; a driver that is only paused keeps
-        its workers. `code_dir` is where workers read the code of apps; the default, a private temporary directory,
-        works if the workers are on the driver's machine. `start_timeout` is how many seconds Spark may be without a
-        slot for one of the workers; a slow machine may take longer."""
+        its workers. `elasticity` names the controllers that decide where the shards of elastic functions are
+        (`app.elastic`): auto, off, some of `stretto.elasticity.CONTROLLERS`, or a `module:Class` of your own;
+        `job.decisions()` says what they did and why. `code_dir` is where workers read the code of apps; the default, a
+        private temporary directory, works if the workers are on the driver's machine. `start_timeout` is how many
+        seconds Spark may be without a slot for one of the workers; a slow machine may take longer."""
         lost_after_us = positive_duration_us(lost_after, "lost_after")
         driver_silence_s = positive_duration_us(driver_silence, "driver_silence") / 1e6
         return Cluster(
-            spark, workers, code_dir, start_timeout, policy, strategy, parked, lost_after_us, driver_silence_s
+            spark,
+            workers,
+            code_dir,
+            start_timeout,
+            policy,
+            strategy,
+            parked,
+            lost_after_us,
+            driver_silence_s,
+            elasticity,
         )
 
     def __enter__(self) -> Cluster:
@@ -321,6 +340,11 @@ class Cluster:
             execution = self._executions.get(job)
             if execution is not None:
                 execution.warn(warning)
+
+    def _on_decision(self, change: AnnounceDecision) -> None:
+        execution = self._executions.get(change.record.job)
+        if execution is not None:
+            execution.record_decision(change)
 
     def _on_failed(self, error: Exception) -> None:
         """Fails all jobs, since the coordinator's loop has failed and nothing else will end them."""
@@ -484,6 +508,9 @@ class Cluster:
 
     def request_checkpoint(self, job: str) -> None:
         self._coordinator.request(CheckpointRequested(job))
+
+    def request_moves(self, request: MoveShardsRequested) -> None:
+        self._coordinator.request(request)
 
     def request_stop(self, job: str, drain: bool, savepoint: str | None = None) -> None:
         self._coordinator.request(StopRequested(job, drain, savepoint))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from stretto.coordinator.events import (
     AnnounceCheckpoint,
+    AnnounceDecision,
     AnnounceJob,
     AnnounceLongRuns,
     AnnounceLoss,
@@ -24,6 +25,7 @@ from stretto.coordinator.events import (
     WriteManifest,
 )
 from stretto.coordinator.machine import LOST_AFTER_NS, Coordinator
+from stretto.elasticity.team import Team
 from stretto.observation.model import Observation
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.runtime.clock import process_clock
@@ -49,10 +51,12 @@ class CoordinatorLoop:
         on_loss: Callable[[ReplaceWorker], None],
         on_checkpoint: Callable[[AnnounceCheckpoint], None],
         on_noticed: Callable[[AnnounceMisbehaviour | AnnounceLongRuns], None],
+        on_decision: Callable[[AnnounceDecision], None],
+        controllers: Team,
         lost_after_ns: int = LOST_AFTER_NS,
     ) -> None:
         self.keys = KeyPair.new()
-        self._machine = Coordinator(lost_after_ns)
+        self._machine = Coordinator(lost_after_ns, controllers=controllers)
         self._now_ns = process_clock().now_ns
         self.observation = Observation()
         """The last observation of the cluster. It is immutable; the next reports replace it."""
@@ -60,6 +64,7 @@ class CoordinatorLoop:
         self._on_loss = on_loss
         self._on_checkpoint = on_checkpoint
         self._on_noticed = on_noticed
+        self._on_decision = on_decision
         self._on_job = on_job
         self._on_members = on_members
         self._on_failed = on_failed
@@ -161,5 +166,7 @@ class CoordinatorLoop:
                     self._on_checkpoint(effect)
                 case AnnounceMisbehaviour() | AnnounceLongRuns():
                     self._on_noticed(effect)
+                case AnnounceDecision():
+                    self._on_decision(effect)
                 case ReplaceWorker():
                     self._on_loss(effect)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,8 +16,15 @@ import pyarrow as pa
 from stretto.api.changes import final_rows
 from stretto.api.engines import EngineChoice
 from stretto.api.plan import Plan
-from stretto.coordinator.events import AnnounceCheckpoint, AnnounceLongRuns, AnnounceMisbehaviour
+from stretto.coordinator.events import (
+    AnnounceCheckpoint,
+    AnnounceDecision,
+    AnnounceLongRuns,
+    AnnounceMisbehaviour,
+    MoveShardsRequested,
+)
 from stretto.coordinator.records import JobStatus
+from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.errors import ClusterError, StrettoError, UserError
 from stretto.runtime.metrics import JobMetrics
 from stretto.runtime.slots import require_free_slot
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("stretto.job")
 
+DECISIONS_KEPT = 1_000
 WAIT_STEP_S = 0.5
 """Waits are cut into steps of this length, so that Ctrl-C is noticed."""
 
@@ -43,6 +54,10 @@ class Execution(Protocol):
     def error(self) -> StrettoError | None: ...
     def metrics(self) -> JobMetrics: ...
     def stop(self, drain: bool, savepoint: str | None) -> None: ...
+    def decisions(self) -> list[DecisionRecord]: ...
+    def move_shards(
+        self, function: str, partition: int, moves: Mapping[int, str], timeout_s: float
+    ) -> DecisionRecord: ...
     @property
     def checkpoints(self) -> Checkpoints: ...
     def checkpoint(self, timeout_s: float) -> int: ...
@@ -159,6 +174,19 @@ class Job:
     def metrics(self) -> JobMetrics:
         return self._execution.metrics()
 
+    def decisions(self) -> list[DecisionRecord]:
+        """Returns what controllers have decided about the job's elastic functions, the latest last: why, what they saw,
+        what else was possible, what it brought. The last thousand are kept."""
+        return self._execution.decisions()
+
+    def move_shards(
+        self, function: str, moves: Mapping[int, str], *, partition: int = 0, timeout: float = 60.0
+    ) -> DecisionRecord:
+        """Moves shards of an elastic function to other workers, each by its number to the worker of that name, and
+        waits until they are there. Controllers may move them again: use a cluster with `elasticity="off"`, if you want
+        to decide where they are."""
+        return self._execution.move_shards(function, partition, moves, timeout)
+
     @property
     def checkpoints(self) -> Checkpoints:
         """The job's checkpoints: complete ones, failed ones, recoveries."""
@@ -213,6 +241,8 @@ class ActorExecution:
         self.checkpoints = Checkpoints()
         self.warnings: list[JobWarning] = []
         self.waits_for: str | None = None
+        self._decisions: OrderedDict[int, DecisionRecord] = OrderedDict()
+        self._answers: dict[str, DecisionRecord] = {}
         self._changed = threading.Condition()
 
     def record_checkpoint(self, announced: AnnounceCheckpoint) -> None:
@@ -226,6 +256,42 @@ class ActorExecution:
                 self.checkpoints.failed[announced.checkpoint] = announced.reason or ""
                 log.warning("checkpoint %d of %s: %s", announced.checkpoint, self._job, announced.reason)
             self._changed.notify_all()
+
+    def record_decision(self, announced: AnnounceDecision) -> None:
+        """Called by the coordinator's thread."""
+        with self._changed:
+            self._decisions[announced.number] = announced.record
+            while len(self._decisions) > DECISIONS_KEPT:
+                self._decisions.popitem(last=False)
+            if announced.token:
+                self._answers[announced.token] = announced.record
+            self._changed.notify_all()
+
+    def decisions(self) -> list[DecisionRecord]:
+        with self._changed:
+            return list(self._decisions.values())
+
+    def move_shards(self, function: str, partition: int, moves: Mapping[int, str], timeout_s: float) -> DecisionRecord:
+        token = secrets.token_hex(8)
+        request = MoveShardsRequested(self._job, function, partition, tuple(sorted(moves.items())), token)
+
+        def answer() -> DecisionRecord | None:
+            found = self._answers.get(token)
+            return None if found is None or found.outcome is Outcome.PENDING else found
+
+        with self._changed:
+            self._cluster.request_moves(request)
+            self._changed.wait_for(lambda: answer() is not None or self._status.ended, timeout_s)
+            found = answer()
+            self._answers.pop(token, None)
+        if found is None or found.outcome is not Outcome.DONE:
+            why = f"the job is {self._status.value}" if found is None else found.outcome_reason
+            raise ClusterError(
+                f"shards of function '{function}' of job '{self._job}' were not moved",
+                why,
+                "Name workers of the cluster, shards from 0 to 255, and a function that is elastic.",
+            )
+        return found
 
     def warn(self, warning: JobWarning) -> None:
         """Called by the coordinator's thread."""

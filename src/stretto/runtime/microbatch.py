@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
@@ -22,6 +23,7 @@ from stretto.actors.metrics import FunctionMetrics, merged
 from stretto.actors.sink import SinkWriter
 from stretto.api.plan import AggregateNode, JoinNode, Plan, SinkNode, SourceNode, WindowAggregateNode
 from stretto.coordinator.records import JobStatus
+from stretto.elasticity.records import DecisionRecord
 from stretto.errors import EngineError, StrettoError
 from stretto.runtime.job import Checkpoints, JobWarning
 from stretto.runtime.metrics import JobMetrics, report
@@ -99,6 +101,13 @@ class MicrobatchQuery:
     @property
     def progress(self) -> str:
         return self.status.value
+
+    def decisions(self) -> list[DecisionRecord]:
+        """Nobody decides anything about micro-batches."""
+        return []
+
+    def move_shards(self, function: str, partition: int, moves: Mapping[int, str], timeout_s: float) -> DecisionRecord:
+        raise EngineError("a job in micro-batches has no shards", None, 'Use engine="actors".')
 
     def checkpoint(self, timeout_s: float) -> int:
         raise EngineError("a job in micro-batches has no checkpoints of its own", None, 'Use engine="actors".')

@@ -1,0 +1,208 @@
+"""The enactor: it asks the controllers, carries out one decision per actor at a time, and keeps the record of each.
+
+Controllers only suggest (`elasticity/`). A decision that conflicts with one under way is refused. What a lever reports
+becomes the outcome of the decision, and some seconds later its effect is measured. Users read the records.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+from stretto.actors.address import Address
+from stretto.actors.metrics import ShardTotals
+from stretto.coordinator.events import AnnounceDecision, AnnounceMisbehaviour, MoveShardsRequested
+from stretto.coordinator.part import Handlers, Host, Part
+from stretto.coordinator.records import Job, JobStatus
+from stretto.elasticity.decisions import Decision, MoveShards, Repartition, SetWorkers, ShardMove
+from stretto.elasticity.effects import measured_effect
+from stretto.elasticity.records import DecisionRecord, Outcome, Trigger
+from stretto.elasticity.team import Team
+from stretto.elasticity.view import ElasticView
+from stretto.observation.model import Observation
+from stretto.protocol.elastic import ShardsMoved
+from stretto.protocol.membership import COORDINATOR
+from stretto.protocol.reports import Misbehaved
+from stretto.rendering import error_text, traceback_of
+
+RECORDS_MAX = 1_000
+"""The number of records that are kept to measure their effects."""
+
+
+class ShardLevers(Protocol):
+    """Whoever has shards moved."""
+
+    def move_shards(
+        self, job: Job, function: str, partition: int, moves: tuple[tuple[int, str], ...]
+    ) -> int | None: ...
+
+
+class Observers(Protocol):
+    """Whoever observes the cluster."""
+
+    last: Observation
+
+
+@dataclass(slots=True)
+class Kept:
+    """A record with its number, as it is now."""
+
+    number: int
+    record: DecisionRecord
+    token: str = ""
+
+
+class Enactor(Part):
+    """The decisions of all controllers."""
+
+    def __init__(self, host: Host, team: Team, levers: ShardLevers) -> None:
+        self._host = host
+        self._team = team
+        self._levers = levers
+        self._numbers = 0
+        self._under_way: dict[int, Kept] = {}
+        """By the number of the lever's order."""
+        self._unmeasured: deque[Kept] = deque(maxlen=RECORDS_MAX)
+        self._allotted: dict[Address, tuple[str, ...]] = {}
+        self._reported: set[str] = set()
+        """Controllers that were given up, and of which the jobs were told."""
+
+    def connect(self, observers: Observers) -> None:
+        self._observers = observers
+
+    def events(self) -> Handlers:
+        return {MoveShardsRequested: self._on_requested}
+
+    # What elastic actors may use.
+
+    def workers_of(self, actor: Address, home: str, shards: ShardTotals) -> tuple[str, ...]:
+        """Returns the workers that an actor may use, its home first: those that it was allotted, or that have
+        shards."""
+        allotted = self._allotted.get(actor)
+        if allotted is not None and allotted[0] == home:
+            return allotted
+        owners = {shards.members[place] for place in shards.owners}
+        return home, *sorted(owners - {home})
+
+    def is_changing(self, actor: Address) -> bool:
+        """Whether a decision about an actor is being carried out."""
+        return any(kept.record.decision and kept.record.decision.address == actor for kept in self._under_way.values())
+
+    # Deciding.
+
+    def tick(self) -> None:
+        now_ns = self._host.now_ns
+        due_ns = self._team.next_ns()
+        if due_ns is not None and now_ns >= due_ns and self._has_elastic():
+            view = ElasticView.of(self._observers.last)
+            for record in self._team.decide(view, now_ns):
+                self._enact(record)
+            self._report_given_up()
+        self._measure(now_ns)
+
+    def _report_given_up(self) -> None:
+        """Reports controllers that raised, once, to all jobs with elastic functions."""
+        for name in [name for name in self._team.given_up if name not in self._reported]:
+            self._reported.add(name)
+            error = self._team.given_up[name]
+            what = f"controller '{name}' raised {error_text(error)} and is given up; the others decide on"
+            for job in self._host.jobs.values():
+                if any(shape.workers_max for shape in job.shapes.values()):
+                    said = Misbehaved(job.attempt, None, what, traceback_of(error))
+                    self._host.effects.append(AnnounceMisbehaviour(job.name, COORDINATOR, said))
+
+    def deadline_ns(self) -> int | None:
+        """Returns when a controller is due, or an effect is to be measured."""
+        due = [kept.record.measure_at_ns for kept in self._unmeasured if kept.record.measure_at_ns is not None]
+        next_ns = self._team.next_ns()
+        if next_ns is not None and self._has_elastic():
+            due.append(next_ns)
+        return min(due, default=None)
+
+    def _has_elastic(self) -> bool:
+        """Whether an elastic function runs, so that controllers have something to look at."""
+        running = (job for job in self._host.jobs.values() if job.status is JobStatus.RUNNING)
+        return any(shape.workers_max for job in running for shape in job.shapes.values())
+
+    def _on_requested(self, event: MoveShardsRequested) -> None:
+        """A user has shards moved."""
+        moves = tuple(ShardMove(shard, "", target) for shard, target in event.moves)
+        decision = MoveShards(event.job, event.function, event.partition, moves)
+        about = (event.job, event.function, event.partition)
+        record = DecisionRecord(self._host.now_ns, "user", *about, Trigger.ASKED, "it was asked for", decision=decision)
+        self._enact(record, event.token)
+
+    def _enact(self, record: DecisionRecord, token: str = "") -> None:
+        self._numbers += 1
+        kept = Kept(self._numbers, record, token)
+        if record.decision is not None:
+            kept.record = self._carried_out(kept, record.decision)
+            if record.measure_at_ns is not None and kept.record.outcome is not Outcome.REFUSED:
+                self._unmeasured.append(kept)
+        self._announce(kept)
+
+    def _carried_out(self, kept: Kept, decision: Decision) -> DecisionRecord:
+        """Begins a decision; returns its record, which says so if it was refused or is done."""
+        record = kept.record
+        job = self._host.jobs.get(decision.job)
+        if job is None or job.status is not JobStatus.RUNNING:
+            return record.finished(Outcome.REFUSED, "the job does not run")
+        address = decision.address
+        if address is not None and self.is_changing(address) and record.trigger is not Trigger.ASKED:
+            return record.finished(Outcome.REFUSED, "another decision about the actor is being carried out")
+        match decision:
+            case SetWorkers(workers=workers):
+                assert address is not None
+                self._allotted[address] = workers
+                return record.finished(Outcome.DONE)
+            case MoveShards(function=function, partition=partition, moves=moves):
+                targets = tuple((move.shard, move.target) for move in moves)
+                order = self._levers.move_shards(job, function, partition, targets)
+                if order is None:
+                    return record.finished(Outcome.REFUSED, "there is no such actor")
+                self._under_way[order] = kept
+                return record
+            case Repartition():
+                return record.finished(Outcome.REFUSED, "a running function cannot be repartitioned yet")
+
+    # What became of decisions.
+
+    def done(self, order: int, moved: ShardsMoved) -> None:
+        """A lever reports."""
+        if moved.refused is not None:
+            self.failed(order, moved.refused)
+            return
+        kept = self._under_way.pop(order, None)
+        if kept is not None:
+            waited_ms = moved.waited_ns / 1e6 / moved.moved if moved.moved else 0.0
+            spent = {"shards": float(moved.moved), "bytes": float(moved.bytes), "wait_ms": waited_ms}
+            kept.record = kept.record.finished(Outcome.DONE, spent=spent)
+            self._announce(kept)
+
+    def failed(self, order: int, reason: str) -> None:
+        """A lever reports that nothing was changed, or that the attempt has ended."""
+        kept = self._under_way.pop(order, None)
+        if kept is not None:
+            kept.record = kept.record.finished(Outcome.FAILED, reason)
+            self._announce(kept)
+
+    def _measure(self, now_ns: int) -> None:
+        """Measures the effects of decisions whose time has come."""
+        due = [kept for kept in self._unmeasured if (kept.record.measure_at_ns or 0) <= now_ns]
+        if not due:
+            return
+        view = ElasticView.of(self._observers.last)
+        for kept in due:
+            self._unmeasured.remove(kept)
+            effect = measured_effect(view, kept.record)
+            if effect is not None:
+                kept.record = kept.record.measured(effect)
+                self._announce(kept)
+
+    def member_lost(self, member: str) -> None:
+        """Takes a lost worker from all actors; jobs that it had a part of resume with all shards at home."""
+        self._allotted = {actor: workers for actor, workers in self._allotted.items() if member not in workers}
+
+    def _announce(self, kept: Kept) -> None:
+        self._host.effects.append(AnnounceDecision(kept.number, kept.record, kept.token))

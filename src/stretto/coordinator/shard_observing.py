@@ -1,0 +1,113 @@
+"""What is observed of elastic executors, from the reports of their homes and of their tasks.
+
+A home counts the rows of each shard. What the rows of a shard cost is what rows cost on the worker that owns it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from stretto.actors.metrics import ShardTotals
+from stretto.actors.shards import SHARDS
+from stretto.observation.model import ActorObserved
+from stretto.observation.shards import ElasticObserved, ShardsObserved
+
+WINDOW_NS = 1_000_000_000
+"""Rows are counted over the last second (elasticutor.txt 3.1)."""
+
+
+class ShardSeries:
+    """The reports of one home: the last one, and those of the last second before it."""
+
+    __slots__ = ("_reports",)
+
+    def __init__(self) -> None:
+        self._reports: deque[tuple[int, ShardTotals]] = deque()
+
+    def add(self, totals: ShardTotals, measured_ns: int) -> None:
+        """Adds a report, by the clock of the home."""
+        reports = self._reports
+        if reports and totals.routing_ns < reports[-1][1].routing_ns:
+            reports.clear()  # It has begun to count again.
+        reports.append((measured_ns, totals))
+        while len(reports) > 2 and measured_ns - reports[1][0] >= WINDOW_NS:
+            reports.popleft()
+
+    @property
+    def last(self) -> ShardTotals:
+        return self._reports[-1][1]
+
+    @property
+    def interval_ns(self) -> int:
+        return max(self._reports[-1][0] - self._reports[0][0], 0)
+
+    def rows(self) -> npt.NDArray[np.int64]:
+        """Returns the rows of each shard in the interval."""
+        found: npt.NDArray[np.int64] = np.array(self.last.rows) - np.array(self._reports[0][1].rows)
+        return found
+
+    def routing_ns(self) -> int:
+        return self.last.routing_ns - self._reports[0][1].routing_ns
+
+
+def elastic_observed(
+    partition: int,
+    home: str,
+    series: ShardSeries,
+    instances: Sequence[ActorObserved],
+    workers: Sequence[str],
+    workers_max: int,
+    state_bytes: int,
+    changing: bool,
+    is_here: Callable[[str], bool],
+) -> ElasticObserved:
+    """Returns what is observed of one elastic actor. `instances` are its home and its tasks, and `workers` those that
+    it was allotted."""
+    seconds = series.interval_ns / 1e9
+    totals, rows = series.last, series.rows()
+    owners = [totals.members[place] for place in totals.owners]
+    costs = _costs_per_row(home, instances, series)
+    usual = float(np.mean(list(costs.values()))) if costs else 0.0
+    per_second = 1 / seconds if seconds else 0.0
+    costs_ns = tuple(
+        int(count * costs.get(owner, usual) * per_second) for count, owner in zip(rows.tolist(), owners, strict=True)
+    )
+    rate = float(rows.sum()) * per_second
+    messages = sum(each.interval.messages_in / each.interval_ns for each in instances if each.interval_ns) * 1e9
+    busy_ns = sum(each.busy_share for each in instances) * 1e9 - series.routing_ns() * per_second
+    out_rate = sum(each.interval.rows_out / each.interval_ns for each in instances if each.interval_ns) * 1e9
+    remote = sum(count for count, owner in zip(rows.tolist(), owners, strict=True) if not is_here(owner))
+    shards = ShardsObserved(tuple(range(SHARDS)), tuple(owners), costs_ns, (state_bytes // SHARDS,) * SHARDS)
+    return ElasticObserved(
+        partition,
+        home,
+        tuple(workers),
+        workers_max,
+        shards,
+        rate,
+        messages,
+        max(0.0, busy_ns) / messages if messages else 0.0,
+        rate * totals.row_bytes,
+        out_rate * totals.row_bytes,
+        sum(each.totals.queued for each in instances),
+        int(series.routing_ns() * per_second),
+        remote * per_second * totals.row_bytes,
+        changing,
+    )
+
+
+def _costs_per_row(home: str, instances: Sequence[ActorObserved], series: ShardSeries) -> Mapping[str, float]:
+    """Returns what a row costs on each worker, where one has run in the last interval."""
+    found = {}
+    for each in instances:
+        rows = each.interval.rows_in
+        if rows:
+            routing_ns = 0.0
+            if each.member == home and series.interval_ns:
+                routing_ns = series.routing_ns() * each.interval_ns / series.interval_ns
+            found[each.member] = max(0.0, each.totals.busy_ns - each.before.busy_ns - routing_ns) / rows
+    return found

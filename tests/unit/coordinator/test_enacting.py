@@ -1,0 +1,190 @@
+"""The enactor, event by event: decisions become orders, and what comes of them becomes their record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stretto.actors.address import Address
+from stretto.actors.metrics import FunctionMetrics, ShardTotals
+from stretto.actors.shape import FunctionShape
+from stretto.actors.shards import SHARDS, ShardMap
+from stretto.coordinator.events import (
+    AnnounceDecision,
+    AnnounceMisbehaviour,
+    Effect,
+    MoveShardsRequested,
+    SubmitRequested,
+    WorkerExpected,
+)
+from stretto.coordinator.machine import Coordinator
+from stretto.elasticity.controller import Controller
+from stretto.elasticity.decisions import MoveShards, Repartition, SetWorkers, ShardMove
+from stretto.elasticity.records import DecisionRecord, Outcome
+from stretto.elasticity.team import Team
+from stretto.elasticity.view import ElasticView
+from stretto.protocol import elastic
+from stretto.protocol.jobs import Ready
+from stretto.protocol.machines import FrameArrived, Send, Ticked
+from stretto.protocol.membership import Join, Member
+from stretto.protocol.reports import Report
+
+SHAPES = {
+    "source": FunctionShape("source", 1),
+    "keyed": FunctionShape("keyed", 1, shards=ShardMap.even(1), workers_max=2),
+    "sink": FunctionShape("sink", 1, is_sink=True),
+}
+SECOND_NS = 1_000_000_000
+
+
+class Scripted(Controller):
+    """Decides what it is told to, once, and keeps the views that it saw."""
+
+    def __init__(self, *decisions: Any) -> None:
+        self._decisions = list(decisions)
+        self.views: list[ElasticView] = []
+
+    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
+        self.views.append(view)
+        if not view.actors or not self._decisions:
+            return []
+        return [self.record(view.actors[0], now_ns, "it is in the script", self._decisions.pop(0))]
+
+
+def cluster(controller: Controller) -> tuple[Coordinator, str]:
+    """Returns a coordinator with a running job on two workers, and the home of its keyed actor."""
+    coordinator = Coordinator(controllers=Team([controller]))
+    for name in ("w0~1", "w1~1"):
+        coordinator.handle(WorkerExpected(name, name), 0)
+        coordinator.handle(FrameArrived(name, Join(Member(name, f"tcp://{name}", name, "host", 1))), 0)
+    coordinator.handle(SubmitRequested("job", "digest", SHAPES, spreads=True), 0)
+    for name in ("w0~1", "w1~1"):
+        coordinator.handle(FrameArrived(name, Ready("job")), 0)
+    home = coordinator.jobs["job"].placement["keyed"][0]
+    return coordinator, home
+
+
+def report(coordinator: Coordinator, home: str, rows: int, now_ns: int) -> None:
+    totals = ShardTotals([rows] * SHARDS, bytes(SHARDS), [home], 8.0)
+    metrics = FunctionMetrics(rows_in=rows * SHARDS, messages_in=rows, busy_ns=rows * 1_000_000, shards=totals)
+    coordinator.handle(FrameArrived(home, Report("job", {"keyed": {0: metrics}}, 0, now_ns)), now_ns)
+
+
+def ticked(coordinator: Coordinator, now_ns: int) -> list[Effect]:
+    return coordinator.handle(Ticked(), now_ns)
+
+
+def records(effects: list[Effect]) -> list[DecisionRecord]:
+    return [effect.record for effect in effects if isinstance(effect, AnnounceDecision)]
+
+
+def orders(effects: list[Effect]) -> list[elastic.MoveShards]:
+    return [e.frame for e in effects if isinstance(e, Send) and isinstance(e.frame, elastic.MoveShards)]
+
+
+def other_of(home: str) -> str:
+    return "w1~1" if home == "w0~1" else "w0~1"
+
+
+def moves(home: str, *shards: int) -> MoveShards:
+    return MoveShards("job", "keyed", 0, tuple(ShardMove(shard, home, other_of(home)) for shard in shards))
+
+
+def begun(*decisions: Any) -> tuple[Coordinator, str, Scripted, list[Effect]]:
+    """Lets a controller with these decisions (made with the name of the home) decide for the first time."""
+    controller = Scripted()
+    coordinator, home = cluster(controller)
+    controller._decisions = [decision(home) for decision in decisions]
+    report(coordinator, home, 100, SECOND_NS)
+    report(coordinator, home, 300, 2 * SECOND_NS)
+    effects = ticked(coordinator, 2 * SECOND_NS)
+    return coordinator, home, controller, effects + ticked(coordinator, 3 * SECOND_NS)
+
+
+def test_a_controller_sees_rates_costs_and_owners() -> None:
+    _, home, controller, _ = begun()
+    (actor,) = controller.views[-1].actors
+    assert actor.home == home
+    assert actor.workers == (home,)
+    assert actor.workers_max == 2
+    assert actor.rows_per_s == 200 * SHARDS
+    assert actor.load == 0.2
+    assert set(actor.shards.owners) == {home}
+
+
+def test_a_decision_becomes_an_order_and_its_report_the_outcome() -> None:
+    coordinator, home, controller, effects = begun(lambda home: moves(home, 1, 2))
+    (order,) = orders(effects)
+    assert order.actor == Address("job", "keyed", 0)
+    assert order.moves == ((1, other_of(home)), (2, other_of(home)))
+    assert [record.outcome for record in records(effects) if record.effect is None] == [Outcome.PENDING]
+    report(coordinator, home, 400, 3 * SECOND_NS + 300_000_000)
+    ticked(coordinator, 3 * SECOND_NS + 300_000_000)
+    ticked(coordinator, 3 * SECOND_NS + 600_000_000)
+    assert not controller.views[-1].actors[0].may_change, "while it is carried out"
+    moved = elastic.ShardsMoved(order.actor, order.order, 2, 3_000_000, 500)
+    (done,) = records(coordinator.handle(FrameArrived(home, moved), 4 * SECOND_NS))
+    assert done.outcome is Outcome.DONE
+    assert done.spent == {"shards": 2.0, "bytes": 500.0, "wait_ms": 1.5}
+    assert done.effect is not None, "it was measured a second after it was decided"
+    assert done.effect["workers"] == 1.0
+
+
+def test_what_a_home_refuses_has_failed_for_its_reason() -> None:
+    coordinator, home, _, effects = begun(lambda home: moves(home, 1))
+    (order,) = orders(effects)
+    refused = elastic.ShardsMoved(order.actor, order.order, 0, refused="the actor is opening")
+    (record,) = records(coordinator.handle(FrameArrived(home, refused), 4 * SECOND_NS))
+    assert (record.outcome, record.outcome_reason) == (Outcome.FAILED, "the actor is opening")
+
+
+def test_workers_that_are_allotted_are_what_the_next_view_shows() -> None:
+    coordinator, home, controller, effects = begun(lambda home: SetWorkers("job", "keyed", 0, (home, other_of(home))))
+    assert {record.outcome for record in records(effects)} == {Outcome.DONE}
+    report(coordinator, home, 400, 4 * SECOND_NS)
+    ticked(coordinator, 4 * SECOND_NS)
+    ticked(coordinator, 5 * SECOND_NS)
+    assert controller.views[-1].actors[0].workers == (home, other_of(home))
+
+
+def test_repartitioning_is_refused_with_its_reason() -> None:
+    *_, effects = begun(lambda home: Repartition("job", "keyed", 2))
+    (record,) = records(effects)
+    assert record.outcome is Outcome.REFUSED
+    assert "cannot be repartitioned" in str(record.outcome_reason)
+
+
+class Broken(Controller):
+    """A controller of a user's that cannot cope with what it sees."""
+
+    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
+        raise KeyError("w9~1")
+
+
+def test_a_controller_that_raises_is_given_up_and_the_job_is_told_once() -> None:
+    coordinator, home = cluster(Broken())
+    report(coordinator, home, 100, SECOND_NS)
+    effects = (
+        ticked(coordinator, 2 * SECOND_NS) + ticked(coordinator, 4 * SECOND_NS) + ticked(coordinator, 6 * SECOND_NS)
+    )
+    (told,) = [effect for effect in effects if isinstance(effect, AnnounceMisbehaviour)]
+    assert told.job == "job"
+    assert "controller 'Broken' raised" in told.said.what
+    assert "w9~1" in told.said.what
+
+
+def test_a_user_asks_and_gets_the_answer_by_a_token() -> None:
+    coordinator, home, _, _ = begun()
+    asked = MoveShardsRequested("job", "keyed", 0, ((7, other_of(home)),), "token")
+    effects = coordinator.handle(asked, 4 * SECOND_NS)
+    (order,) = orders(effects)
+    moved = elastic.ShardsMoved(order.actor, order.order, 1, 1_000_000, 10)
+    (announced,) = [
+        effect
+        for effect in coordinator.handle(FrameArrived(home, moved), 4 * SECOND_NS)
+        if isinstance(effect, AnnounceDecision)
+    ]
+    assert announced.token == "token"
+    assert announced.record.outcome is Outcome.DONE
+    nobody = MoveShardsRequested("job", "keyed", 9, ((7, home),), "other")
+    (record,) = records(coordinator.handle(nobody, 5 * SECOND_NS))
+    assert (record.outcome, record.outcome_reason) == (Outcome.REFUSED, "there is no such actor")
