@@ -66,7 +66,7 @@ MUTATIONS: list[tuple[type, str, Any]] = [
     (Resumption, "sent_downstream", time_is_ahead),
     (Resumption, "finished", nobody_has_finished),
 ]
-KNOWN = {time_is_ahead: 422}
+KNOWN = {time_is_ahead: 422, splits_by_partitions: 149}
 """Seeds that catch rare bugs, tried first."""
 
 

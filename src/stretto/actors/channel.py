@@ -202,7 +202,7 @@ class OutChannel:
         self.budget_ns = LAX_NS
         self.frontier_us = 0
         self.expected_ns = 0
-        self.light_rows = light_rows(schema)
+        self.light_rows = light_rows(schema) if seat.credit_bytes is None else 0
         self.weighed: tuple[int, int, int] = (0, 0, 1)
 
     @property
@@ -220,11 +220,11 @@ class OutChannel:
         rows: int = batch.num_rows
         if self.light_rows:
             return 1 + rows // (self.light_rows + 1)
-        held_bytes = batch.get_total_buffer_size()
-        if held_bytes < CREDIT_BYTES:
+        held_bytes, credit_bytes = batch.get_total_buffer_size(), self.seat.credit_bytes or CREDIT_BYTES
+        if held_bytes < credit_bytes:
             return 1
         if self.weighed[:2] != (held_bytes, rows):
-            self.weighed = (held_bytes, rows, 1 + int(batch.nbytes) // CREDIT_BYTES)
+            self.weighed = (held_bytes, rows, 1 + int(batch.nbytes) // credit_bytes)
         return self.weighed[2]
 
 

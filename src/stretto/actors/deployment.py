@@ -117,6 +117,8 @@ class Deployment:
     """The objective for latency; None for a job that has promised none."""
     share: float = 1.0
     """The job's weight where workers are shared fairly."""
+    credit_bytes: int | None = None
+    """A batch costs one credit of its channel for each so many bytes; None for the usual number."""
 
     @property
     def spreads(self) -> bool:

@@ -72,6 +72,7 @@ class Seat:
       has passed, or that was abandoned: that mark and earlier ones are void.
     - Of an elastic executor: `executor` is the home's record, `leaving` are shards that an owner is to give away;
       `shared` once it has channels from several instances of one actor.
+    - What it may send: a batch costs a credit for each `credit_bytes`, if its job says so.
     - Whether it may run: `starved` counts the reasons why not: channels without credits, or that wait for a list of
       lessees; too many batches whose receiver is `undecided`; a run that is `interrupted` until it is decided.
     - Its place in the ready queue: `queued`, the number of its `entry`, its `urgency`.
@@ -88,6 +89,7 @@ class Seat:
         "address",
         "assessed_ns",
         "cost_ns",
+        "credit_bytes",
         "criticals",
         "demand",
         "dropped",
@@ -125,8 +127,11 @@ class Seat:
         "urgency",
     )
 
-    def __init__(self, instance: Instance, latency_ns: int = LAX_NS, share: float = 1.0) -> None:
+    def __init__(
+        self, instance: Instance, latency_ns: int = LAX_NS, share: float = 1.0, credit_bytes: int | None = None
+    ) -> None:
         self.instance = instance
+        self.credit_bytes = credit_bytes
         self.address = instance.address
         self.spec = instance.spec
         # The same lists as the instance's: the instance routes by them, the worker numbers and counts.

@@ -73,7 +73,8 @@ class _Wirer:
 
     def _seat(self, instance: Instance) -> Seat:
         objective_ns = self._deployment.latency_ns
-        return Seat(instance, LAX_NS if objective_ns is None else objective_ns, self._deployment.share)
+        latency_ns = LAX_NS if objective_ns is None else objective_ns
+        return Seat(instance, latency_ns, self._deployment.share, self._deployment.credit_bytes)
 
     def _make_inputs(self, sender: str, senders: int, edge: Edge) -> None:
         for partition, member in enumerate(self._placement[edge.target]):

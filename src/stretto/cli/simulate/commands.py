@@ -13,6 +13,7 @@ from rich.table import Table
 
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import WRONG_ANSWER, print_json, reported
+from stretto.cli.simulate.elastic import elastic
 from stretto.cli.simulate.faults import faults
 from stretto.cli.simulate.neighbours import neighbours
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
@@ -85,6 +86,11 @@ def barriers(
 
 
 simulate.command(epilog="Example:  [bold]stretto simulate strategies[/]")(strategies)
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate elastic --seeds 1000[/]   "
+    "[bold]stretto simulate elastic --faults[/]   [bold]stretto simulate elastic --mutate give-early[/]"
+)(elastic)
+
 simulate.command(
     epilog="Examples:  [bold]stretto simulate faults --seeds 10000[/]   "
     "[bold]stretto simulate faults --mutate offset-forgotten[/]"

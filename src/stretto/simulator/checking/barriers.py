@@ -62,7 +62,7 @@ def try_seed(
         seed,
         chance.choice(TIMINGS),
         STEPS_MAX,
-        _weather(chance, workers),
+        weather_of(chance, workers),
         history,
         parts,
         policy=policy,
@@ -109,7 +109,8 @@ def _some(rows: Counter[tuple[Any, ...]]) -> str:
     return ", ".join(map(str, list(rows)[:3])) or "none"
 
 
-def _weather(chance: random.Random, workers: int) -> Weather:
+def weather_of(chance: random.Random, workers: int) -> Weather:
+    """Returns random disturbances of a cluster with so many workers."""
     names = [f"w{i}~1" for i in range(workers)]
     slow = {name: chance.choice((3.0, 20.0)) for name in names if chance.random() < 0.1}
     skew_ns = {name: chance.randint(-50_000_000, 50_000_000) for name in names if chance.random() < 0.2}

@@ -43,7 +43,7 @@ def order(history: History) -> Iterator[Violation]:
     """The dependency set runs before the critical message, the pending set after it.
 
     Critical messages that were only noted are ignored: no run depends on them."""
-    divides = _dividing(history)
+    divides = dividing(history)
     sent: Counter[Edge] = Counter()
     begun: Counter[Edge] = Counter()
     ended: Counter[Edge] = Counter()
@@ -70,7 +70,7 @@ def order(history: History) -> Iterator[Violation]:
                     yield Violation("dependency", f"ran after a critical message that was sent after it: {event}")
 
 
-def _dividing(history: History) -> dict[Edge, Iterator[bool]]:
+def dividing(history: History) -> dict[Edge, Iterator[bool]]:
     """Returns for each edge, in order, whether each critical message ran (True) or was only noted (False)."""
     ran: dict[Edge, list[bool]] = defaultdict(list)
     for event in history.happenings:

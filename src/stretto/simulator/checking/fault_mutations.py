@@ -227,4 +227,5 @@ MUTATIONS: dict[str, Parts] = {
     mutation_name(mutation): _parts(mutation)
     for base in (Checkpointing, Recovery, Snapshots, Resuming, SteadyClock, Log)
     for mutation in base.__subclasses__()
+    if mutation.__module__ == __name__
 }

@@ -61,10 +61,11 @@ def try_seed(
     parts: Parts | None = None,
     rescales: bool = False,
     kind: type[Tested] = Scenario,
+    disturb: Callable[[DurableCluster, Tested, random.Random], None] | None = None,
 ) -> Trial:
     """Run one random scenario with random faults, and compare the results. With `rescales`, it is also restarted with
     other numbers of workers and partitions. `kind` is the kind of its
-    dataflow."""
+    dataflow, and `disturb` plans what else happens."""
     chance = random.Random(seed * 7 + 3)
     workers = chance.randint(1, max(1, workers_max))
     scenario, reference = (kind(seed, functions_max, length=LENGTH) for _ in range(2))
@@ -89,6 +90,8 @@ def try_seed(
     trial = Trial(seed, faults.descriptions)
     if rescales:
         _plan_rescales(cluster, scenario, chance, workers_max, trial)
+    if disturb is not None:
+        disturb(cluster, scenario, chance)
     _run(drivers, scenario, reference, trial)
     return trial
 

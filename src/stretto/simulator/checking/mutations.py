@@ -220,5 +220,5 @@ MUTATIONS: dict[str, WorkerParts] = {
     name: worker_with(*_TOGETHER.get(name, (mutation,)))
     for base in (Rules, Programs, Barriers, Lessees, Forwarding)
     for mutation in base.__subclasses__()
-    if (name := mutation_name(mutation)) != "done-early"
+    if (name := mutation_name(mutation)) != "done-early" and mutation.__module__ == __name__
 }

@@ -342,11 +342,18 @@ class Scenario:
         return replace(self.deployment, functions=specs)
 
     def _other(self, name: str, chance: random.Random) -> int:
-        """Returns another parallelism, or the same where sums at marks depend on it."""
+        """Returns another parallelism, or the same where an answer depends on it."""
         spec = self._specs[name]
-        marked = [each for each in (name, *self._below(name)) if isinstance(self._specs[each].function, MarkedSum)]
-        divides = isinstance(spec.function, Ticks | Windows | Relay) and not marked
-        return chance.randint(1, 4) if divides else spec.parallelism
+        below = (self._specs[each].function for each in (name, *self._below(name)))
+        fixed = any(map(self._needs_one_path, below))
+        return chance.randint(1, 4) if self._divides(spec.function) and not fixed else spec.parallelism
+
+    def _needs_one_path(self, function: Function) -> bool:
+        """Whether its answer depends on how the rows above it are partitioned."""
+        return type(function).on_critical is not Function.on_critical
+
+    def _divides(self, function: Function) -> bool:
+        return isinstance(function, Ticks | Windows | Relay)
 
     def _below(self, name: str) -> set[str]:
         direct = {edge.target for stage in self._specs[name].outputs.values() for edge in stage.edges}
@@ -369,9 +376,13 @@ class Scenario:
         if len({self._is_joint(name) for name in inputs}) > 1:
             inputs = {name for name in inputs if self._is_joint(name)}
         function = self._random_function(number, sorted(inputs))
-        # Round-robin routing depends on the schedule, so only keys may partition a state.
-        divides = isinstance(function, Relay | Windows)
+        divides = self._may_divide(function)
         self._add(f"f{number}", function, sorted(inputs), self._random.randint(1, 2) if divides else 1)
+
+    def _may_divide(self, function: Function) -> bool:
+        """Whether it may have several partitions. Round-robin routing depends on the schedule, so only keys may
+        partition a state."""
+        return isinstance(function, Relay | Windows)
 
     def _is_joint(self, name: str) -> bool:
         function = self._specs[name].function

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from stretto.actors.address import Address, job_of
 from stretto.actors.channel import Message
 from stretto.actors.deployment import Deployment
@@ -22,17 +24,22 @@ from stretto.actors.shape import shapes_of
 from stretto.actors.work import OPEN
 from stretto.coordinator import events as coordination
 from stretto.coordinator.machine import Coordinator
+from stretto.coordinator.observing import OBSERVE_EVERY_NS
 from stretto.coordinator.records import JobStatus
+from stretto.elasticity.records import DecisionRecord
+from stretto.elasticity.team import Team
 from stretto.errors import InvariantError
 from stretto.observation.model import Observation
 from stretto.operators.ends import SinkFunction
 from stretto.protocol.channels import Data
 from stretto.protocol.clock import SteadyClock
+from stretto.protocol.elastic import ShardsMoved
 from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Failure
 from stretto.protocol.leasing import SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
+from stretto.protocol.reports import Report
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checking.history import History
@@ -47,6 +54,9 @@ CLOCK_TURN_NS = 5_000_000
 
 Costs = Callable[[random.Random, Instance, Any], int]
 """Returns how long a run takes, in nanoseconds."""
+
+NEVER_LOST_NS = 10**18
+"""Simulated workers send no heartbeats: where the coordinator has the time, a silent one must not count as lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,11 @@ class SimulatedCluster:
         policy: Callable[[], Policy] = LLF,
         strategy: Callable[[], Strategy] | None = None,
         begins_ns: int = 1_000_000_000,
+        controllers: Team | None = None,
     ) -> None:
+        """With `controllers`, the coordinator is told the time and asks them."""
+        self._controllers = controllers
+        self._coordinator_wakes = False
         self._random = random.Random(seed)
         self._timing = timing or Timing()
         self._weather = weather or Weather()
@@ -130,6 +144,11 @@ class SimulatedCluster:
         self._clocks: dict[str, SteadyClock] = {}
         self.jobs: dict[str, SimulatedJob] = {}
         self.recoveries = 0
+        self.shards_moved = 0
+        self.moves: list[ShardsMoved] = []
+        """What homes have reported about moves of shards."""
+        self.decisions: dict[int, DecisionRecord] = {}
+        """The records of controllers' decisions, by their numbers, each as it was announced last."""
         self.observation = Observation()
         self.refusals: list[str] = []
         self.coordinator = self.new_coordinator()
@@ -139,7 +158,9 @@ class SimulatedCluster:
         self._assemble([*(f"w{i}~1" for i in range(workers)), "driver~1"])
 
     def new_coordinator(self) -> Coordinator:
-        return Coordinator()
+        if self._controllers is None:
+            return Coordinator()
+        return Coordinator(NEVER_LOST_NS, controllers=self._controllers)
 
     def new_worker(self, name: str, observer: Observer | None, strategy: Strategy | None) -> Worker:
         return Worker(name, self._worker_parts, observer, self._policy(), strategy)
@@ -167,6 +188,14 @@ class SimulatedCluster:
     def stop(self, job: str, after_ns: int, drain: bool = False) -> None:
         """Stop a job after `after_ns` of virtual time."""
         self._later(after_ns, partial(self._coordinate, coordination.StopRequested(job, drain)))
+
+    def ask(self, request: coordination.Event) -> None:
+        """Have the coordinator handle an event now."""
+        self._coordinate(request)
+
+    def plan(self, after_ns: int, happen: Callable[[], None]) -> None:
+        """Have something happen after `after_ns` of virtual time."""
+        self._later(after_ns, happen)
 
     def join(self, name: str, after_ns: int) -> None:
         """Add a worker after `after_ns` of virtual time."""
@@ -261,6 +290,8 @@ class SimulatedCluster:
 
     def _transmit(self, sender: str, to: str, frame: Frame) -> None:
         """Deliver a frame after a delay, and after all earlier frames from this sender to this receiver."""
+        if isinstance(frame, Report):
+            frame = _as_sent(frame)
         copies = 1
         if self._weather.copies and isinstance(frame, REPEATABLE) and self._random.random() < self._weather.copies:
             copies = 2
@@ -323,6 +354,9 @@ class SimulatedCluster:
     # The machines.
 
     def _coordinate(self, event: coordination.Event) -> None:
+        if isinstance(event, FrameArrived) and isinstance(event.frame, ShardsMoved):
+            self.shards_moved += event.frame.moved
+            self.moves.append(event.frame)
         for effect in self.coordinator.handle(event, self._clocks[COORDINATOR].now_ns()):
             match effect:
                 case Send(to=to, frame=frame):
@@ -336,10 +370,27 @@ class SimulatedCluster:
                     self.observation = observation
                 case coordination.AnnounceMisbehaviour(job=job):
                     self.jobs[job].given_up.append(effect)
+                case coordination.AnnounceDecision(number=number, record=record):
+                    self.decisions[number] = record
                 case Refuse(reason=reason):
                     self.refusals.append(reason)
                 case _:
                     self.carry_out_for_coordinator(effect)
+        if self._controllers is not None:
+            self._wake_coordinator()
+
+    def _wake_coordinator(self) -> None:
+        """Tell the coordinator the time when a controller is due, and as often as it may observe, while jobs run."""
+        if self._coordinator_wakes or all(job.status.ended for job in self.jobs.values()):
+            return
+        self._coordinator_wakes = True
+        due_ns = self.coordinator.next_deadline_ns()
+        in_ns = OBSERVE_EVERY_NS if due_ns is None else due_ns - self._clocks[COORDINATOR].now_ns()
+        self._later(min(max(in_ns, CLOCK_TURN_NS), OBSERVE_EVERY_NS), self._tick_coordinator)
+
+    def _tick_coordinator(self) -> None:
+        self._coordinator_wakes = False
+        self._coordinate(Ticked())
 
     def explained(self, announcement: coordination.AnnounceJob) -> coordination.AnnounceJob:
         """Hook for the causes of failures that only a cluster with checkpoints has."""
@@ -453,3 +504,20 @@ class _Recorder:
 def _member(name: str) -> Member:
     role = MemberRole.DRIVER if name.startswith("driver") else MemberRole.WORKER
     return Member(name, f"sim://{name}", name, "simulated", 0, role)
+
+
+def _as_sent(report: Report) -> Report:
+    """Returns a report as it is now: instances go on counting in the metrics that it holds."""
+    functions = {
+        function: {
+            partition: msgspec.structs.replace(
+                metrics,
+                executed_from=metrics.executed_from.copy(),
+                sent_to=metrics.sent_to.copy(),
+                counts=metrics.counts.copy(),
+            )
+            for partition, metrics in partitions.items()
+        }
+        for function, partitions in report.functions.items()
+    }
+    return msgspec.structs.replace(report, functions=functions)
