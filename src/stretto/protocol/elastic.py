@@ -62,6 +62,18 @@ class Given(msgspec.Struct, frozen=True, tag="given"):
     following: tuple[Following, ...] = ()
 
 
+class GivenInMemory(msgspec.Struct, frozen=True, tag="giveninmemory"):
+    """`Given` with its states in shared memory, under a name. Transports make and resolve it."""
+
+    actor: Address
+    move: int
+    piece: int
+    pieces: int
+    name: str
+    length: int
+    following: tuple[Following, ...] = ()
+
+
 class Taken(msgspec.Struct, frozen=True, tag="taken"):
     """The new owner has the state."""
 

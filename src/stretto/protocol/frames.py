@@ -17,7 +17,7 @@ from stretto.protocol.checkpointing import (
     Unfetched,
     Unstored,
 )
-from stretto.protocol.elastic import AwaitCriticals, Give, Given, MoveShards, ShardsMoved, Taken
+from stretto.protocol.elastic import AwaitCriticals, Give, Given, GivenInMemory, MoveShards, ShardsMoved, Taken
 from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Members
@@ -30,7 +30,7 @@ Checkpointing = (
     Checkpoint | Abandon | Overdue | Stored | StoredInParts | Unstored | Unfetched | Broken | Publish | Published
 )
 Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
-Elastic = MoveShards | ShardsMoved | Give | Given | Taken | AwaitCriticals
+Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | Taken | AwaitCriticals
 Scheduling = ScheduleRequest | ScheduleReply
 Reports = Report | LongRuns | Misbehaved | Stuck
 

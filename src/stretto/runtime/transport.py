@@ -20,12 +20,14 @@ from zmq.utils.monitor import recv_monitor_message
 
 from stretto.errors import ProtocolError
 from stretto.protocol.channels import Data
+from stretto.protocol.elastic import Given, GivenInMemory
 from stretto.protocol.frames import Frame, Peer
 from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Leave, Member
 from stretto.runtime.codec import FRAME_BYTES_MAX, Decoder, encode
 from stretto.runtime.door import Door
 from stretto.runtime.keys import AllowList, KeyPair
 from stretto.runtime.refusals import Refusals
+from stretto.runtime.shared_states import SharedStates
 
 MAIN, PULSE = "main", "pulse"
 RECEIVE_AT_ONCE = 256
@@ -75,6 +77,7 @@ class Transport:
         """The outgoing connections by their monitors."""
         self._broken: list[str] = []
         self._wakers: dict[int, Callable[[], None]] = {}
+        self._shared = SharedStates()
         self._router = self._made_router()
         self._door = Door(self._router, address, self.refusals)
         self.endpoint: str = self._router.getsockopt_string(zmq.LAST_ENDPOINT)
@@ -155,6 +158,8 @@ class Transport:
 
     def send(self, to: str, frame: Frame) -> None:
         """Sends a frame to the coordinator or to a member; never blocks."""
+        if type(frame) is Given and to in self._members:
+            frame = self._shared.outgoing(frame, self._members[to])
         parts = encode(frame)
         if to == COORDINATOR:
             socket = self._coordinator
@@ -228,7 +233,17 @@ class Transport:
                     self.refusals.add(f"{sender} asked to join as {frame.member.name[:80]!r}")
                     return
                 self._routes.setdefault(sender, identity)
+            if type(frame) is GivenInMemory:
+                self._accept_shared(sender, frame, arrivals)
+                return
         arrivals.append((sender, frame))
+
+    def _accept_shared(self, sender: str, frame: GivenInMemory, arrivals: list[Arrival]) -> None:
+        try:
+            arrivals.append((sender, self._shared.incoming(frame)))
+        except ProtocolError as error:
+            self.refusals.add(f"a frame of {sender}: {error}")
+            self._broken.append(sender)  # The states are lost, as if its connection had broken.
 
     def _decoded(self, sender: str, parts: list[Any]) -> Frame | None:
         if max(map(len, parts), default=0) > self.frame_bytes_max:
@@ -278,6 +293,7 @@ class Transport:
                 self._broken.append(link.to)
 
     def close(self) -> None:
+        self._shared.close()
         self._door.close()
         self._router.close()
         for socket in (self._coordinator, *self._peers.values()):

@@ -39,6 +39,7 @@ from stretto.protocol.elastic import (
     Following,
     Give,
     Given,
+    GivenInMemory,
     MoveShards,
     ShardsMoved,
     Taken,
@@ -176,6 +177,9 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Give: st.builds(Give, actors, counts, st.lists(counts, max_size=3).map(tuple), texts, payloads, counts),
     Given: st.builds(
         Given, actors, counts, counts, counts, st.binary(max_size=20), st.lists(followings, max_size=3).map(tuple)
+    ),
+    GivenInMemory: st.builds(
+        GivenInMemory, actors, counts, counts, counts, texts, counts, st.lists(followings, max_size=3).map(tuple)
     ),
     Taken: st.builds(Taken, actors, counts, counts),
     AwaitCriticals: st.builds(AwaitCriticals, actors, actors, counts),
