@@ -52,11 +52,14 @@ class Side(Enum):
     MISSING = "expected, but missing"
     EXTRA = "not expected"
     SCHEMA = "schema"
+    ORDER = "out of order"
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """One example of a difference: a row of one side, or for SCHEMA the column and what is wrong with it."""
+    """One example of a difference: a row of one side, or for SCHEMA the column and what is wrong with it.
+
+    For ORDER, it is a row that came where another row of its key was expected; `compare` ignores the order."""
 
     side: Side
     row: Mapping[str, Any]

@@ -1,8 +1,7 @@
 """The values of NEXMark events, for any slice of the stream, as Arrow record batches.
 
-Every value is a function of (seed, event number, field): a counter-based hash (splitmix64's finaliser) over an array
-of event numbers. So any partition can produce any slice, a replay is exact, and nothing is carried from one event to
-the next. Strings are taken from constant pools that do not depend on the seed.
+Every value is a function of (seed, event number, field), by `bench/draws.py`: any partition can produce any slice, and
+a replay is exact. Strings are taken from constant pools that do not depend on the seed.
 
 We follow nexmark/nexmark, with two deviations. A bidder's first id is added once, not twice. `extra` is random around
 the size that an *average* event still lacks rather than this event's own, which keeps the averages and makes `extra`
@@ -14,7 +13,6 @@ Only the columns that are asked for are computed. This module never reads a cloc
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -22,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stretto.bench.draws import UInt64s, below, hashed, stream
 from stretto.bench.nexmark.events import (
     AUCTION,
     BID,
@@ -58,7 +57,6 @@ __all__ = [
     "watermark_us",
 ]
 
-UInt64s = npt.NDArray[np.uint64]
 Column = Callable[[NexmarkConfig, Int64s], pa.Array]
 
 # One of this many consecutive persons or auctions is the hot one.
@@ -125,41 +123,8 @@ def _selected(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
 # Randomness
 
 
-def _finalise(x: UInt64s) -> UInt64s:
-    """splitmix64's finaliser, in place: every input bit reaches every output bit."""
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return x
-
-
-@cache
-def _stream(seed: int, field: str) -> np.uint64:
-    """Returns where a field's counter starts: far apart for different fields and seeds."""
-    start = np.array([seed % 2**64], dtype=np.uint64)
-    start = _finalise(start + np.uint64(0x9E3779B97F4A7C15))
-    return np.uint64(_finalise(start ^ np.uint64(zlib.crc32(field.encode())))[0])
-
-
 def _draw(config: NexmarkConfig, field: str, numbers: Int64s) -> UInt64s:
-    return _hash(_stream(config.seed, field), numbers)
-
-
-def _hash(stream: np.uint64, numbers: Int64s) -> UInt64s:
-    x: UInt64s = numbers.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    x += stream
-    return _finalise(x)
-
-
-def _below(draw: UInt64s, bound: int | Int64s) -> Int64s:
-    """Uniform in [0, bound), from the low 32 bits of a draw."""
-    limit = np.uint64(bound) if isinstance(bound, int) else bound.view(np.uint64)
-    low: UInt64s = draw & np.uint64(0xFFFFFFFF)
-    low *= limit
-    low >>= np.uint64(32)
-    return low.view(np.int64)
+    return hashed(stream(config.seed, field), numbers)
 
 
 def _hot(draw: UInt64s, ratio: int) -> npt.NDArray[np.bool_]:
@@ -186,7 +151,7 @@ def _active_person(config: NexmarkConfig, draw: UInt64s, last_person: Int64s) ->
     active = np.minimum(people, config.active_people)
     people -= active
     active += ID_LEAD
-    people += _below(draw, active)
+    people += below(draw, active)
     return people
 
 
@@ -214,7 +179,7 @@ def _bid_auction(config: NexmarkConfig, numbers: Int64s) -> pa.Array:
     last *= PER_EPOCH[Kind.AUCTION]
     last += PER_EPOCH[Kind.AUCTION] - 1
     oldest = np.maximum(last - config.in_flight_auctions, 0)
-    any_in_flight = oldest + _below(draw, last - oldest + (1 + ID_LEAD))
+    any_in_flight = oldest + below(draw, last - oldest + (1 + ID_LEAD))
     auction = np.where(_hot(draw, config.hot_auction_ratio), _hot_of_batch(last), any_in_flight)
     auction += FIRST_AUCTION_ID
     return pa.array(auction)
@@ -251,7 +216,7 @@ def _auction_id(config: NexmarkConfig, numbers: Int64s) -> pa.Array:
 
 
 def _auction_category(config: NexmarkConfig, numbers: Int64s) -> pa.Array:
-    return pa.array(_below(_draw(config, "auction.category", numbers), CATEGORIES) + FIRST_CATEGORY_ID)
+    return pa.array(below(_draw(config, "auction.category", numbers), CATEGORIES) + FIRST_CATEGORY_ID)
 
 
 def _initial_bid(config: NexmarkConfig, numbers: Int64s) -> Int64s:
@@ -282,7 +247,7 @@ def _date_time(config: NexmarkConfig, numbers: Int64s) -> pa.Array:
 
 
 def _auction_expires(config: NexmarkConfig, numbers: Int64s) -> pa.Array:
-    length_ms = 1 + _below(_draw(config, "auction.expires", numbers), max(2 * _horizon_ms(config), 1))
+    length_ms = 1 + below(_draw(config, "auction.expires", numbers), max(2 * _horizon_ms(config), 1))
     return _timestamps(event_times_us(config, numbers) + length_ms * 1000)
 
 
@@ -296,7 +261,7 @@ def _horizon_ms(config: NexmarkConfig) -> int:
 
 
 def _pick(pool: pa.Array, config: NexmarkConfig, field: str, numbers: Int64s) -> pa.Array:
-    return pool.take(pa.array(_below(_draw(config, field, numbers), len(pool))))
+    return pool.take(pa.array(below(_draw(config, field, numbers), len(pool))))
 
 
 def _pooled(field: str, pool: Callable[[], pa.Array]) -> Column:
@@ -310,15 +275,15 @@ def _pooled(field: str, pool: Callable[[], pa.Array]) -> Column:
 
 @cache
 def _pool_stream(name: str) -> np.uint64:
-    return _stream(0, f"pool.{name}")
+    return stream(0, f"pool.{name}")
 
 
 def _words(name: str, longest: int, gap: str = " ", count: int = _POOL_SIZE) -> list[str]:
     """Words of 3 to longest - 1 letters, about one in fourteen of them a gap, trimmed."""
-    draw = _hash(_pool_stream(name), np.arange(count * longest, dtype=np.int64)).reshape(count, longest)
+    draw = hashed(_pool_stream(name), np.arange(count * longest, dtype=np.int64)).reshape(count, longest)
     alphabet = np.append(_LETTERS, np.frombuffer(gap.encode() * 2, dtype=np.uint8))
     letters = alphabet[(draw >> np.uint64(32)) % np.uint64(len(alphabet))]
-    lengths = 3 + _below(draw[:, 0].copy(), longest - 3)
+    lengths = 3 + below(draw[:, 0].copy(), longest - 3)
     return [bytes(row[:length]).decode().strip(gap) for row, length in zip(letters, lengths, strict=True)]
 
 
@@ -364,7 +329,7 @@ def _url_pool() -> pa.Array:
     count = len(_HOT_CHANNELS) + COLD_CHANNELS
     parts = zip(*(_words(f"url.{i}", 5, gap="_", count=count) for i in range(3)), strict=True)
     urls = [f"https://www.nexmark.com/{a}/{b}/{c}/item.htm?query=1" for a, b, c in parts]
-    named = _below(_hash(_pool_stream("url.named"), np.arange(COLD_CHANNELS, dtype=np.int64)), 10) > 0
+    named = below(hashed(_pool_stream("url.named"), np.arange(COLD_CHANNELS, dtype=np.int64)), 10) > 0
     for number in np.flatnonzero(named).tolist():
         urls[len(_HOT_CHANNELS) + number] += f"&channel_id={_reversed_bits(number)}"
     return pa.array(urls)
@@ -379,8 +344,8 @@ def _reversed_bits(number: int) -> int:
 def _channels(config: NexmarkConfig, numbers: Int64s) -> pa.Array:
     """Returns for each bid the index of its channel in the pool."""
     draw = _draw(config, "bid.channel", numbers)
-    cold = _below(draw, COLD_CHANNELS) + len(_HOT_CHANNELS)
-    return pa.array(np.where(_hot(draw, HOT_CHANNEL_RATIO), _below(draw, len(_HOT_CHANNELS)), cold))
+    cold = below(draw, COLD_CHANNELS) + len(_HOT_CHANNELS)
+    return pa.array(np.where(_hot(draw, HOT_CHANNEL_RATIO), below(draw, len(_HOT_CHANNELS)), cold))
 
 
 def _bid_channel(config: NexmarkConfig, numbers: Int64s) -> pa.Array:
@@ -413,8 +378,8 @@ def _padding_pool(mean: int) -> pa.Array:
     spread = round(mean * EXTRA_SPREAD)
     longest = mean + spread
     count = np.arange(_POOL_SIZE + longest, dtype=np.int64)
-    text = bytes(_LETTERS[_below(_hash(_pool_stream("padding.text"), count), len(_LETTERS))]).decode()
-    lengths = mean - spread + _below(_hash(_pool_stream("padding.length"), count[:_POOL_SIZE]), 2 * spread + 1)
+    text = bytes(_LETTERS[below(hashed(_pool_stream("padding.text"), count), len(_LETTERS))]).decode()
+    lengths = mean - spread + below(hashed(_pool_stream("padding.length"), count[:_POOL_SIZE]), 2 * spread + 1)
     return pa.array([text[place : place + length] for place, length in enumerate(lengths.tolist())], pa.string())
 
 
