@@ -24,7 +24,7 @@ import psutil
 
 from stretto.bench.gates import Gate
 from stretto.bench.nexmark.queries import Workload, build
-from stretto.bench.nexmark.run import OUT, SparkAnswers, verify
+from stretto.bench.nexmark.run import OUT, SparkAnswers, shards_moved, verify
 from stretto.bench.standalone import kill_tree, spark_worker_of
 from stretto.bench.verify import Match
 from stretto.coordinator.records import JobStatus
@@ -68,6 +68,8 @@ class Chaos:
     once: tuple[Fault, ...] = ()
     """Faults that are injected once each, such as killing an executor's JVM with all its workers."""
     seed: int = 1
+    elastic: bool = False
+    """Whether keyed functions are elastic; the cluster's controllers decide when their shards move."""
 
 
 @dataclass
@@ -85,6 +87,8 @@ class ChaosReport:
     elapsed_s: float = 0.0
     recovery_s: list[float] = field(default_factory=list)
     complaint: str | None = None
+    shards_moved: int | None = None
+    """How many shards have moved, of the last decisions; None if no function is elastic."""
 
     def as_dict(self) -> dict[str, Any]:
         times = sorted(self.recovery_s)
@@ -102,6 +106,7 @@ class ChaosReport:
             "recoveries": self.recoveries,
             "checkpoints": {"complete": self.checkpoints, "failed": self.checkpoints_failed},
             "elapsed_s": round(self.elapsed_s, 1),
+            **({} if self.shards_moved is None else {"shards_moved": self.shards_moved}),
             **({"complaint": self.complaint} if self.complaint else {}),
         }
 
@@ -110,7 +115,9 @@ def workload_of(chaos: Chaos) -> Workload:
     """Returns a stream with rows for all faults."""
     base = Workload()
     events = int(chaos.rate * (SECONDS_PER_KILL * chaos.kills + 5))
-    return replace(base, config=replace(base.config, events=events), rate=chaos.rate, engine="actors")
+    return replace(
+        base, config=replace(base.config, events=events), rate=chaos.rate, engine="actors", elastic=chaos.elastic
+    )
 
 
 def run(
@@ -137,6 +144,7 @@ def run(
     report.match = all(verdict.match is Match.MATCH for verdict in verdicts.values())
     report.complaint = None if report.match else "; ".join(each.describe() for each in verdicts.values())
     report.rows = results[OUT].num_rows
+    report.shards_moved = shards_moved(job) if chaos.elastic else None
     report.recoveries = job.checkpoints.recoveries
     report.checkpoints, report.checkpoints_failed = len(job.checkpoints.complete), len(job.checkpoints.failed)
     return report

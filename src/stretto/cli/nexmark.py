@@ -38,6 +38,7 @@ class Request:
     verify: bool
     json: bool
     timeout_s: float | None = None
+    elasticity: str = "auto"
 
 
 def query_list() -> str:
@@ -95,7 +96,7 @@ def _bench(request: Request, console: Console) -> Iterator[Bench]:
     _print_text(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...", console, request)
     with (
         spark_session("stretto-nexmark", master) as spark,
-        Cluster.on_spark(spark, request.workers) as cluster,
+        Cluster.on_spark(spark, request.workers, elasticity=request.elasticity) as cluster,
         _answers(request, spark) as answers,
     ):
         yield Bench(cluster, request.workload, answers)

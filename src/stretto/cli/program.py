@@ -10,6 +10,7 @@ import typer
 
 from stretto.api.engines import Engine
 from stretto.api.slo import objective
+from stretto.bench.elastic.shuffling import SHUFFLING
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import chosen
@@ -21,6 +22,7 @@ from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
 from stretto.cli.simulate.commands import simulate
 from stretto.cli.state import state
+from stretto.errors import UserError
 from stretto.scheduling import POLICIES, STRATEGIES
 
 program = typer.Typer(
@@ -38,6 +40,7 @@ program.command(epilog="Example:  [bold]stretto functions --json[/]")(functions)
 program.command(epilog="Example:  [bold]stretto state /shared/checkpoints/bids[/]")(state)
 
 SPREAD_LESSEES = 4
+SHUFFLE_RATE = 20_000.0
 
 Workers = Annotated[int, typer.Option(min=1, help="Number of workers; each runs in its own Spark task.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
@@ -187,32 +190,48 @@ def nexmark(
         str | None,
         typer.Option(help=f"With --spread, placement of messages: {', '.join(STRATEGIES)}; by default round robin."),
     ] = None,
+    elastic: Annotated[
+        bool, typer.Option("--elastic", help="Let keyed functions have their shards on several workers.")
+    ] = False,
+    shuffle_shards: Annotated[
+        bool,
+        typer.Option(
+            "--shuffle-shards",
+            help="With --elastic, move random shards to random workers every 50 to 200 ms. Without --rate, "
+            f"{SHUFFLE_RATE:,.0f} events per second are sent, so that there is time for it.",
+        ),
+    ] = False,
 ) -> None:
     """Run NEXMark queries (an online auction) and print throughput and latency; --verify checks the answers.
 
     --json prints one object per query: query, events, rows, match (true only after a row-by-row comparison with Spark
     SQL), events_per_s, latency_ms, workers, spark_app_id and more. The exit code is 1 when an answer is wrong or a
     query fails. A query that the micro-batch engine cannot express is reported with the reason and does not count as a
-    mismatch. --spread starts at least one worker more than there are lessees, so that each lessee has a worker."""
+    mismatch. --spread starts at least one worker more than there are lessees, so that each lessee has a worker. With
+    --elastic, an object has shards_moved too."""
     if spread:
         workers = max(workers, SPREAD_LESSEES + 1)
     with reported():
+        if shuffle_shards and not elastic:
+            raise UserError("--shuffle-shards needs --elastic", "no function has shards that can move")
         config = NexmarkConfig(seed=seed, events=events, event_rate=event_rate, disorder_s=disorder)
         slo = objective(latency=latency) if latency else None
         lessees = SPREAD_LESSEES if spread else 0
         workload = Workload(
             config,
-            rate,
+            rate or (SHUFFLE_RATE if shuffle_shards else None),
             parallelism,
             batch,
             slo=slo,
             engine=engine.value,
             lessees=lessees,
             strategy=strategy,
+            elastic=elastic,
             timezone=timezone,
         )
+        elasticity = SHUFFLING if shuffle_shards else "auto"
         run = run_twins if twin else run_in_turn
-        code = run(Request(chosen(queries), workload, workers, verify, json, timeout))
+        code = run(Request(chosen(queries), workload, workers, verify, json, timeout, elasticity))
     raise typer.Exit(code)
 
 

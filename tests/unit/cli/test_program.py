@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
+from stretto.bench.elastic.shuffling import SHUFFLING
 from stretto.bench.nexmark.queries import QUERIES
 from stretto.cli import nexmark, program, running
 from stretto.errors import FunctionError
@@ -53,6 +54,22 @@ def test_without_arguments_there_is_help() -> None:
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     assert invoke(*arguments).exit_code == 2
+
+
+def test_shards_are_shuffled_by_a_controller_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[nexmark.Request] = []
+    monkeypatch.setattr(program, "run_in_turn", lambda request: requests.append(request) or 0)
+    assert invoke("nexmark", "q8", "--elastic", "--shuffle-shards").exit_code == 0
+    assert invoke("nexmark", "q8", "--elastic").exit_code == 0
+    assert [request.elasticity for request in requests] == [SHUFFLING, "auto"]
+    assert [request.workload.rate for request in requests] == [program.SHUFFLE_RATE, None]
+    assert all(request.workload.elastic for request in requests)
+
+
+def test_shards_to_shuffle_need_functions_that_are_elastic() -> None:
+    result = invoke("nexmark", "q8", "--shuffle-shards")
+    assert result.exit_code == 2
+    assert "--shuffle-shards needs --elastic" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "explain"])

@@ -144,4 +144,6 @@ def build(query: str, workload: Workload) -> App:
     streams.end(make(streams), partition_by=PARTITIONED.get(query, ()))
     if workload.lessees:
         streams.app.spread(lessees=workload.lessees, strategy=workload.strategy or ForwardAll())
+    if workload.elastic:
+        streams.app.elastic()
     return streams.app

@@ -80,6 +80,8 @@ class Outcome:
     latency_ms: Mapping[str, float | None] = field(default_factory=dict)
     verdicts: Mapping[str, Verdict] | None = None
     error: str | None = None
+    shards_moved: int | None = None
+    """How many shards have moved, counted over the last decisions; None if no function was to be elastic."""
 
     @property
     def match(self) -> bool | None:
@@ -119,6 +121,8 @@ class Outcome:
             "timezone": self.workload.timezone,
             "elapsed_s": _rounded(self.elapsed_s, 3),
         }
+        if self.shards_moved is not None:
+            line["shards_moved"] = self.shards_moved
         if self.error is not None:
             line["error"] = self.error
         return line
@@ -263,6 +267,7 @@ class Bench:
             elapsed_s=metrics.elapsed_s,
             latency_ms=metrics.latency_ms,
             verdicts=None if self.answers is None else verify(running.query, results, self.answers),
+            shards_moved=shards_moved(job) if self.workload.elastic else None,
         )
 
     def run(self, query: str, on_tick: Callable[[Running], None], timeout_s: float | None = None) -> Outcome:
@@ -276,6 +281,11 @@ class Bench:
         workers = len(self.cluster.workers)
         app_id = str(self.cluster.spark.sparkContext.applicationId)
         return Outcome(running.query, status, self.workload, engine, workers, app_id, **figures)
+
+
+def shards_moved(job: Job) -> int:
+    """Returns how many shards of a job have moved, as far as its decisions are kept."""
+    return round(sum((record.spent or {}).get("shards", 0.0) for record in job.decisions()))
 
 
 def wait_for(running: Sequence[Running], on_tick: Callable[[], None], timeout_s: float | None = None) -> None:

@@ -34,6 +34,8 @@ class Workload:
     """If not 0, every function that allows it has this many lessees, which get all of its messages ..."""
     strategy: str | None = None
     """... or those that this strategy assigns to them."""
+    elastic: bool = False
+    """Whether every keyed function may have its shards on several workers."""
     gate: Gate | None = None
     """Holds the events of all kinds back."""
     files: Path | None = None

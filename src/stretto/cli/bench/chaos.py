@@ -12,6 +12,7 @@ from stretto.bench import chaos as chaotic
 from stretto.bench import neighbours as neighbourly
 from stretto.bench.chaos import Chaos, Fault
 from stretto.bench.deadly import Deadly
+from stretto.bench.elastic.shuffling import SHUFFLING
 from stretto.bench.neighbours import Neighbours
 from stretto.bench.nexmark.run import chosen
 from stretto.bench.standalone import standalone_cluster
@@ -56,13 +57,20 @@ def chaos(
         list[str] | None,
         typer.Option(metavar="KIND", help=f"With --neighbours, a kind of deadly function: {', '.join(KINDS)}."),
     ] = None,
+    elastic: Annotated[
+        bool,
+        typer.Option(
+            "--elastic",
+            help="Let keyed functions be elastic, and move random shards to random workers every 50 to 200 ms.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed; equal seeds inject the same faults.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
     """Kill, suspend and disconnect workers while a query runs with checkpoints, and check its answer with Spark SQL.
 
-    A suspended worker is resumed only after it has been replaced. Prints recovery times. The exit code is 1 when a row
-    is wrong."""
+    A suspended worker is resumed only after it has been replaced. Prints recovery times; with --elastic, also how
+    many shards have moved. The exit code is 1 when a row is wrong."""
     if neighbours:
         _run_neighbours(workers, parked, lost_after, only, json)
         return
@@ -77,10 +85,16 @@ def chaos(
                 once = (Fault.JVM, Fault.NODE)
             elif where.startswith("local-cluster"):
                 once = (Fault.JVM,)
-            asked = Chaos(name, kills, rate, every, once=once, seed=seed)
+            asked = Chaos(name, kills, rate, every, once=once, seed=seed, elastic=elastic)
             spark = stack.enter_context(spark_session("stretto bench chaos", where))
             cluster = stack.enter_context(
-                Cluster.on_spark(spark, workers=workers, parked=parked, lost_after=lost_after)
+                Cluster.on_spark(
+                    spark,
+                    workers=workers,
+                    parked=parked,
+                    lost_after=lost_after,
+                    elasticity=SHUFFLING if elastic else "auto",
+                )
             )
             report = chaotic.run(spark, cluster, asked, note)
     found = report.as_dict()

@@ -18,6 +18,7 @@ from stretto.bench.nexmark.run import chosen
 from stretto.cli.bench.chaos import chaos
 from stretto.cli.bench.checkpoint import checkpoint
 from stretto.cli.bench.compare import compare
+from stretto.cli.bench.elastic import elastic, shard_moves
 from stretto.cli.bench.fuzz import fuzz
 from stretto.cli.bench.report import report
 from stretto.cli.bench.savepoints import savepoints
@@ -50,6 +51,8 @@ bench.command()(savepoints)
 bench.command()(checkpoint)
 bench.command()(strangers)
 bench.command()(fuzz)
+bench.command()(elastic)
+bench.command()(shard_moves)
 
 
 @bench.command()
