@@ -14,6 +14,7 @@ from rich.table import Table
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import WRONG_ANSWER, print_json, reported
 from stretto.cli.simulate.elastic import elastic
+from stretto.cli.simulate.elastic_paper import elastic_paper
 from stretto.cli.simulate.faults import faults
 from stretto.cli.simulate.neighbours import neighbours
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
@@ -34,6 +35,12 @@ simulate = typer.Typer(
 simulate.command(
     epilog="Examples:  [bold]stretto simulate tenants[/]   [bold]stretto simulate tenants --only 5.8b --json[/]"
 )(tenants)
+
+simulate.command(
+    name="elastic-paper",
+    epilog="Examples:  [bold]stretto simulate elastic-paper --only 6 --nodes 8[/]   "
+    "[bold]stretto simulate elastic-paper --json[/]",
+)(elastic_paper)
 
 
 @simulate.callback()

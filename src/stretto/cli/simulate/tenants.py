@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from stretto.cli.progress import steps_bar
-from stretto.cli.reporting import print_json, reported
-from stretto.errors import UserError
+from stretto.cli.simulate.figures import print_figures_of
 from stretto.simulator.experiments.tenancy import Figure, Scale
 from stretto.simulator.experiments.tenants import EXPERIMENTS
 
@@ -32,26 +29,7 @@ def tenants(
 
     Repeats the figures 5.7 to 5.10 of the thesis and figure 10 of dirigo.txt. Runs the real worker machines in virtual
     time, and prints the paper's numbers next to ours. Takes about five minutes."""
-    with reported(), steps_bar() as bar:
-        chosen = _chosen(only)
-        task = bar.add_task("runs", total=sum(EXPERIMENTS[name].runs for name in chosen))
-        scale = Scale(workers, seconds, seed)
-        figures = {}
-        for name in chosen:
-            bar.update(task, description=f"figure {name}")
-            figures[name] = EXPERIMENTS[name].make(scale, lambda: bar.advance(task))
-    if json:
-        print_json({name: asdict(figure) for name, figure in figures.items()})
-        return
-    for name, figure in figures.items():
-        _print(name, figure)
-
-
-def _chosen(only: list[str] | None) -> list[str]:
-    unknown = [name for name in only or () if name not in EXPERIMENTS]
-    if unknown:
-        raise UserError(f"there is no figure '{unknown[0]}'", None, f"Choose one of {', '.join(EXPERIMENTS)}.")
-    return only or list(EXPERIMENTS)
+    print_figures_of(EXPERIMENTS, only, Scale(workers, seconds, seed), json, _print)
 
 
 def _print(name: str, figure: Figure) -> None:

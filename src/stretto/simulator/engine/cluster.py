@@ -55,6 +55,9 @@ CLOCK_TURN_NS = 5_000_000
 Costs = Callable[[random.Random, Instance, Any], int]
 """Returns how long a run takes, in nanoseconds."""
 
+Links = Callable[[str, str, Frame, int], int]
+"""Returns how long a frame takes from one member to another, besides its delay, if it is sent now, in nanoseconds."""
+
 NEVER_LOST_NS = 10**18
 """Simulated workers send no heartbeats: where the coordinator has the time, a silent one must not count as lost."""
 
@@ -116,9 +119,16 @@ class SimulatedCluster:
         strategy: Callable[[], Strategy] | None = None,
         begins_ns: int = 1_000_000_000,
         controllers: Team | None = None,
+        host_of: Callable[[str], str] | None = None,
+        links: Links | None = None,
+        checked: bool = True,
     ) -> None:
-        """With `controllers`, the coordinator is told the time and asks them."""
+        """With `controllers`, the coordinator is told the time and asks them. `host_of` names the node of a worker; all
+        are on one by default. Without `checked`, invariants are not checked: large experiments take half the time."""
         self._controllers = controllers
+        self._host_of = host_of
+        self._links = links
+        self._checked = checked
         self._coordinator_wakes = False
         self._random = random.Random(seed)
         self._timing = timing or Timing()
@@ -261,7 +271,7 @@ class SimulatedCluster:
         last: dict[str, Send] = {}
         for name in names:
             self._add(name)
-            for effect in self.coordinator.handle(FrameArrived(name, Join(_member(name))), self.now_ns):
+            for effect in self.coordinator.handle(FrameArrived(name, Join(self._member(name))), self.now_ns):
                 if isinstance(effect, Send):
                     last[effect.to] = effect
         for effect in last.values():
@@ -269,7 +279,11 @@ class SimulatedCluster:
 
     def _join(self, name: str) -> None:
         self._add(name)
-        self._transmit(name, COORDINATOR, Join(_member(name)))
+        self._transmit(name, COORDINATOR, Join(self._member(name)))
+
+    def _member(self, name: str) -> Member:
+        role = MemberRole.DRIVER if name.startswith("driver") else MemberRole.WORKER
+        return Member(name, f"sim://{name}", name, self._host_of(name) if self._host_of else "simulated", 0, role)
 
     def is_parked(self, name: str) -> bool:
         """Whether a worker is a spare that gets no work until another worker is lost."""
@@ -299,6 +313,8 @@ class SimulatedCluster:
             due_ns = self.now_ns + self._random.randint(*self._timing.delay_ns)
             if self._timing.ns_per_byte and (states := getattr(frame, "states", None)) is not None:
                 due_ns += int(len(states) * self._timing.ns_per_byte)
+            if self._links is not None:
+                due_ns += self._links(sender, to, frame, self.now_ns)
             due_ns = self._latest_ns[sender, to] = max(due_ns, self._latest_ns.get((sender, to), 0) + 1)
             arrival = FrameArrived(sender, frame)
             if to == COORDINATOR:
@@ -438,7 +454,7 @@ class SimulatedCluster:
         if self._timing.receive_ns:
             if isinstance(event, working.Ran | working.RunFailed) and not worker.busy:
                 self._take_next(name)
-        else:
+        elif self._checked:
             worker.check_invariants()
         self._wake(name, worker)
 
@@ -499,11 +515,6 @@ class _Recorder:
 
     def noted(self, message: Message) -> None:
         self._history.noted(self._cluster.now_ns, self._member, message)
-
-
-def _member(name: str) -> Member:
-    role = MemberRole.DRIVER if name.startswith("driver") else MemberRole.WORKER
-    return Member(name, f"sim://{name}", name, "simulated", 0, role)
 
 
 def _as_sent(report: Report) -> Report:
