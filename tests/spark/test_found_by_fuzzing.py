@@ -109,6 +109,25 @@ NO_SIGNATURE = (
     "element_at(ai, NULL)", "make_timestamp(1, 1, 1, 1, 1, b)", "make_dt_interval(1, 1, 1, t)", "to_timestamp(t, aa)",
     "timestampadd('DAY', 1, t)", "timestampdiff(1, t, t)",
 )  # fmt: skip
+# Spark's optimizer makes most functions NULL if one argument is; these evaluate what comes before it.
+BEFORE_NULL = (
+    "rtrim(NULL, string(date(s)))", "trim(NULL, string(date(s)))", "date_trunc(string(date(s)), NULL)",
+    "array_join(array(string(date(s))), NULL)", "to_date(string(date(s)), NULL)", "to_timestamp(string(date(s)), NULL)",
+    "locate(string(date(s)), NULL)", "get_json_object(string(date(s)), NULL)", "make_ym_interval(int(s), NULL)",
+    "rtrim(string(date(s)), NULL)",
+)  # fmt: skip
+# A literal beyond all bigints decides a comparison with an integer, even with a NULL.
+FAR_LITERALS = (
+    "99999999999999999999 >= n", "99999999999999999999.5 < y", "n > -99999999999999999999", "n < 99999999999999999999",
+    "n = 99999999999999999999", "n <=> 99999999999999999999", "n between -99999999999999999999 and 3",
+    "cast('99999999999999999999' as decimal(20,0)) > n",
+)  # fmt: skip
+NULLS = (
+    "NULL / d", "d / NULL", "NULL + d", "try_divide(NULL, d)", "try_divide(d, NULL)", "NULL % d", "NULL / n",
+    "timestampadd(MONTH, n, cast(NULL as timestamp))", "timestampadd(MONTH, n, t)", "timestampadd(YEAR, y, t)",
+    "timestampadd(QUARTER, i, t)",
+    "sequence(date'2020-03-02', date'2020-03-02', dt - dt)",
+)  # fmt: skip
 REFUSED = ("s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)")
 
 
@@ -117,11 +136,21 @@ def oracle(spark: SparkSession) -> SparkOracle:
     return SparkOracle(spark)
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [STOPS_AT_NULL, STRINGS_AS_NUMBERS, CONDITIONALS, REMAINDERS, CASTS_IN_ORDER, TIMES, COLLECTIONS],
-    ids=["nulls", "strings", "conditionals", "remainders", "casts", "times", "collections"],
-)
+CASES = {
+    "nulls": STOPS_AT_NULL,
+    "strings": STRINGS_AS_NUMBERS,
+    "conditionals": CONDITIONALS,
+    "remainders": REMAINDERS,
+    "casts": CASTS_IN_ORDER,
+    "times": TIMES,
+    "collections": COLLECTIONS,
+    "before null": BEFORE_NULL,
+    "far literals": FAR_LITERALS,
+    "typed nulls": NULLS,
+}
+
+
+@pytest.mark.parametrize("texts", CASES.values(), ids=CASES.keys())
 def test_answers_are_sparks(oracle: SparkOracle, texts: tuple[str, ...]) -> None:
     theirs = oracle.answers(list(texts), ROWS)
     mine = [ours.answer(text, ROWS) for text in texts]

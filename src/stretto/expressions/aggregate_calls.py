@@ -98,7 +98,8 @@ class Written:
 
     def scalar(self, text: str, *conditions: str) -> Scalar:
         """Returns an expression that is null where one of these conditions, or that of FILTER, is not true."""
-        every = [*conditions, *([] if self._condition is None else [self._condition])]
+        # FILTER comes first: for the rows that it leaves out, Spark evaluates nothing else.
+        every = [*([] if self._condition is None else [self._condition]), *conditions]
         if every:
             # Compiled for an error about this text alone.
             compile_value(text, self._schema, "an argument")

@@ -153,7 +153,7 @@ def listagg(written: Written) -> AggregateCall:
     if written.distinct and by.lower() != given.lower():
         raise written.error(f"{written.name} of distinct values in another order", None, "order by the values")
     direction = "DESC" if descending else "ASC"
-    order = f"{by} {direction}" if written.distinct else f"{by} {direction}, {given} {direction}"
+    order = f"{by} {direction}" if written.distinct else f"{by} {direction}, CAST(({given}) AS STRING) {direction}"
     distinct = "DISTINCT " if written.distinct else ""
     arguments = ", ".join(written.arguments)
     sql = f"listagg({distinct}{arguments}) WITHIN GROUP (ORDER BY {order}){written.where()}"

@@ -21,6 +21,8 @@ _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_chec
 
 def arithmetic(operator: str, left: Node, right: Node, site: Site) -> Node:
     """Returns `left operator right` for numbers; `operator` is one of + - * / % div."""
+    if operator == "/" and left.type == types.NULL and types.is_decimal(right.type):
+        right = cast(right, types.DOUBLE, site)  # Only beside a decimal on the left an untyped NULL is one too.
     left, right = _numbers(left, right, site)
     if left.type == types.NULL:
         return null(types.BIGINT if operator == "div" else types.DOUBLE, site)

@@ -11,7 +11,18 @@ import pyarrow.compute as pc
 
 from stretto.expressions import decimals, types
 from stretto.expressions.casts import cast
-from stretto.expressions.nodes import Node, Site, arrayed, combine, constant_argument, elementwise, kernel, null
+from stretto.expressions.nodes import (
+    Node,
+    Site,
+    arrayed,
+    combine,
+    constant,
+    constant_argument,
+    elementwise,
+    kernel,
+    known,
+    null,
+)
 from stretto.expressions.ranks import ranks_together
 from stretto.expressions.vectors import Value, is_null
 
@@ -32,6 +43,8 @@ _KERNELS = {
     ">=": pc.greater_equal,
 }
 
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
 #: From this number of choices on, a set is faster than comparing with each.
 _MANY_CHOICES = 4
 
@@ -39,6 +52,9 @@ _MANY_CHOICES = 4
 def compare(operator: str, left: Node, right: Node, site: Site) -> Node:
     """Returns `left operator right` for the six comparison operators."""
     if _both_decimal_like(left.type, right.type):
+        decided = beyond_bigints(operator, left, right)
+        if decided is not None:
+            return constant(types.BOOLEAN, (np.bool_(decided), None), site)
         return _compare_decimals(operator, left, right, site)
     if types.is_nested(left.type) and types.is_nested(right.type):
         return _compare_nested(operator, left, right, site)
@@ -83,6 +99,20 @@ def _compare_nested(operator: str, left: Node, right: Node, site: Site) -> Node:
 def _both_decimal_like(left: pa.DataType, right: pa.DataType) -> bool:
     either = types.is_decimal(left) or types.is_decimal(right)
     return either and all(types.is_decimal(kind) or types.is_integral(kind) for kind in (left, right))
+
+
+def beyond_bigints(operator: str, left: Node, right: Node) -> bool | None:
+    """Returns what a comparison of an integer with a literal beyond all bigints is in Spark: the same for a NULL."""
+    if operator not in _MIRRORED:
+        return None
+    if left.literal and types.is_decimal(left.type) and types.is_integral(right.type):
+        return beyond_bigints(_MIRRORED[operator], right, left)
+    if not (right.literal and types.is_decimal(right.type) and types.is_integral(left.type)):
+        return None
+    limit = known(right)
+    if limit is None or -(2**63) <= limit <= 2**63 - 1:
+        return None
+    return bool((limit > 0) == (operator in ("<", "<=")))
 
 
 def _compare_decimals(operator: str, left: Node, right: Node, site: Site) -> Node:

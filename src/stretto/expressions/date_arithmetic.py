@@ -11,10 +11,10 @@ from stretto.expressions import civil, types
 from stretto.expressions.casts import cast
 from stretto.expressions.intervals import FIELD_MICROS
 from stretto.expressions.moments import day, integer, moment, string
-from stretto.expressions.nodes import Node, Site, combine, computed, elementwise
+from stretto.expressions.nodes import Node, Site, arrayed, combine, computed, elementwise, slot
 from stretto.expressions.registry import Function, fixed, with_aliases
 from stretto.expressions.shifts import checked_sum, moved_days, moved_months, negated, plus
-from stretto.expressions.vectors import Value, arrow_operand, both_valid
+from stretto.expressions.vectors import Value, arrow_operand, both_valid, reader, to_arrow
 from stretto.expressions.zones import MICROS_PER_DAY, MICROS_PER_SECOND, session_zone
 
 #: Functions whose first of three arguments is the bare name of a unit.
@@ -24,6 +24,7 @@ _MICROS = {"microsecond": 1, "millisecond": 1_000, **FIELD_MICROS, "week": 7 * M
 _UNITS = ", ".join((*_MICROS, *_MONTHS))
 _DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAYS = {name[:size]: place for place, name in enumerate(_DAY_NAMES) for size in (2, 3, len(name))}
+_MONTHS_MAX = 2**31 - 1
 _SECONDS_PER_MONTH = 31 * 86_400.0
 
 
@@ -63,12 +64,10 @@ def add_months(site: Site, node: Node, months: Node) -> Node:
 def timestampadd(site: Site, unit: Node, amount: Node, node: Node) -> Node:
     """Returns a timestamp so many units later."""
     name = _unit(unit, site)
-    count = integer(amount, site, types.INT if name in _MONTHS else types.BIGINT)
+    count = integer(amount, site, types.BIGINT)
     inner = moment(node, site)
     if name in _MONTHS:
-        size = _MONTHS[name]
-        months = elementwise(types.MONTHS, lambda values: values.astype(np.int64) * size, site, (count,))
-        return moved_months(inner, months, site)
+        return _months_later(inner, count, _MONTHS[name], site)
     micros = computed(
         types.DURATION, lambda valid, values: (_times(values, _MICROS[name], valid, site), valid), site, (count,)
     )
@@ -80,6 +79,23 @@ def timestampadd(site: Site, unit: Node, amount: Node, node: Node) -> Node:
         site,
         (inner, micros),
     )
+
+
+def _months_later(node: Node, count: Node, size: int, site: Site) -> Node:
+    """Returns a timestamp so many times some months later. Only where there is a timestamp, the number must fit."""
+    moved = moved_months(slot(types.TIMESTAMP, "time", site), slot(types.MONTHS, "months", site), site).run
+
+    def apply(times: pa.Array, counts: pa.Array) -> pa.Array:
+        months, valid = reader(types.BIGINT)(counts)
+        valid = both_valid(valid, reader(types.TIMESTAMP)(times)[1])
+        over = np.abs(months.astype(np.float64)) * size > _MONTHS_MAX
+        if np.any(over if valid is None else over & valid):
+            raise site.error("timestamp overflow", "an amount is too large", "use a smaller one")
+        spans = to_arrow((np.where(over, 0, months) * size, valid), types.MONTHS, len(counts))
+        batch = pa.RecordBatch.from_arrays([times, spans], names=["time", "months"])
+        return to_arrow(moved(batch), types.TIMESTAMP, len(times))
+
+    return arrayed(types.TIMESTAMP, apply, site, (node, count), fallible=True)
 
 
 def _times(values: Any, size: int, valid: Any, site: Site) -> Any:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from stretto.errors import ExpressionError
 from stretto.expressions import types
 from stretto.expressions.casts import cast
-from stretto.expressions.comparisons import comparable, compare, compared_exactly, is_in, promoted
+from stretto.expressions.comparisons import beyond_bigints, comparable, compare, compared_exactly, is_in, promoted
 from stretto.expressions.nodes import Node, Site, combine, elementwise, null, selected
 from stretto.expressions.vectors import Value, arrow_mask, dtype_of, is_null, is_wide, null_of, widened
 
@@ -83,15 +83,18 @@ def _settles(value: Value, decisive: bool) -> bool:
     return bool(values == decisive) and (valid is None or bool(valid))
 
 
-def strict(node: Node, operands: Sequence[Node], site: Site, casts: bool = False) -> Node:
+def strict(node: Node, operands: Sequence[Node], site: Site, casts: bool = False, folds: bool = True) -> Node:
     """Returns an operator's node that is null where an operand is, and fails only where Spark evaluates it.
 
     Spark evaluates the operands in their order, and for a row not the rest after a null. Rows with nulls are rare among
     those that fail, so it is only after a failure that the other rows are selected and run. `casts` says that the node
-    casts its operands itself, which may fail too.
+    casts its operands itself, which may fail too. `folds` says that Spark makes it NULL at once if an operand is a
+    constant NULL.
     """
-    if any(_is_null_constant(operand) for operand in operands):
-        return null(node.type, site)
+    nulls = [place for place, operand in enumerate(operands) if _is_null_constant(operand)]
+    if nulls:
+        before = () if folds else operands[: nulls[0]]
+        return _null_after(before, node.type, site) if any(each.fallible for each in before) else null(node.type, site)
     if not (node.fallible if casts else any(operand.fallible for operand in operands[1:])):
         return node
     run, kind, reached = node.run, node.type, selected(node)
@@ -108,6 +111,16 @@ def strict(node: Node, operands: Sequence[Node], site: Site, casts: bool = False
     return replace(node, run=run_where_reached)
 
 
+def _null_after(operands: Sequence[Node], kind: pa.DataType, site: Site) -> Node:
+    """Returns NULL, which fails where one of the operands does that are evaluated before."""
+
+    def run(batch: pa.RecordBatch) -> Value:
+        _not_null(operands, batch)
+        return null_of(kind)
+
+    return combine(kind, run, site, operands)
+
+
 def _not_null(operands: Sequence[Node], batch: pa.RecordBatch) -> Any:
     """Returns the rows on which no operand is null; each operand is evaluated where those before it are not null."""
     rows = np.ones(batch.num_rows, np.bool_)
@@ -120,7 +133,8 @@ def compared(operator: str, left: Node, right: Node, site: Site) -> Node:
     """Returns a comparison that fails only where Spark evaluates it."""
     if types.STRING in (left.type, right.type):
         left, right = promoted((left, right), site)
-    return strict(compare(operator, left, right, site), (left, right), site)
+    found = compare(operator, left, right, site)
+    return found if beyond_bigints(operator, left, right) is not None else strict(found, (left, right), site)
 
 
 def _is_null_constant(node: Node) -> bool:

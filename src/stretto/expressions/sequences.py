@@ -39,8 +39,8 @@ def _days(step: Node, site: Site) -> Node:
 
     def apply(column: pa.Array) -> pa.Array:
         micros, valid = reader(types.DURATION)(column)
-        if np.any((micros % MICROS_PER_DAY != 0) & (True if valid is None else valid)):
-            raise site.error("a step that is not whole days", None, "dates are days apart: use interval 1 day")
+        if np.any(((micros % MICROS_PER_DAY != 0) | (micros == 0)) & (True if valid is None else valid)):
+            raise site.error("a step that is not whole days", None, "use interval 1 day, or more")
         return to_arrow((micros // MICROS_PER_DAY, valid), types.BIGINT, len(column))
 
     return arrayed(types.BIGINT, apply, site, (step,), fallible=True)

@@ -49,6 +49,15 @@ DIVISOR_FIRST = frozenset(("mod", "pmod", "div", "try_mod", "try_divide"))
 """Divisions, of which the divisor is evaluated first."""
 
 
+NOT_FOLDED = frozenset(
+    (
+        "date_trunc", "array_join", "get_json_object", "unix_timestamp", "to_unix_timestamp", "to_timestamp",
+        "to_timestamp_ltz", "to_date", "trim", "ltrim", "rtrim", "locate", "position", "make_ym_interval",
+    )
+)  # fmt: skip
+"""Functions that evaluate what is before a constant NULL; others are NULL at once, by Spark's optimizer."""
+
+
 def in_sparks_order(name: str, node: Node, arguments: list[Node], site: Site) -> Node:
     """Returns the call of a function that fails for a row only in what Spark evaluates for it."""
     if len(arguments) < 2:
@@ -58,19 +67,19 @@ def in_sparks_order(name: str, node: Node, arguments: list[Node], site: Site) ->
     if name in READS_TEXTS and types.is_temporal(arguments[0].type):
         return node  # The pattern is only for texts, and Spark does not look at it.
     if name in IN_ORDER:
-        return strict(node, arguments, site, casts=True)
+        return strict(node, arguments, site, casts=True, folds=name not in NOT_FOLDED)
     if name in FIRST_ONLY:
         return strict(node, (arguments[0], arguments[0]), site, casts=True)
     if name == "array_repeat":
         return strict(node, (arguments[1], arguments[1]), site, casts=True)
     if name in ("locate", "position") and len(arguments) == 2:  # With a start that is null it is 0.
-        return strict(node, arguments, site, casts=True)
+        return strict(node, arguments, site, casts=True, folds=False)
     if name == "levenshtein":
         return strict(node, arguments[:2], site, casts=True)
     if name == "concat" and pat.is_list(node.type):
         return strict(node, arguments, site, casts=True)
     if name in LAST_FIRST:
-        return strict(node, (arguments[-1], *arguments[:-1]), site, casts=True)
+        return strict(node, (arguments[-1], *arguments[:-1]), site, casts=True, folds=name not in NOT_FOLDED)
     if name in ("try_mod", "try_divide") and types.is_numeric(arguments[1].type):
         # Where the divisor is zero the result is NULL, whatever the dividend is.
         zero = constant(types.INT, (np.int32(0), None), site, literal=True)

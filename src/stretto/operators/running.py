@@ -149,6 +149,8 @@ class _Slotted:
         self._kind = kind
         self._objects = objects
         self._dtype = None if objects else physical_dtype(kind)
+        # Python's own dates end with the years 1 and 9999, so times inside of lists are kept as numbers.
+        self._stored = kind if objects else _with_numbers(kind)
         self._values: npt.NDArray[Any] = np.zeros(_SLOTS_MIN, self._dtype or np.dtype(object))
         self._valid: Bools | None = None
 
@@ -168,15 +170,17 @@ class _Slotted:
         if self._dtype is None:
             # In parts, since each call blocks the interpreter for other threads.
             starts = range(0, len(raw.values) or 1, _OBJECTS_AT_ONCE)
-            parts = [pa.array(raw.values[n : n + _OBJECTS_AT_ONCE].tolist(), self._kind) for n in starts]
-            return concat_columns(parts)
+            parts = [pa.array(raw.values[n : n + _OBJECTS_AT_ONCE].tolist(), self._stored) for n in starts]
+            stored = concat_columns(parts)
+            return stored if self._stored == self._kind else stored.cast(self._kind)
         return fixed_array(raw.values, self._kind, raw.valid)
 
     def write(self, slots: Slots, column: Column) -> None:
         if self._objects:
             self._values[slots] = column
         elif self._dtype is None:
-            self._values[slots] = np.fromiter(column.to_pylist(), object, len(column))
+            stored = column if self._stored == self._kind else column.cast(self._stored)
+            self._values[slots] = np.fromiter(stored.to_pylist(), object, len(column))
         else:
             self._values[slots] = fixed_values(column, self._dtype)
             valid = valid_rows(column)
@@ -184,6 +188,19 @@ class _Slotted:
                 self._valid = np.ones(len(self._values), np.bool_)
             if self._valid is not None:
                 self._valid[slots] = True if valid is None else valid
+
+
+def _with_numbers(kind: pa.DataType) -> pa.DataType:
+    """Returns a type with whole numbers in place of dates, timestamps and durations inside of lists and structs."""
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_with_numbers(kind.value_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_with_numbers(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_with_numbers(field.type)) for field in kind])
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) else kind
 
 
 class _Partials:

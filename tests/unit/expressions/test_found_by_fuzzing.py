@@ -48,12 +48,20 @@ ANSWERS: dict[str, tuple[str, Any]] = {
     "printf('%s', 0.0000005)": ("string", "5E-7"),
     "cast('epoch' as timestamp)": ("timestamp", 0),
     "from_json('{\"a\": \"7\"}', 'a DATE')": ("struct<a:date>", (7,)),
+    "null / 1.5": ("double", None),
+    "1.5 / null": ("decimal(8,6)", None),
+    "99999999999999999999 > h": ("boolean", True),
+    "cast(null as bigint) >= 99999999999999999999.5": ("boolean", False),
+    "99999999999999999999 = h": ("boolean", None),
+    "timestampadd(MONTH, 9223372036854775807, cast(h as timestamp))": ("timestamp", None),
     "make_ym_interval(1, h + 1)": ("interval year to month", None),
 }
 FAIL = (
     "make_date(s, h, 1)", "pow(s, h)", "width_bucket(1, 'abc', h, 2)", "date_add(s, h)", "slice(ai, s, h)", "s | h",
     "timestamp_seconds(1.1234567BD)", "timestamp_seconds(9223372036854775807L)",
     "add_months(date'2020-01-01', -2147483648)",
+    "rtrim(null, string(date(s)))", "locate(string(date(s)), null)", "timestampadd(MONTH, n, timestamp'2020-01-01')",
+    "sequence(date'2020-03-02', date'2020-03-02', interval '0' day)",
     "try_make_timestamp(s, h, 1, 1, 1, 1)", "if(raise_error(s), 1, 2)", "get(ai, n)",
 )  # fmt: skip
 REFUSED = (

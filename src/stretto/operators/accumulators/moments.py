@@ -123,7 +123,8 @@ class _Sums:
 
 def _corr(sums: _Sums) -> tuple[Doubles, Bools]:
     divisor = np.sqrt(sums.xx * sums.yy)
-    return sums.xy / divisor, (sums.n > 1) & (divisor != 0)
+    # Without a variance of one of the two there is none, even if the other has a NaN.
+    return sums.xy / divisor, (sums.n > 1) & (divisor != 0) & (sums.xx != 0) & (sums.yy != 0)
 
 
 def _r2(sums: _Sums) -> tuple[Doubles, Bools]:
