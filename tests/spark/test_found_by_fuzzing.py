@@ -127,6 +127,8 @@ NULLS = (
     "timestampadd(MONTH, n, cast(NULL as timestamp))", "timestampadd(MONTH, n, t)", "timestampadd(YEAR, y, t)",
     "timestampadd(QUARTER, i, t)",
     "sequence(date'2020-03-02', date'2020-03-02', dt - dt)",
+    "try_to_date('20200229', 'y')", "try_to_timestamp(concat('2020022', h), 'y')", "try_to_date(s, 'y')",
+    "try_make_timestamp(300000, 1, 1, 1, 1, 1)", "try_make_timestamp(300000, 13, 1, 1, 1, 1)",
 )  # fmt: skip
 REFUSED = ("s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)")
 

@@ -41,7 +41,8 @@ def attempted(build: Build, nodes: Sequence[Node], site: Site, beyond: type[Expr
     places = [place for place, node in enumerate(nodes) if node.columns or node.fallible]
     if not any(node.columns for node in nodes):
         # A constant that did not fail is not fallible any more, so it is this one, or an operand of it.
-        return plain if any(node.fallible for node in nodes) else null(plain.type, site)
+        fails = any(node.fallible for node in nodes) or _raises(plain, beyond)
+        return plain if fails else null(plain.type, site)
     slots = list(nodes)
     for place in places:
         slots[place] = slot(nodes[place].type, str(place), nodes[place].site)
@@ -61,6 +62,17 @@ def attempted(build: Build, nodes: Sequence[Node], site: Site, beyond: type[Expr
             return from_arrow(_row_by_row(run_strict, kind, rows), kind)
 
     return combine(kind, run, site, nodes, fallible=beyond != ())
+
+
+def _raises(node: Node, beyond: type[ExpressionError] | tuple[()]) -> bool:
+    """Whether a constant that fails raises what is beyond."""
+    try:
+        node.run(pa.record_batch({"row": [0]}))
+    except beyond:
+        return True
+    except ExpressionError:
+        return False
+    return False
 
 
 def _attempted_whole(node: Node, site: Site) -> Node:

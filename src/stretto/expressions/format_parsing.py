@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.expressions.formats import Part, for_parsing
+from stretto.expressions.local_times import SAFE_DAYS
 from stretto.expressions.time_parsing import date_or_none, in_zones
 from stretto.expressions.vectors import validity
 from stretto.expressions.zones import MICROS_PER_SECOND, Zone
@@ -70,8 +71,9 @@ def _field(part: Part) -> str:
     return r"\d{2}" if width == 2 else r"\d{1,9}"
 
 
-def read_by(pattern: str, strings: pa.Array, zone: Zone) -> tuple[Any, Any]:
-    """Returns microseconds since 1970, and whether the text fits the pattern; a null does not."""
+def read_by(pattern: str, strings: pa.Array, zone: Zone) -> tuple[Any, Any, Any]:
+    """Returns microseconds since 1970, whether the text fits the pattern (a null does not), and whether it does but no
+    timestamp is so far away."""
     expression, fields = _expression(pattern)
     found = pc.extract_regex(strings, expression)
     exists = validity(found).copy()
@@ -92,7 +94,8 @@ def read_by(pattern: str, strings: pa.Array, zone: Zone) -> tuple[Any, Any]:
     micros = seconds * MICROS_PER_SECOND + _fraction(texts, zero)
     zones = [pc.ascii_upper(texts[letter]) for letter in "XxZ" if letter in texts]
     named = zones[0] if zones else pa.array([""] * len(strings), pa.string())
-    return in_zones(days, micros, exists & on_calendar, named, zone)
+    far = exists & on_calendar & (np.abs(days) > SAFE_DAYS)
+    return *in_zones(days, micros, exists & on_calendar, named, zone), far
 
 
 def _numbers(part: Part | None, texts: Any) -> Any:

@@ -15,6 +15,7 @@ from stretto.expressions.casts import cast
 from stretto.expressions.format_parsing import read_by
 from stretto.expressions.format_writing import writer
 from stretto.expressions.formats import for_parsing, parsed
+from stretto.expressions.local_times import TimeOverflow, overflow
 from stretto.expressions.moments import integer, moment, string
 from stretto.expressions.nodes import Node, Site, combine, constant, elementwise, null
 from stretto.expressions.registry import Function, fixed
@@ -104,7 +105,9 @@ def _read(site: Site, node: Node, pattern: Node) -> Node:
     zone = session_zone()
 
     def apply(text: str, strings: pa.Array) -> pa.Array:
-        micros, exists = read_by(text, strings, zone)
+        micros, exists, far = read_by(text, strings, zone)
+        if far.any():
+            raise overflow(site)
         bad = validity(strings) & ~exists
         if bad.any():
             raise site.error(
@@ -137,7 +140,12 @@ def to_unix_timestamp(site: Site, node: Node, pattern: Node | None = None) -> No
 
 
 def _trying(build: Callable[..., Node]) -> Function:
-    return Function(lambda site, *nodes: attempted(lambda *given: build(given[-1], *given[:-1]), nodes, site), 1, 2)
+    return Function(lambda site, *nodes: _attempted(build, nodes, site), 1, 2)
+
+
+def _attempted(build: Callable[..., Node], nodes: tuple[Node, ...], site: Site) -> Node:
+    """Returns what is null for a text that does not fit; a time that is too far away fails, as in Spark."""
+    return attempted(lambda *given: build(given[-1], *given[:-1]), nodes, site, TimeOverflow)
 
 
 FUNCTIONS = {

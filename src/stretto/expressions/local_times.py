@@ -15,7 +15,7 @@ from stretto.expressions.vectors import INT64_MAX, Value, bound, widened
 from stretto.expressions.zones import MICROS_PER_DAY, Zone, session_zone
 
 #: So many days fit a timestamp with every offset; the greatest timestamps are two days further away.
-_SAFE_DAYS = INT64_MAX // MICROS_PER_DAY - 2
+SAFE_DAYS = INT64_MAX // MICROS_PER_DAY - 2
 
 
 class TimeOverflow(ExpressionError):
@@ -29,17 +29,17 @@ def overflow(site: Site) -> Exception:
 
 def instants(zone: Zone, days: Any, micros: Any, valid: Any, site: Site, kept_s: Any = None) -> Any:
     """Returns the instants of local times; raises if one of the valid ones is out of range."""
-    if bound(days) <= _SAFE_DAYS:
+    if bound(days) <= SAFE_DAYS:
         return zone.instant(days, micros, kept_s)
     whole = np.int64(0) + days
-    near = np.clip(whole, -_SAFE_DAYS, _SAFE_DAYS)
+    near = np.clip(whole, -SAFE_DAYS, SAFE_DAYS)
     moved = zone.instant(near, micros, kept_s)
     return fitting(widened(moved) + widened(whole - near) * MICROS_PER_DAY, valid, site)
 
 
 def day_starts(zone: Zone, days: Any, valid: Any, site: Site) -> Any:
     """Returns the instants at which days begin; raises if one of the valid ones is out of range."""
-    if bound(days) <= _SAFE_DAYS:
+    if bound(days) <= SAFE_DAYS:
         return zone.start_of_day(days)
     return instants(zone, days, np.int64(0), valid, site)
 

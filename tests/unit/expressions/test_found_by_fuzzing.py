@@ -60,6 +60,7 @@ FAIL = (
     "make_date(s, h, 1)", "pow(s, h)", "width_bucket(1, 'abc', h, 2)", "date_add(s, h)", "slice(ai, s, h)", "s | h",
     "timestamp_seconds(1.1234567BD)", "timestamp_seconds(9223372036854775807L)",
     "add_months(date'2020-01-01', -2147483648)",
+    "try_to_date('20200229', 'y')", "try_make_timestamp(300000, 1, 1, 1, 1, 1)",
     "rtrim(null, string(date(s)))", "locate(string(date(s)), null)", "timestampadd(MONTH, n, timestamp'2020-01-01')",
     "sequence(date'2020-03-02', date'2020-03-02', interval '0' day)",
     "try_make_timestamp(s, h, 1, 1, 1, 1)", "if(raise_error(s), 1, 2)", "get(ai, n)",
