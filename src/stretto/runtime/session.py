@@ -27,17 +27,19 @@ def local_master(workers: int) -> str:
 
 
 @contextmanager
-def spark_session(name: str, master: str) -> Iterator[SparkSession]:
+def spark_session(name: str, master: str, java_options: str = "") -> Iterator[SparkSession]:
     """Yields a Spark session and stops it after the block, even one that the user's own code has started."""
-    spark = start_spark(name, master)
+    spark = start_spark(name, master, java_options)
     try:
         yield spark
     finally:
         spark.stop()
 
 
-def start_spark(name: str, master: str) -> SparkSession:
-    """Starts Spark: UTC, no web page, no progress bar, and only errors in the log, which goes to stderr."""
+def start_spark(name: str, master: str, java_options: str = "") -> SparkSession:
+    """Starts Spark: UTC, no web page, no progress bar, and only errors in the log, which goes to stderr.
+
+    The options of Java count only if no session of this process has started Java before."""
     is_local = master.split("[")[0] == "local"
     if is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -47,7 +49,7 @@ def start_spark(name: str, master: str) -> SparkSession:
         .appName(name)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {java_options}")
         .config("spark.sql.session.timeZone", "UTC")
     )
     if is_local:

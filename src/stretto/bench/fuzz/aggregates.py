@@ -159,7 +159,28 @@ def _run(function: RunningAggregate, rows: pa.RecordBatch) -> list[tuple[Any, ..
     return list(latest.values())
 
 
-def spark_answers(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Answer]:
+def spark_answers(
+    oracle: SparkOracle, terms: Sequence[Term], mine: Sequence[Answer], rows: pa.RecordBatch
+) -> list[Answer]:
+    """Returns Spark's answers for aggregates by the same keys, in few queries.
+
+    A query fails as a whole, so what fails here is asked alone: most of it fails there too. So is what has DISTINCT,
+    since Spark groups such a query twice, and the order of rows is lost on the way, on which `first` depends."""
+    together: dict[object, list[int]] = {}
+    for place, (term, answer) in enumerate(zip(terms, mine, strict=True)):
+        with_others = not _fails(answer)
+        together.setdefault("DISTINCT" in term.text if with_others else (place,), []).append(place)
+    found: dict[int, Answer] = {}
+    for places in together.values():
+        found |= dict(zip(places, _asked(oracle, [terms[place] for place in places], rows), strict=True))
+    return [found[place] for place in range(len(terms))]
+
+
+def _fails(answer: Answer) -> bool:
+    return isinstance(answer, Refused) or any(isinstance(row, Failure) for row in answer.rows)
+
+
+def _asked(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Answer]:
     """Returns Spark's answers for aggregates by the same keys, in one query unless one of them fails."""
     if not terms:
         return []
@@ -168,7 +189,7 @@ def spark_answers(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBat
     except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
         if len(terms) > 1:
             middle = len(terms) // 2
-            return spark_answers(oracle, terms[:middle], rows) + spark_answers(oracle, terms[middle:], rows)
+            return _asked(oracle, terms[:middle], rows) + _asked(oracle, terms[middle:], rows)
         if isinstance(error, AnalysisException):
             return [Refused(str(error).splitlines()[0][:200])]
         kind = _selected(oracle.frame(rows), terms, rows).dtypes[-1][1]

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from stretto.bench.fuzz.answers import Failure, same
-from stretto.bench.fuzz.terms import DECIMAL, Term
+from stretto.bench.fuzz.terms import Term
 
 ULPS_MAX = 4
 _DAY_S = 86_400
+_NEAR_S = 3 * _DAY_S
+"""How far from now the date of a text is that was made of a time of today, and maybe moved by a day or a zone."""
 _ORDER_TOLERANCE = 1e-9
-_EXACT = ("tinyint", "smallint", "int", "bigint", DECIMAL, "interval day to second")
 MOMENTS = frozenset(
     (
         "sum", "avg", "mean", "try_sum", "try_avg", "stddev", "stddev_samp", "std", "stddev_pop", "variance",
@@ -73,14 +74,15 @@ def _other_order(term: Term, mine: Any, theirs: Any) -> bool:
         return False
     same_keys = isinstance(theirs, tuple) and same(mine[:-1], theirs[:-1])
     floats = same_keys and isinstance(mine[-1], float) and isinstance(theirs[-1], float)
-    return floats and math.isclose(mine[-1], theirs[-1], rel_tol=_ORDER_TOLERANCE)
+    return floats and mine[-1] != 0 and math.isclose(mine[-1], theirs[-1], rel_tol=_ORDER_TOLERANCE)
 
 
-def _steps_overflow(term: Term, mine: Any, theirs: Any) -> bool:
-    """Whether Spark fails in a sum of which stretto has the total."""
-    call = term.arguments[0] if term.arguments else term
-    is_sum = call.label in ("sum", "avg", "mean") and call.arguments and call.arguments[0].family in _EXACT
-    return bool(is_sum) and isinstance(theirs, Failure) and isinstance(mine, tuple)
+def _other_zero(term: Term, mine: Any, theirs: Any) -> bool:
+    """Whether both are a zero as the greatest or the least of a group, of another sign."""
+    if not term.arguments or term.arguments[0].label not in ("max", "min") or not isinstance(mine, tuple):
+        return False
+    same_keys = isinstance(theirs, tuple) and same(mine[:-1], theirs[:-1])
+    return same_keys and all(isinstance(each[-1], float) and each[-1] == 0 for each in (mine, theirs))
 
 
 _RANGES = (
@@ -100,6 +102,7 @@ def _not_utf8(term: Term, mine: Any, theirs: Any) -> bool:
     return isinstance(mine, Failure) and mine.text.startswith("bytes that are not UTF-8")
 
 
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b")
 _TIME_ALONE = re.compile(
     r"cannot cast '\s*(T?\d{1,2}:\d{1,2}.*|now|today|tomorrow|yesterday)\s*' to (timestamp|date)", re.DOTALL
 )
@@ -109,45 +112,77 @@ def _time_alone(term: Term, mine: Any, theirs: Any) -> bool:
     if isinstance(mine, Failure):
         return _TIME_ALONE.match(mine.text) is not None
     # A try_ form is NULL where the time is read as one of today.
-    today = abs(theirs / 1e6 - time.time()) < _DAY_S if isinstance(theirs, int) else False
-    return mine is None and term.family == "timestamp" and today
+    return mine is None and _is_of_today(theirs, term.family)
+
+
+def _is_of_today(value: Any, family: str) -> bool:
+    now = time.time()
+    if isinstance(value, str) and _DATE.match(value):
+        return abs(time.mktime(time.strptime(value[:10], "%Y-%m-%d")) - now) < _NEAR_S
+    return isinstance(value, int) and family == "timestamp" and abs(value / 1e6 - now) < _DAY_S
+
+
+def _never(term: Term, mine: Any, theirs: Any) -> bool:
+    return False
 
 
 PLANNING = Documented(
     "a constant that fails while the query is planned",
-    "Spark evaluates some constants when it plans a query, which fails then though no row needs them",
-    lambda term, mine, theirs: False,
+    "Spark evaluates a constant text that is cast to a date or a time when it plans a query, which fails then though "
+    "no row needs it: SELECT if(x > 0, date('b'), NULL) FROM VALUES (0) AS t(x). Proved by asking with columns instead",
+    _never,
+)
+MODES = Documented(
+    "answers of Spark's own that differ",
+    "Spark's answer depends on how it evaluates: its optimizer leaves out parts that could fail, "
+    "SELECT if(isnull(1 / x), 0, 0) FROM VALUES (0) AS t(x), and a map keeps the entries of a row that failed before. "
+    "Proved by asking in the other ways: one of Spark's answers is stretto's",
+    _never,
+)
+STEPS = Documented(
+    "a sum that overflows on the way to a total that fits",
+    "Spark fails at the first step that overflows, so its answer depends on the order; stretto judges the total: "
+    "SELECT sum(n) FROM VALUES (9223372036854775807L), (1L), (-1L) AS t(n). Proved by adding the rows up",
+    _never,
+)
+ANY_BYTES = Documented(
+    "bytes that are not UTF-8 as a string",
+    "a string is Arrow's, which is UTF-8; Spark's may be of any bytes: SELECT string(X'FF')",
+    _not_utf8,
+)
+CLOCK = Documented(
+    "a time by the clock",
+    "Spark reads '12:34' as a time of the day of the query, and 'now'; an answer here does not depend on the clock: "
+    "SELECT timestamp('12:34')",
+    _time_alone,
 )
 DOCUMENTED = (
     PLANNING,
-    Documented(
-        "bytes that are not UTF-8 as a string",
-        "a string is Arrow's, which is UTF-8; Spark's may be of any bytes",
-        _not_utf8,
-    ),
-    Documented(
-        "a time by the clock",
-        "Spark reads '12:34' as a time of the day of the query, and 'now'; an answer here does not depend on the clock",
-        _time_alone,
-    ),
+    MODES,
+    STEPS,
+    ANY_BYTES,
+    CLOCK,
     Documented(
         "sums of doubles in another order",
-        "doubles are not added in the order of Spark's, on which the last digits depend",
+        "doubles are not added in the order of Spark's, on which the last digits depend: "
+        "SELECT sum(x) FROM VALUES (0.1D), (0.2D), (0.3D) AS t(x)",
         _other_order,
     ),
     Documented(
-        "a sum of which a part overflows",
-        "Spark fails at the first step that overflows, so its answer depends on the order; stretto judges the total",
-        _steps_overflow,
+        "the greatest or the least of zeros of both signs",
+        "0.0 and -0.0 are equal, and Spark keeps the one that comes first: "
+        "SELECT max(x) FROM VALUES (-0.0D), (0.0D) AS t(x)",
+        _other_zero,
     ),
     Documented(
         "transcendental functions within 4 ulp",
-        "the last digits of these functions are those of the C library, not of Java's",
+        "the last digits of these functions are those of the C library, not of Java's: SELECT tan(2.5D)",
         _few_ulps,
     ),
     Documented(
         "the text of a double has fewer digits",
-        "Java 17 does not always write the shortest text of a double; Java 19 does, as stretto does",
+        "Java 17 does not always write the shortest text of a double; Java 19 does, as stretto does: "
+        "SELECT string(2e-3D)",
         _other_digits,
     ),
 )

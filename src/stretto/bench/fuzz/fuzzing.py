@@ -21,8 +21,9 @@ from stretto.bench.fuzz.findings import Report
 from stretto.bench.fuzz.forms import Form, all_forms
 from stretto.bench.fuzz.generator import Generator
 from stretto.bench.fuzz.judging import Disagreement, Verdict, judge, judge_kind
-from stretto.bench.fuzz.shrinking import Case, StillWrong, shrink_all
-from stretto.bench.fuzz.sparks import SparkOracle
+from stretto.bench.fuzz.settling import Settling, Wrong
+from stretto.bench.fuzz.shrinking import Case
+from stretto.bench.fuzz.sparks import Mode, SparkOracle
 from stretto.bench.fuzz.terms import Term
 from stretto.bench.fuzz.vocabulary import Refusal, Vocabulary, explore
 from stretto.expressions.functions import FUNCTIONS
@@ -33,14 +34,16 @@ ROUND = 400
 ROWS = 16
 AGGREGATES_SHARE = 0.05
 """Aggregates for each expression."""
-AGGREGATES_ROUND, AGGREGATE_ROWS = 12, 60
-REFUSALS_ASKED_MAX = 600
+AGGREGATES_ROUND, AGGREGATE_ROWS = 24, 60
+REFUSALS_ASKED_MAX = 200
+GENERATED_EVERY = 10
+"""Of so many rounds, one is asked of Spark's generated code, which costs much more than its interpreter."""
+SETTLED_TOGETHER = 40
+"""Disagreements that are made small side by side, since each step of it is a query."""
 FILLINGS = 3
 """Arguments of a signature that Spark is asked about before the signature counts as refused."""
 
 Progress = Callable[[str, float], None]
-Judged = Callable[[Sequence[Case]], list[Verdict]]
-Wrong = tuple[Case, Disagreement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +96,13 @@ class _Fuzzing:
     def __init__(self, spark: SparkSession, setup: Setup, progress: Progress) -> None:
         self._setup = setup
         self._progress = progress
-        self._oracle = SparkOracle(spark, setup.timezone)
-        self._optimized = SparkOracle(spark.newSession(), setup.timezone, optimized=True)
+        self._oracles = {mode: SparkOracle(spark.newSession(), setup.timezone, mode) for mode in Mode}
+        self._oracle = self._oracles[Mode.EARLY]
         self._schema = schema()
         self._report = Report(setup.seed, setup.timezone, functions=len(FUNCTIONS))
+        self._settling = Settling(self._report, self._sparks, self._apart)
+        self._wrong: list[Wrong] = []
+        """Disagreements of expressions that are not settled yet."""
 
     def run(self) -> Report:
         began = time.monotonic()
@@ -151,7 +157,9 @@ class _Fuzzing:
             waiting: _Asked | None = None
             for start in range(0, total, ROUND):
                 # While Spark answers a round, stretto answers the next one.
-                asked = self._asked(self._cases(vocabulary, start, crashed), pool.submit)
+                number = start // ROUND
+                mode = Mode.GENERATED if number % GENERATED_EVERY == GENERATED_EVERY - 1 else Mode.EARLY
+                asked = self._asked(self._cases(vocabulary, start, crashed), pool.submit, mode)
                 crashed = []
                 if waiting is not None:
                     self._answered(waiting)
@@ -159,6 +167,7 @@ class _Fuzzing:
                 self._progress("comparing expressions", min(start + ROUND, total) / total)
             if waiting is not None:
                 self._answered(waiting)
+        self._settle()
 
     def _cases(self, vocabulary: Vocabulary, start: int, more: Sequence[Term]) -> list[Case]:
         """Returns the cases of the round that begins with this expression."""
@@ -172,32 +181,54 @@ class _Fuzzing:
     def _answered(self, asked: _Asked) -> None:
         verdicts = asked.verdicts()
         self._note(asked.mine, verdicts)
-        self._settle(asked.cases, self._judged, verdicts)
+        self._wrong += _disagreements(asked.cases, verdicts)
+        if len(self._wrong) >= SETTLED_TOGETHER:
+            self._settle()
+
+    def _settle(self) -> None:
+        self._settling.settle(self._wrong, self._judged, self._judged)
+        self._wrong = []
 
     def _judged(self, cases: Sequence[Case]) -> list[Verdict]:
         """Returns the verdicts on cases: those of all cases over the rows of all, in one query."""
         return self._asked(cases, _at_once).verdicts()
 
-    def _asked(self, cases: Sequence[Case], submit: Callable[..., Any]) -> _Asked:
+    def _asked(self, cases: Sequence[Case], submit: Callable[..., Any], mode: Mode = Mode.EARLY) -> _Asked:
         """Returns stretto's answers for cases, and those of Spark that are to come for what stretto does not refuse."""
         mine = [ours.answer(case.term.text, case.rows) for case in cases]
         asked = [place for place, each in enumerate(mine) if not isinstance(each, Refused) or each.crash]
-        return _Asked(cases, mine, asked, submit(self._sparks, [cases[place] for place in asked]))
+        return _Asked(cases, mine, asked, submit(self._sparks, [cases[place] for place in asked], mode))
 
-    def _sparks(self, cases: Sequence[Case], optimized: bool = False) -> list[Answer]:
-        if not cases:
-            return []
+    def _sparks(self, cases: Sequence[Case], mode: Mode) -> list[Answer]:
+        """Returns Spark's answers; cases whose rows have the same columns share their queries."""
+        together: dict[tuple[str, ...], list[int]] = {}
+        for place, case in enumerate(cases):
+            together.setdefault(tuple(case.rows.schema.names), []).append(place)
+        found: dict[int, Answer] = {}
+        for places in together.values():
+            answers = self._sparks_of([cases[place] for place in places], mode)
+            found |= dict(zip(places, answers, strict=True))
+        return [found[place] for place in range(len(cases))]
+
+    def _sparks_of(self, cases: Sequence[Case], mode: Mode) -> list[Answer]:
         starts: dict[int, int] = {}
         batches: list[pa.RecordBatch] = []
+        count = 0
         for case in cases:
             if id(case.rows) not in starts:
-                starts[id(case.rows)] = sum(batch.num_rows for batch in batches)
+                starts[id(case.rows)] = count
+                count += case.rows.num_rows
                 batches.append(case.rows)
         table = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
         texts = list(dict.fromkeys(case.term.text for case in cases))
-        oracle = self._optimized if optimized else self._oracle
-        answers = dict(zip(texts, oracle.answers(texts, table), strict=True))
+        answers = dict(zip(texts, self._oracles[mode].answers(texts, table), strict=True))
         return [_of_rows(answers[case.term.text], starts[id(case.rows)], case.rows.num_rows) for case in cases]
+
+    def _apart(self, case: Case) -> Answer | None:
+        """Returns Spark's answer for a case of which each row is evaluated alone."""
+        rows = self._oracle.apart(case.term.text, case.rows)
+        kind = self._oracle.kinds([case.term.text], case.rows)[0]
+        return None if rows is None or isinstance(kind, Refused) else Answered(kind, rows)
 
     def _note(self, mine: Sequence[Answer], verdicts: Sequence[Verdict]) -> None:
         for answer, verdict in zip(mine, verdicts, strict=True):
@@ -208,64 +239,6 @@ class _Fuzzing:
             self._report.agreed += verdict.disagreement is None
             for meant in verdict.documented:
                 self._report.documented[meant.name] += 1
-
-    def _settle(self, cases: Sequence[Case], judged: Judged, verdicts: Sequence[Verdict]) -> None:
-        """Makes what disagrees small, and reports it."""
-        wrong = [
-            (case, verdict.disagreement) for case, verdict in zip(cases, verdicts, strict=True) if verdict.disagreement
-        ]
-        if not wrong:
-            return
-
-        wrong = self._without_known(self._confirmed(wrong), judged)
-
-        def still_wrong(candidates: list[tuple[int, Case]]) -> list[bool]:
-            found = judged([case for _, case in candidates])
-            return [_is_like(wrong[number][1], verdict) for (number, _), verdict in zip(candidates, found, strict=True)]
-
-        small = shrink_all(_started(wrong, still_wrong), still_wrong)
-        verdicts = judged(small)
-        inner = iter(judged([Case(term, case.rows) for case in small for term in case.term.inner()]))
-        for (case, disagreement), smaller, verdict in zip(wrong, small, verdicts, strict=True):
-            meant = [known for _ in smaller.term.inner() for known in next(inner).documented]
-            if meant:
-                # What differs as documented within an expression may make it differ in any way.
-                self._report.documented[meant[0].name] += 1
-            else:
-                self._report.add(smaller, verdict.disagreement or disagreement, case.term.text)
-
-    def _confirmed(self, wrong: Sequence[Wrong]) -> list[Wrong]:
-        """Returns what differs from all answers that Spark itself has.
-
-        Spark has two: with and without its optimizer, which leaves out what needs not be evaluated and could fail. And
-        a map's builder keeps the entries of a row that failed, so such rows are asked about alone."""
-        asked = [number for number, (case, _) in enumerate(wrong) if not _is_aggregate(case)]
-        answers = self._sparks([wrong[number][0] for number in asked], optimized=True)
-        agreed = {number for number, answer in zip(asked, answers, strict=True) if _agrees(wrong[number][0], answer)}
-        for number in set(asked) - agreed:
-            case, found = wrong[number]
-            alone = Case(case.term, case.rows.slice(found.row or 0, 1))
-            if "map" in case.term.text and _agrees(alone, self._oracle.answers([case.term.text], alone.rows)[0]):
-                agreed.add(number)
-        self._report.agreed += len(agreed)
-        return [each for number, each in enumerate(wrong) if number not in agreed]
-
-    def _without_known(self, wrong: Sequence[Wrong], judged: Judged) -> list[Wrong]:
-        """Returns the disagreements that are not those of a part whose like is known well; such ones are counted."""
-        asked = [
-            (number, part)
-            for number, (case, disagreement) in enumerate(wrong)
-            for part in (case.term, *case.term.inner())
-            if self._report.knows(disagreement.kind, part)
-        ]
-        verdicts = judged([Case(part, wrong[number][0].rows) for number, part in asked])
-        known: dict[int, Term] = {}
-        for (number, part), verdict in zip(asked, verdicts, strict=True):
-            if _is_like(wrong[number][1], verdict):
-                known[number] = part
-        for number, part in known.items():
-            self._report.add_known(wrong[number][1].kind, part)
-        return [each for number, each in enumerate(wrong) if number not in known]
 
     # Aggregates
 
@@ -282,10 +255,11 @@ class _Fuzzing:
             terms = [generator.term(keys) for _ in range(min(AGGREGATES_ROUND, total - start))]
             cases = [Case(term, rows) for term in terms]
             mine = [grouping.our_answer(term, rows) for term in terms]
-            theirs = grouping.spark_answers(self._oracle, terms, rows)
+            theirs = grouping.spark_answers(self._oracle, terms, mine, rows)
             verdicts = [judge(*each) for each in zip(terms, mine, theirs, strict=True)]
             self._note(mine, verdicts)
-            self._settle(cases, self._judged_aggregates, verdicts)
+            wrong = _disagreements(cases, verdicts)
+            self._settling.settle(wrong, self._judged_aggregates, self._judged)
             self._report.aggregates += len(terms)
             self._progress("comparing aggregates", (start + len(terms)) / total)
         accepted = {form.label for form in calls if form not in refused}
@@ -296,17 +270,18 @@ class _Fuzzing:
         """Returns the verdicts on aggregates; those of the same rows and keys are asked in one query."""
         verdicts = [Verdict()] * len(cases)
         together: dict[tuple[Any, ...], list[int]] = {}
-        mine = [grouping.our_answer(case.term, case.rows) if _is_aggregate(case) else None for case in cases]
+        mine = [
+            grouping.our_answer(case.term, case.rows) if case.term.label == grouping.GROUPED else None for case in cases
+        ]
         for place, (case, answer) in enumerate(zip(cases, mine, strict=True)):
             if answer is not None and (not isinstance(answer, Refused) or answer.crash):
                 together.setdefault((id(case.rows), *case.term.arguments[1:]), []).append(place)
         for places in together.values():
             terms = [cases[place].term for place in places]
-            theirs = grouping.spark_answers(self._oracle, terms, cases[places[0]].rows)
-            for place, answer in zip(places, theirs, strict=True):
-                own = mine[place]
-                assert own is not None
-                verdicts[place] = judge(cases[place].term, own, answer)
+            own = [answer for place in places if (answer := mine[place]) is not None]
+            theirs = grouping.spark_answers(self._oracle, terms, own, cases[places[0]].rows)
+            for place, answer, sparks in zip(places, own, theirs, strict=True):
+                verdicts[place] = judge(cases[place].term, answer, sparks)
         return verdicts
 
     # Refusals
@@ -329,20 +304,6 @@ def _of_rows(answer: Answer, start: int, count: int) -> Answer:
     return Answered(answer.kind, answer.rows[start : start + count])
 
 
-def _started(wrong: Sequence[tuple[Case, Disagreement]], still_wrong: StillWrong) -> list[Case]:
-    """Returns the cases with the row that disagrees alone, where that is enough to see it."""
-    alone = [Case(case.term, case.rows.slice(each.row or 0, 1)) for case, each in wrong]
-    enough = still_wrong(list(enumerate(alone)))
-    return [single if holds else case for single, holds, (case, _) in zip(alone, enough, wrong, strict=True)]
-
-
-def _agrees(case: Case, answer: Answer) -> bool:
-    return judge(case.term, ours.answer(case.term.text, case.rows), answer).disagreement is None
-
-
-def _is_aggregate(case: Case) -> bool:
-    return case.term.label == grouping.GROUPED
-
-
-def _is_like(known: Disagreement, verdict: Verdict) -> bool:
-    return verdict.disagreement is not None and verdict.disagreement.kind is known.kind
+def _disagreements(cases: Sequence[Case], verdicts: Sequence[Verdict]) -> list[Wrong]:
+    pairs = zip(cases, verdicts, strict=True)
+    return [(case, verdict.disagreement) for case, verdict in pairs if verdict.disagreement is not None]

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused, same
-from stretto.bench.fuzz.documented import PLANNING, Documented, documented, without_ranges
+from stretto.bench.fuzz.documented import Documented, documented, without_ranges
 from stretto.bench.fuzz.terms import Term
 
 
@@ -21,6 +21,7 @@ class Kind(Enum):
     CRASH = "raises an error that is not ours"
     REFUSED_BY_SPARK = "Spark refuses it"
     EMPTY_BATCH = "fails on an empty batch"
+    PLANNING = "fails while Spark plans the query, has an answer here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def judge(term: Term, ours: Answer, sparks: Answer) -> Verdict:
         return Verdict()
     if isinstance(sparks, Refused) and sparks.crash:
         # A constant that fails may fail a query of Spark's while it is planned.
-        return Verdict() if _fails_on_every_row(ours) else Verdict(None, (PLANNING,))
+        return Verdict() if _fails_on_every_row(ours) else Verdict(Disagreement(Kind.PLANNING, ours, sparks.reason))
     typed = judge_kind(ours.kind, sparks if isinstance(sparks, Refused) else sparks.kind)
     if typed is not None or isinstance(sparks, Refused):
         return Verdict(typed)

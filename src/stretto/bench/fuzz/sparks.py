@@ -1,19 +1,24 @@
 """Spark's answers: hundreds of expressions over the same rows in one query, in which a row that fails fails alone.
 
 Each expression is wrapped in Catalyst's `TryEval`, which gives NULL where its argument raises, around an array of the
-one value, which is not NULL where the value is. So one query tells values, NULLs and failures apart, row by row. Code
-generation is off: a query of hundreds of columns over a few rows would mostly compile Java. So is the elimination of
-common parts of expressions, since it would evaluate them outside of their wrapping. The interpreter answers what
-generated code does, but for defects of Spark's own.
+one value, which is not NULL where the value is. So one query tells values, NULLs and failures apart, row by row. The
+elimination of common parts of expressions is off, since it would evaluate them outside of their wrapping.
+
+Spark can answer in three modes (`Mode`), which rarely differ. Most is asked of the interpreter: a query of hundreds of
+columns over a few rows would otherwise mostly compile Java.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
@@ -22,23 +27,49 @@ from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused
 from stretto.bench.fuzz.plain import plain_values
 
 _SETTINGS = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    # Two fields of a struct may have one name, which Arrow's structs cannot unless they are renamed.
+    "spark.sql.execution.pandas.structHandlingMode": "row",
 }
-_EXCLUDED = "spark.sql.optimizer.excludedRules"
-_EARLY_EVALUATION = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
-_ZERO = "fuzz_zero"
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_GENERATED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+_OPTIMIZED = {"spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"}
+_REFUSALS = (AnalysisException, Py4JJavaError)
+"""What Spark raises for an expression that it does not accept; the second is an internal error of its analysis."""
+_ERRORS = (PySparkException, Py4JJavaError)
+_ZERO, _ROW = "fuzz_zero", "fuzz_row"
 # A constant that fails would fail the query while it is planned, unless a condition decides whether it is evaluated.
 _ALWAYS = f"{_ZERO} = 0"
 FAILED = Failure("fails in Spark")
+
+
+class Mode(Enum):
+    """How Spark evaluates: the settings of a session."""
+
+    EARLY = "rows at hand are evaluated by the interpreter, before an expression is optimized"
+    OPTIMIZED = "the interpreter, of what the optimizer leaves"
+    GENERATED = "generated code, of what the optimizer leaves"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        if self is Mode.EARLY:
+            return _INTERPRETED
+        return {**_OPTIMIZED, **(_INTERPRETED if self is Mode.OPTIMIZED else _GENERATED)}
+
+    @property
+    def columns_max(self) -> int:
+        """Expressions that are asked about together. Generated code of more is interpreted, since it is too long."""
+        return GENERATED_MAX if self is Mode.GENERATED else ASKED_MAX
+
+
 _MONTHS = ("interval year", "interval month", "interval year to month")
 _NOT_SENT = ("interval year", "interval month", "interval>")
 ASKED_MAX = 400
 """Expressions that are asked about together."""
+GENERATED_MAX = 50
 ANALYSED_MAX = 60
 """Columns that are analysed together; one that is refused has the rest analysed again."""
 PARTS = 4
@@ -48,13 +79,11 @@ PARTS = 4
 class SparkOracle:
     """Answers expressions over rows with a Spark session, whose settings it changes."""
 
-    def __init__(self, spark: SparkSession, timezone: str = "UTC", optimized: bool = False) -> None:
-        """Spark evaluates expressions over rows at hand before it optimizes them, unless they are to be `optimized`.
-
-        Then it may say less often that a row fails, because what needs not be evaluated is left out."""
+    def __init__(self, spark: SparkSession, timezone: str = "UTC", mode: Mode = Mode.EARLY) -> None:
+        """The session's settings are those of the mode from now on."""
         self._spark: Any = spark
-        rules = {_EXCLUDED: _EARLY_EVALUATION} if optimized else {}
-        for name, value in {**_SETTINGS, **rules, "spark.sql.session.timeZone": timezone}.items():
+        self._mode = mode
+        for name, value in {**_SETTINGS, **mode.settings, "spark.sql.session.timeZone": timezone}.items():
             spark.conf.set(name, value)
         # PySpark logs every error that it raises; here errors are answers.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
@@ -64,20 +93,44 @@ class SparkOracle:
         self._column = jvm.org.apache.spark.sql.classic.ExpressionUtils.column
 
     def frame(self, rows: pa.RecordBatch) -> DataFrame:
-        """Returns rows as a DataFrame in which they keep their order, with a column that is always 0."""
+        """Returns rows as a DataFrame in which they keep their order, with a column that is always 0, and one that
+        numbers them."""
         zeros = pa.array([0] * rows.num_rows, pa.int32())
+        numbers = pa.array(range(rows.num_rows), pa.int32())
         # PySpark does not take slices of arrays; these are copies.
-        whole = pa.Table.from_batches([rows.take(pa.array(range(rows.num_rows), pa.int64()))])
-        frame: DataFrame = self._spark.createDataFrame(whole.append_column(_ZERO, zeros))
+        whole = pa.Table.from_batches([rows.take(numbers)]).append_column(_ZERO, zeros).append_column(_ROW, numbers)
+        frame: DataFrame = self._spark.createDataFrame(whole)
         return frame
 
     def answers(self, texts: list[str], rows: pa.RecordBatch) -> list[Answer]:
         """Returns an answer for each expression, in order."""
         frame = self.frame(rows)
-        found: dict[int, Answer] = {}
-        accepted = _accepted(frame, self._parsed(texts, found), found)
-        _evaluate(frame, accepted, found)
-        return [found[place] for place in range(len(texts))]
+        answers: list[Answer] = []
+        for start in range(0, len(texts), self._mode.columns_max):
+            asked = texts[start : start + self._mode.columns_max]
+            found: dict[int, Answer] = {}
+            kinds = _kinds_of(frame, columns := self._parsed(asked, found), found)
+            accepted = {place: columns[place] for place in kinds}
+            _evaluate(frame, accepted, kinds, found, partial(self._apart_of, asked, frame, rows.num_rows))
+            answers += [found[place] for place in range(len(asked))]
+        return answers
+
+    def apart(self, text: str, rows: pa.RecordBatch) -> list[Any] | None:
+        """Returns the values of an expression that Spark accepts, of which each row has its own copy, or None.
+
+        What evaluates a map keeps the entries of a row that failed, and so spoils the rows after it."""
+        return self._apart(text, self.frame(rows), rows.num_rows)
+
+    def _apart_of(self, texts: list[str], frame: DataFrame, count: int, place: int) -> list[Any] | None:
+        return self._apart(texts[place], frame, count)
+
+    def _apart(self, text: str, frame: DataFrame, count: int) -> list[Any] | None:
+        columns = {row: self._column_of(f"{_ROW} = {row}", text, row) for row in range(count)}
+        try:
+            table = _collected(_selected(frame, columns))
+        except Exception:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
+            return None
+        return [_rows(column.combine_chunks())[row] for row, column in zip(columns, table.columns, strict=True)]
 
     def kinds(self, texts: list[str], rows: pa.RecordBatch) -> list[str | Refused]:
         """Returns the type of each expression, or why Spark refuses it; none is evaluated."""
@@ -86,8 +139,7 @@ class SparkOracle:
         for start in range(0, len(texts), ASKED_MAX):
             asked = texts[start : start + ASKED_MAX]
             refused: dict[int, Answer] = {}
-            accepted = _accepted(frame, self._parsed(asked, refused), refused)
-            types = _kinds(_selected(frame, accepted), accepted)
+            types = _kinds_of(frame, self._parsed(asked, refused), refused)
             for place in range(len(asked)):
                 answer = refused.get(place)
                 found.append(answer if isinstance(answer, Refused) else types[place])
@@ -96,15 +148,17 @@ class SparkOracle:
     def _parsed(self, texts: list[str], found: dict[int, Answer]) -> Columns:
         columns: Columns = {}
         for place, text in enumerate(texts):
-            # Quoted, since Spark's lexer does not read >> as an operator after the word ARRAY.
-            whole = f"if({_ALWAYS}, `array`({text}), NULL)"
             try:
-                tree = self._parser.parseExpression(whole)
+                columns[place] = self._column_of(_ALWAYS, text, place)
             except (ParseException, AnalysisException) as error:
                 found[place] = Refused(_first_line(error))
-            else:
-                columns[place] = _Asked(whole, ClassicColumn(self._column(self._try(tree))).alias(f"c{place}"))
         return columns
+
+    def _column_of(self, condition: str, text: str, place: int) -> _Asked:
+        # Quoted, since Spark's lexer does not read >> as an operator after the word ARRAY.
+        whole = f"if({condition}, `array`({text}), NULL)"
+        tree = self._try(self._parser.parseExpression(whole))
+        return _Asked(whole, ClassicColumn(self._column(tree)).alias(f"c{place}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,31 +170,32 @@ class _Asked:
 
 
 Columns = dict[int, _Asked]
+Apart = Callable[[int], list[Any] | None]
+"""Returns the values of the column at a place, of which each row has its own copy."""
 
 
 def _selected(frame: DataFrame, columns: Columns) -> DataFrame:
     return frame.select(*(asked.column for asked in columns.values()))
 
 
-def _accepted(frame: DataFrame, columns: Columns, found: dict[int, Answer]) -> Columns:
-    """Returns the columns that Spark accepts; an error tells which one it does not."""
-    accepted: Columns = {}
+def _kinds_of(frame: DataFrame, columns: Columns, found: dict[int, Answer]) -> dict[int, str]:
+    """Returns the types of the columns that Spark accepts; an error tells which one it does not."""
+    kinds: dict[int, str] = {}
     for part in _parts(columns, ANALYSED_MAX):
         left = dict(part)
         while left:
             try:
-                _selected(frame, left)
-            except PySparkException as error:
+                kinds |= _kinds(_selected(frame, left), left)
+            except _ERRORS as error:
                 for place, cause in _refused(frame, left, error).items():
-                    found[place] = Refused(_first_line(cause), crash=not isinstance(cause, AnalysisException))
+                    found[place] = Refused(_first_line(cause), crash=not isinstance(cause, _REFUSALS))
                     del left[place]
             else:
                 break
-        accepted |= left
-    return accepted
+    return kinds
 
 
-def _refused(frame: DataFrame, columns: Columns, error: PySparkException) -> dict[int, PySparkException]:
+def _refused(frame: DataFrame, columns: Columns, error: Exception) -> dict[int, Exception]:
     """Returns the column that an error quotes; if it quotes none, those that fail alone."""
     quoted = dict.fromkeys(_quoted(error, columns), error)
     if quoted:
@@ -150,7 +205,7 @@ def _refused(frame: DataFrame, columns: Columns, error: PySparkException) -> dic
     for place, asked in columns.items():
         try:
             _selected(frame, {place: asked})
-        except PySparkException as alone:
+        except _ERRORS as alone:
             quoted[place] = alone
     assert quoted, error
     return quoted
@@ -162,29 +217,42 @@ def _quoted(error: Exception, columns: Columns) -> list[int]:
     return [place for place, asked in columns.items() if asked.text in lines]
 
 
-def _evaluate(frame: DataFrame, columns: Columns, found: dict[int, Answer]) -> None:
+def _evaluate(
+    frame: DataFrame, columns: Columns, kinds: dict[int, str], found: dict[int, Answer], apart: Apart
+) -> None:
     """Evaluates columns together; evaluates fewer of them when the query as a whole fails, to find the cause."""
     if not columns:
         return
-    kinds = _kinds(_selected(frame, columns), columns)
     for place in columns:
         found[place] = Answered(kinds[place], [], comparable=False)
     sent = {place: _sendable(asked, kinds[place], place) for place, asked in columns.items() if _is_sent(kinds[place])}
     if not sent:
         return
     try:
-        table = _selected(frame, sent).toArrow()
+        table = _collected(_selected(frame, sent))
     except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
         failed = _quoted(error, sent) or (list(sent) if len(sent) == 1 else [])
         for place in failed:
-            if isinstance(error, PySparkException) and "IN_ARROW_STRUCT" not in str(error):
-                found[place] = Refused(_first_line(error), crash=True)
+            found[place] = _failed(error, kinds[place], partial(apart, place))
         rest = {place: columns[place] for place in sent if place not in failed}
         for part in [rest] if failed else _parts(rest, -(-len(rest) // PARTS)):
-            _evaluate(frame, part, found)
+            _evaluate(frame, part, kinds, found, apart)
         return
     for place, column in zip(sent, table.columns, strict=True):
         found[place] = Answered(kinds[place], _rows(column.combine_chunks()))
+
+
+def _failed(error: Exception, kind: str, apart: Callable[[], list[Any] | None]) -> Answer:
+    """Returns the answer for a column with which a query fails: that of each row alone, if it has one."""
+    if isinstance(error, PySparkException):
+        return Refused(_first_line(error), crash=True)
+    rows = None if kind in _MONTHS else apart()
+    return Answered(kind, rows or [], comparable=rows is not None)
+
+
+def _collected(selected: Any) -> pa.Table:
+    """Returns the rows of a DataFrame; `toArrow` would refuse structs with two fields of one name."""
+    return pa.Table.from_batches(selected._collect_as_arrow(empty_list_if_zero_records=False))
 
 
 def _kinds(selected: DataFrame, columns: Columns) -> dict[int, str]:

@@ -16,6 +16,8 @@ from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.runtime.session import local_master, spark_session
 
 DEFAULT = Setup()
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
+"""Without it, half of the time would be Java's optimizing compiler, whose code is hardly used again."""
 
 
 def fuzz(
@@ -42,7 +44,7 @@ def fuzz(
     The exit code is 1 when there is a disagreement."""
     with (
         reported(),
-        spark_session("stretto bench fuzz", local_master(0)) as spark,
+        spark_session("stretto bench fuzz", local_master(0), JAVA_OPTIONS) as spark,
         Progress(console=Console(stderr=True)) as bar,
     ):
         task = bar.add_task("starting", total=1.0)

@@ -1,0 +1,205 @@
+"""What becomes of disagreements: they are confirmed, told apart from documented ones, made small and reported.
+
+A documented difference is named only after a proof: the expression agrees with another answer that Spark itself gives,
+or agrees once the part that differs as documented is replaced by Spark's own value of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from stretto.bench.fuzz import ours
+from stretto.bench.fuzz.aggregates import GROUPED
+from stretto.bench.fuzz.answers import Answer, Answered, Failure
+from stretto.bench.fuzz.documented import ANY_BYTES, CLOCK, MODES, PLANNING, STEPS, Documented
+from stretto.bench.fuzz.findings import Report
+from stretto.bench.fuzz.judging import Disagreement, Kind, Verdict, judge
+from stretto.bench.fuzz.plain import array_of
+from stretto.bench.fuzz.shrinking import Case, StillWrong, shrink_all
+from stretto.bench.fuzz.sparks import FAILED, Mode
+from stretto.bench.fuzz.steps import overflows_on_the_way
+from stretto.bench.fuzz.terms import LITERAL, Term, column
+from stretto.expressions import compile_scalar
+
+Judged = Callable[[Sequence[Case]], list[Verdict]]
+Asked = Callable[[Sequence[Case], Mode], list[Answer]]
+"""Returns Spark's answers for expressions in a mode."""
+Wrong = tuple[Case, Disagreement]
+_REPLACED = ("string", "int", "bigint", "double", "date", "timestamp")
+"""Families of literals that become columns, to see what Spark does with what is no constant."""
+
+
+class Settling:
+    """Reports disagreements of expressions and aggregates."""
+
+    def __init__(self, report: Report, asked: Asked, apart: Callable[[Case], Answer | None]) -> None:
+        self._report = report
+        self._asked = asked
+        self._apart = apart
+
+    def settle(self, wrong: Sequence[Wrong], judged: Judged, judged_parts: Judged) -> None:
+        """Makes what disagrees small, and reports it. Parts of an aggregate are expressions, and judged as such."""
+        wrong = self._without_known(self._confirmed(self._planned(wrong, judged)), judged)
+        if not wrong:
+            return
+
+        def still_wrong(candidates: list[tuple[int, Case]]) -> list[bool]:
+            found = judged([case for _, case in candidates])
+            like = [_is_like(wrong[number][1], verdict) for (number, _), verdict in zip(candidates, found, strict=True)]
+            return self._in_no_mode([case for _, case in candidates], like)
+
+        small = shrink_all(_started(wrong, still_wrong), still_wrong)
+        verdicts = judged(small)
+        for (case, disagreement), smaller, verdict in zip(wrong, small, verdicts, strict=True):
+            meant = self._explained(smaller, judged, judged_parts)
+            if meant is not None:
+                self._report.documented[meant.name] += 1
+                self._report.agreed += 1
+            else:
+                self._report.add(smaller, verdict.disagreement or disagreement, case.term.text)
+
+    def _planned(self, wrong: Sequence[Wrong], judged: Judged) -> list[Wrong]:
+        """Returns the disagreements; of what fails while Spark plans it, those that remain without constants."""
+        left = []
+        for case, disagreement in wrong:
+            plain = without_constants(case) if _may_be_planned(case, disagreement) else case
+            if plain.term == case.term:
+                left.append((case, disagreement))
+                continue
+            found = judged([plain])[0].disagreement
+            if found is None:
+                self._report.documented[PLANNING.name] += 1
+                self._report.agreed += 1
+            else:
+                left.append((plain, found) if found.kind is not Kind.PLANNING else (case, disagreement))
+        return left
+
+    def _confirmed(self, wrong: Sequence[Wrong]) -> list[Wrong]:
+        """Returns what differs from all answers that Spark itself has, by how it evaluates an expression."""
+        agreed: dict[int, Documented] = {}
+        asked = [number for number, (case, _) in enumerate(wrong) if not _is_aggregate(case)]
+        for number, (case, _) in enumerate(wrong):
+            if _is_aggregate(case) and overflows_on_the_way(case.term, case.rows):
+                agreed[number] = STEPS
+        for mode in Mode:
+            answers = self._asked([wrong[number][0] for number in asked], mode) if asked else []
+            for number, answer in zip(asked, answers, strict=True):
+                if _agrees(wrong[number][0], answer):
+                    agreed[number] = MODES
+        for number in set(asked) - set(agreed):
+            case, _ = wrong[number]
+            alone = self._apart(case) if "map" in case.term.text else None
+            if alone is not None and _agrees(case, alone):
+                agreed[number] = MODES
+        for meant in agreed.values():
+            self._report.documented[meant.name] += 1
+        self._report.agreed += len(agreed)
+        return [each for number, each in enumerate(wrong) if number not in agreed]
+
+    def _in_no_mode(self, cases: Sequence[Case], disagree: list[bool]) -> list[bool]:
+        """Returns which cases of those that disagree do so too with what Spark's optimizer leaves.
+
+        Or else a disagreement would be made small to another one, which is Spark's with itself."""
+        asked = [place for place, each in enumerate(disagree) if each and not _is_aggregate(cases[place])]
+        answers = self._asked([cases[place] for place in asked], Mode.OPTIMIZED) if asked else []
+        agreed = {place for place, answer in zip(asked, answers, strict=True) if _agrees(cases[place], answer)}
+        return [each and place not in agreed for place, each in enumerate(disagree)]
+
+    def _without_known(self, wrong: Sequence[Wrong], judged: Judged) -> list[Wrong]:
+        """Returns the disagreements that are not those of a part whose like is known well; such ones are counted."""
+        asked = [
+            (number, part)
+            for number, (case, disagreement) in enumerate(wrong)
+            for part in (case.term, *case.term.inner())
+            if self._report.knows(disagreement.kind, part)
+        ]
+        verdicts = judged([Case(part, wrong[number][0].rows) for number, part in asked])
+        known: dict[int, Term] = {}
+        for (number, part), verdict in zip(asked, verdicts, strict=True):
+            if _is_like(wrong[number][1], verdict):
+                known[number] = part
+        for number, part in known.items():
+            self._report.add_known(wrong[number][1].kind, part)
+        return [each for number, each in enumerate(wrong) if number not in known]
+
+    def _explained(self, case: Case, judged: Judged, judged_parts: Judged) -> Documented | None:
+        """Returns the documented difference of a part of a term that is why the term differs, or None."""
+        parts = list(_parts(case.term))
+        verdicts = judged_parts([Case(part, case.rows) for _, part in parts])
+        for (path, part), verdict in zip(parts, verdicts, strict=True):
+            for meant in verdict.documented:
+                replaced = self._with_sparks(case, path, part)
+                if replaced is None:
+                    if meant in (ANY_BYTES, CLOCK):  # There is no such value here, so what is made of it differs too.
+                        return meant
+                elif judged([replaced])[0].disagreement is None:
+                    return meant
+        return None
+
+    def _with_sparks(self, case: Case, path: tuple[int, ...], part: Term) -> Case | None:
+        """Returns the case with a column of Spark's values in place of a part, or None if Spark has none."""
+        answer = self._asked([Case(part, case.rows)], Mode.EARLY)[0]
+        if not isinstance(answer, Answered) or not answer.comparable:
+            return None
+        if any(isinstance(row, Failure) for row in answer.rows):
+            return None
+        name = "sparks"
+        try:
+            values = array_of(answer.rows, compile_scalar(part.text, case.rows.schema).type)
+        except (pa.ArrowInvalid, UnicodeEncodeError):
+            return None
+        return Case(case.term.with_replaced(path, column(name, part.family)), _with_column(case.rows, name, values))
+
+
+def _may_be_planned(case: Case, disagreement: Disagreement) -> bool:
+    """Whether Spark fails, and maybe while it plans the query; an error in an aggregate does not tell when."""
+    failed = disagreement.sparks == FAILED or disagreement.sparks == [FAILED]
+    return disagreement.kind is Kind.PLANNING or (_is_aggregate(case) and failed)
+
+
+def without_constants(case: Case) -> Case:
+    """Returns a case in which literals are columns, but for those that a function needs."""
+    term, rows = case.term, case.rows
+    for number, (path, leaf) in enumerate(list(term.places())):
+        if leaf.label != LITERAL or leaf.fixed or leaf.family not in _REPLACED:
+            continue
+        answer = ours.answer(leaf.text, rows)
+        assert isinstance(answer, Answered), leaf
+        name = f"constant{number}"
+        kind = compile_scalar(leaf.text, rows.schema).type
+        rows = _with_column(rows, name, array_of(answer.rows, kind))
+        term = term.with_replaced(path, column(name, leaf.family))
+    return Case(term, rows)
+
+
+def _with_column(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    return pa.record_batch([*rows.columns, values], schema=rows.schema.append(pa.field(name, values.type)))
+
+
+def _parts(term: Term) -> Iterator[tuple[tuple[int, ...], Term]]:
+    """Yields the expressions in a term that are no leaves, with the paths to them; the call of an aggregate is none."""
+    depth = 2 if term.label == GROUPED else 1
+    for path, part in term.places():
+        if part.arguments and len(path) >= depth:
+            yield path, part
+
+
+def _started(wrong: Sequence[Wrong], still_wrong: StillWrong) -> list[Case]:
+    """Returns the cases with the row that disagrees alone, where that is enough to see it."""
+    alone = [Case(case.term, case.rows.slice(each.row or 0, 1)) for case, each in wrong]
+    enough = still_wrong(list(enumerate(alone)))
+    return [single if holds else case for single, holds, (case, _) in zip(alone, enough, wrong, strict=True)]
+
+
+def _agrees(case: Case, answer: Answer) -> bool:
+    return judge(case.term, ours.answer(case.term.text, case.rows), answer).disagreement is None
+
+
+def _is_aggregate(case: Case) -> bool:
+    return case.term.label == GROUPED
+
+
+def _is_like(known: Disagreement, verdict: Verdict) -> bool:
+    return verdict.disagreement is not None and verdict.disagreement.kind is known.kind

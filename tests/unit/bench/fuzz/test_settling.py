@@ -1,0 +1,141 @@
+"""Disagreements are named as documented only after a proof; what is wrong beside a documented difference is reported.
+
+No Spark: answers are made up here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stretto.bench.fuzz import ours
+from stretto.bench.fuzz.answers import Answer, Answered, Refused
+from stretto.bench.fuzz.documented import MODES, PLANNING
+from stretto.bench.fuzz.findings import Report
+from stretto.bench.fuzz.judging import Disagreement, Kind, Verdict, judge
+from stretto.bench.fuzz.settling import Settling, without_constants
+from stretto.bench.fuzz.shrinking import Case
+from stretto.bench.fuzz.sparks import Mode
+from stretto.bench.fuzz.steps import overflows_on_the_way
+from stretto.bench.fuzz.terms import Term, column, literal
+
+ROWS = pa.record_batch({"x": pa.array([2.5]), "n": pa.array([1], pa.int64())})
+
+
+def call(name: str, *arguments: Term, of: str = "double") -> Term:
+    return Term(name, (f"{name}(", *[", "] * (len(arguments) - 1), ")"), arguments, of)
+
+
+class _Sparks:
+    """A Spark that answers as stretto does, but for some texts, in some modes."""
+
+    def __init__(self, others: dict[str, Any], only: Mode | None = None) -> None:
+        self._others, self._only = others, only
+
+    def asked(self, cases: Sequence[Case], mode: Mode) -> list[Answer]:
+        return [self._answer(case, mode) for case in cases]
+
+    def _answer(self, case: Case, mode: Mode) -> Answer:
+        answer = ours.answer(case.term.text, case.rows)
+        if case.term.text not in self._others or self._only not in (None, mode):
+            return answer
+        other = self._others[case.term.text]
+        assert isinstance(answer, Answered)
+        if case.rows.column(0).to_pylist() != [2.5]:  # A case that is made small may have another value.
+            return answer
+        return other if isinstance(other, Refused) else Answered(answer.kind, [other])
+
+    def judged(self, cases: Sequence[Case]) -> list[Verdict]:
+        answers = self.asked(cases, Mode.EARLY)
+        pairs = zip(cases, answers, strict=True)
+        return [judge(case.term, ours.answer(case.term.text, case.rows), answer) for case, answer in pairs]
+
+
+def settled(term: Term, sparks: _Sparks) -> Report:
+    report = Report(1, "UTC")
+    case = Case(term, ROWS)
+    found = sparks.judged([case])[0].disagreement
+    assert found is not None
+    Settling(report, sparks.asked, lambda case: None).settle([(case, found)], sparks.judged, sparks.judged)
+    return report
+
+
+TAN = call("tan", column("x", "double"))
+SHOWN = Term("cast as string", ("CAST(", " AS string)"), (TAN,), "string")
+NEAR = math.nextafter(math.tan(2.5), 0.0)
+
+
+def test_a_part_that_differs_as_documented_explains_the_whole() -> None:
+    report = settled(SHOWN, _Sparks({"tan(x)": NEAR, SHOWN.text: repr(NEAR)}))
+    assert report.findings == []
+    assert report.documented["transcendental functions within 4 ulp"] == 1
+
+
+def test_a_part_that_differs_as_documented_does_not_hide_a_wrong_whole() -> None:
+    wrong = {"tan(x)": NEAR, SHOWN.text: "0.5", "CAST(sparks AS string)": "0.5"}
+    assert len(settled(SHOWN, _Sparks(wrong)).findings) == 1
+
+
+def test_an_answer_that_spark_has_in_another_mode_is_named() -> None:
+    report = settled(TAN, _Sparks({"tan(x)": 7.0}, only=Mode.EARLY))
+    assert report.findings == []
+    assert report.documented[MODES.name] == 1
+    assert len(settled(TAN, _Sparks({"tan(x)": 7.0})).findings) == 1
+
+
+PLANNED = call("coalesce", column("n", "bigint"), call("length", literal("'b'", "string"), of="int"), of="bigint")
+
+
+def test_what_fails_in_planning_is_asked_without_constants() -> None:
+    refused = Refused("[CAST_INVALID_INPUT]", crash=True)
+    plain = without_constants(Case(PLANNED, ROWS))
+    assert plain.term.text == "coalesce(n, length(constant2))"
+    report = settled(PLANNED, _Sparks({PLANNED.text: refused}))
+    assert report.documented[PLANNING.name] == 1
+    assert report.findings == []
+    both = _Sparks({PLANNED.text: refused, plain.term.text: 7})
+    assert [found.kind for found in settled(PLANNED, both).findings] == [Kind.VALUE.value]
+
+
+MAX = 2**63 - 1
+
+
+def total(name: str, of: str = "n", family: str = "bigint") -> Term:
+    return Term("group", ("", ""), (call(name, column(of, family)),))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "overflows"),
+    [
+        ("sum", [MAX, 1, -1], True),
+        ("sum", [MAX, -1, 1], False),
+        ("sum", [MAX, 1, 1], False),
+        ("count", [MAX, 1, -1], False),
+    ],
+)
+def test_a_sum_overflows_on_the_way_only_if_its_total_fits(name: str, values: list[int], overflows: bool) -> None:
+    rows = pa.record_batch({"n": pa.array(values, pa.int64())})
+    assert overflows_on_the_way(total(name), rows) == overflows
+
+
+def test_decimals_overflow_on_the_way() -> None:
+    most = Decimal("9" * 38)
+    rows = pa.record_batch({"k": pa.array([most, Decimal(1), Decimal(-1)], pa.decimal128(38, 0))})
+    assert overflows_on_the_way(total("sum", "k", "decimal"), rows)
+
+
+def test_a_disagreement_beside_a_sum_that_overflows_is_no_excuse_for_another_aggregate() -> None:
+    rows = pa.record_batch({"n": pa.array([MAX, 1, -1], pa.int64())})
+    report = Report(1, "UTC")
+    found = Disagreement(Kind.VALUE, [(3,)], [(4,)])
+
+    def judged(cases: Sequence[Case]) -> list[Verdict]:
+        return [Verdict(found if case.term.label == "group" else None) for case in cases]
+
+    settling = Settling(report, lambda cases, mode: [], lambda case: None)
+    settling.settle([(Case(total("max"), rows), found)], judged, judged)
+    assert len(report.findings) == 1
