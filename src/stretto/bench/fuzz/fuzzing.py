@@ -38,7 +38,7 @@ AGGREGATES_ROUND, AGGREGATE_ROWS = 24, 60
 REFUSALS_ASKED_MAX = 200
 GENERATED_EVERY = 10
 """Of so many rounds, one is asked of Spark's generated code, which costs much more than its interpreter."""
-SETTLED_TOGETHER = 40
+SETTLED_TOGETHER = 30
 """Disagreements that are made small side by side, since each step of it is a query."""
 FILLINGS = 3
 """Arguments of a signature that Spark is asked about before the signature counts as refused."""

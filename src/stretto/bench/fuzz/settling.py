@@ -148,7 +148,7 @@ class Settling:
         name = "sparks"
         try:
             values = array_of(answer.rows, compile_scalar(part.text, case.rows.schema).type)
-        except (pa.ArrowInvalid, UnicodeEncodeError):
+        except (pa.ArrowException, UnicodeEncodeError):
             return None
         return Case(case.term.with_replaced(path, column(name, part.family)), _with_column(case.rows, name, values))
 

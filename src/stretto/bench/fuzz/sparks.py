@@ -11,6 +11,7 @@ columns over a few rows would otherwise mostly compile Java.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -40,6 +41,7 @@ _OPTIMIZED = {"spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalys
 _REFUSALS = (AnalysisException, Py4JJavaError)
 """What Spark raises for an expression that it does not accept; the second is an internal error of its analysis."""
 _ERRORS = (PySparkException, Py4JJavaError)
+_TYPE_WORDS = re.compile(r"\b(array|map|struct)\(", re.IGNORECASE)
 _ZERO, _ROW = "fuzz_zero", "fuzz_row"
 # A constant that fails would fail the query while it is planned, unless a condition decides whether it is evaluated.
 _ALWAYS = f"{_ZERO} = 0"
@@ -125,8 +127,8 @@ class SparkOracle:
         return self._apart(texts[place], frame, count)
 
     def _apart(self, text: str, frame: DataFrame, count: int) -> list[Any] | None:
-        columns = {row: self._column_of(f"{_ROW} = {row}", text, row) for row in range(count)}
         try:
+            columns = {row: self._column_of(f"{_ROW} = {row}", text, row) for row in range(count)}
             table = _collected(_selected(frame, columns))
         except Exception:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
             return None
@@ -155,8 +157,10 @@ class SparkOracle:
         return columns
 
     def _column_of(self, condition: str, text: str, place: int) -> _Asked:
-        # Quoted, since Spark's lexer does not read >> as an operator after the word ARRAY.
-        whole = f"if({condition}, `array`({text}), NULL)"
+        whole = f"if({condition}, array({text}), NULL)"
+        if ">>" in text:
+            # Spark's lexer does not read it as an operator after these words, unless they are quoted.
+            whole = _TYPE_WORDS.sub(r"`\1`(", whole)
         tree = self._try(self._parser.parseExpression(whole))
         return _Asked(whole, ClassicColumn(self._column(tree)).alias(f"c{place}"))
 
