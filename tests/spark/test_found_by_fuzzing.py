@@ -65,6 +65,7 @@ CONDITIONALS = (
 )  # fmt: skip
 REMAINDERS = (
     "99999999999999999999999999999999999999 % e", "pmod(99999999999999999999999999999999999999, e)",
+    "try_mod(99999999999999999999999999999999999999, e)",
     "90000000000000000000000000000000000000 % cast('0.00000000000003' as decimal(38,18))", "d % e",
 )  # fmt: skip
 # An argument is evaluated with its implicit cast, before the next one.
@@ -130,6 +131,18 @@ NULLS = (
     "try_to_date('20200229', 'y')", "try_to_timestamp(concat('2020022', h), 'y')", "try_to_date(s, 'y')",
     "try_make_timestamp(300000, 1, 1, 1, 1, 1)", "try_make_timestamp(300000, 13, 1, 1, 1, 1)",
 )  # fmt: skip
+# An argument without a type is evaluated by some, and not by others.
+UNTYPED = (
+    "assert_true(b) + i", "i ^ assert_true(b)", "abs(assert_true(b))", "- assert_true(b)", "space(assert_true(b))",
+    "soundex(raise_error(s))", "unix_micros(assert_true(b, s))", "timestamp_seconds(assert_true(b))",
+    "unhex(raise_error(s))",
+    "n + assert_true(b)", "assert_true(b) / d", "shiftleft(assert_true(b), 1)",
+)  # fmt: skip
+MAPS = (
+    "map_from_arrays(array(-0.0D), array(1))", "map(-0.0D, 1)", "transform_keys(map(1D, 1), (v, w) -> -0.0D)",
+    "map_from_entries(array(struct(-0.0D, 1)))", "aggregate(ai, int(s), (total, z) -> z)",
+    "reduce(ai, int(s2), (total, z) -> total + z)",
+)  # fmt: skip
 REFUSED = ("s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)")
 
 
@@ -149,6 +162,8 @@ CASES = {
     "before null": BEFORE_NULL,
     "far literals": FAR_LITERALS,
     "typed nulls": NULLS,
+    "untyped": UNTYPED,
+    "maps": MAPS,
 }
 
 

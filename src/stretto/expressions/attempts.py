@@ -16,6 +16,7 @@ from stretto.errors import ExpressionError
 from stretto.expressions import nested_casts, signs, types
 from stretto.expressions.arithmetic import arithmetic
 from stretto.expressions.casts import cast
+from stretto.expressions.decimals import FarApart
 from stretto.expressions.nodes import Node, Run, Site, combine, null, slot
 from stretto.expressions.registry import Function, fixed
 from stretto.expressions.shifts import time_arithmetic
@@ -136,7 +137,7 @@ def _trying(operator: str) -> Function:
 
     def build(site: Site, left: Node, right: Node) -> Node:
         if types.is_numeric(left.type) and types.is_numeric(right.type):
-            return attempted(strict, (left, right), site)
+            return attempted(strict, (left, right), site, FarApart if operator == "%" else ())
         return _attempted_whole(strict(left, right, site), site)
 
     return fixed(build, 2)

@@ -211,7 +211,8 @@ class _Binder:
         # A minus before digits belongs to the literal: -2147483648 is an int, though 2147483648 is not.
         if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
             return number("-" + tree.this.name, site)
-        return negate(signs.number(self.bind(tree.this), site), site)
+        inner = self.bind(tree.this)
+        return logic.strict(negate(signs.number(inner, site), site), (inner,), site)
 
     def _interval(self, tree: exp.Interval, site: Site) -> Node:
         unit, amount = tree.args.get("unit"), tree.this

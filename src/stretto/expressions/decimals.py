@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stretto.errors import ExpressionError
 from stretto.expressions import types
 from stretto.expressions.nodes import Node, Site, combine, elementwise
 from stretto.expressions.vectors import INT64_MAX, Value, both_valid, bound, is_wide, widened
@@ -20,6 +21,10 @@ _NEGATED_DIGITS = 34
 _DIVIDING = ("/", "%", "pmod")
 _QUOTIENT_DIGITS = 39  # of the context in which Spark has Java compute a remainder
 _QUOTIENT_MAX = 10**_QUOTIENT_DIGITS
+
+
+class FarApart(ExpressionError):
+    """A remainder that Java does not compute, at which try_mod fails too, as in Spark."""
 
 
 def operand_type(node: Node) -> Any:
@@ -147,11 +152,12 @@ def _check_quotient(left: Any, right: Any, valid: Any, scales: tuple[int, int], 
         return
     impossible = _is_too_long(abs(left) // abs(right))
     if np.any(impossible if valid is None else impossible & valid):
-        raise site.error(
+        error = site.error(
             "a remainder of numbers too far apart",
             "their quotient has more than 39 digits",
             "CAST the dividend to fewer digits",
         )
+        raise FarApart(error.fact, error.detail, error.fix)
 
 
 def _is_too_long(quotients: Any) -> Any:

@@ -148,7 +148,9 @@ FUNCTIONS = with_aliases(
         "url_encode": _of_text(types.STRING, _url_encoded),
         "url_decode": fixed(url_decode, 1),
         "try_url_decode": fixed(
-            lambda site, node: attempted(lambda inner, place: url_decode(place, inner), (node,), site), 1
+            # The text is made before the attempt: bytes that are none fail.
+            lambda site, node: attempted(lambda inner, place: url_decode(place, inner), (text(node, site),), site),
+            1,
         ),
         "ascii": _of_text(types.INT, lambda value: ord(value[0]) if value else 0),
         "chr": fixed(char_of, 1),

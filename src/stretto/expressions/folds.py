@@ -10,6 +10,7 @@ import pyarrow as pa
 from stretto.expressions import types
 from stretto.expressions.lambdas import HigherOrder, Lambda, Scope, over_rows
 from stretto.expressions.lists import Lists, taken_apart
+from stretto.expressions.logic import strict
 from stretto.expressions.nodes import Node, Site
 
 
@@ -36,7 +37,9 @@ def aggregate(site: Site, scope: Scope, array: Any, start: Any, step: Any, end: 
         return results.take(pa.array(np.cumsum(lists.known) - 1, mask=~lists.known))
 
     kind = first.type if finish is None else finish.body.type
-    return over_rows(kind, apply, (node, first), functions, site)
+    folded = over_rows(kind, apply, (node, first), functions, site)
+    # Where there is no array, the start value is not evaluated.
+    return strict(folded, (node, node), site, casts=True)
 
 
 def _folded(merge: Lambda, batch: pa.RecordBatch, lists: Lists, starts: pa.Array) -> pa.Array:

@@ -53,17 +53,18 @@ from stretto.expressions import (
     structs,
     time_makers,
     truncation,
+    types,
     zone_functions,
 )
 from stretto.expressions.implicit_casts import casts_of
 from stretto.expressions.intervals import united_over
 from stretto.expressions.lambdas import HigherOrder, Scope, without_function
-from stretto.expressions.nodes import Node, Site
+from stretto.expressions.nodes import Node, Site, null
 from stretto.expressions.overloads import with_array_forms
 from stretto.expressions.reads import unsupported
 from stretto.expressions.refused import refusal_of
 from stretto.expressions.registry import Function
-from stretto.expressions.strictness import in_sparks_order
+from stretto.expressions.strictness import UNTYPED_IGNORED, in_sparks_order
 
 _TABLES = (
     conditionals.FUNCTIONS,
@@ -130,6 +131,8 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
         raise unknown_function(name, site)
     if not function.least <= len(arguments) <= function.most:
         raise site.error(f"{name} takes {function.counts}, not {len(arguments)}", None, "see Spark's documentation")
+    if name.lower() in UNTYPED_IGNORED:
+        arguments = [null(types.NULL, node.site) if node.type == types.NULL else node for node in arguments]
     # round(2L) is 2L again, but no longer a literal in Spark's decimal rules.
     with casts_of(arguments) as operands:
         # The type of nullif is that of its first argument.

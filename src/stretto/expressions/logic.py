@@ -95,6 +95,9 @@ def strict(node: Node, operands: Sequence[Node], site: Site, casts: bool = False
     if nulls:
         before = () if folds else operands[: nulls[0]]
         return _null_after(before, node.type, site) if any(each.fallible for each in before) else null(node.type, site)
+    untyped = [place for place, operand in enumerate(operands) if operand.type == types.NULL and operand.fallible]
+    if untyped:  # assert_true is NULL wherever it does not fail.
+        return _null_after(operands[: untyped[0] + 1], node.type, site)
     if not (node.fallible if casts else any(operand.fallible for operand in operands[1:])):
         return node
     run, kind, reached = node.run, node.type, selected(node)

@@ -46,7 +46,7 @@ def transform_keys(site: Site, scope: Scope, tree: Any, function: Any) -> Node:
     def apply(batch: pa.RecordBatch, rows: pa.Array) -> pa.Array:
         lists = taken_apart(rows)
         keys = _results(change, batch, lists)
-        return checked(keys, lists.values.field(1), lists, kind, site)
+        return checked(keys, lists.values.field(1), lists, kind, site, keeps_zeros=True)
 
     return over_rows(kind, apply, (node,), (change,), site, fallible=True)
 

@@ -35,8 +35,12 @@ def map_type(key: pa.DataType, item: pa.DataType, site: Site) -> Any:
     return pa.map_(key, item)
 
 
-def checked(keys: pa.Array, items: pa.Array, lists: Lists, kind: Any, site: Site) -> pa.Array:
-    """Returns maps in rows as those of `lists`; raises if a key is null or comes twice in a row."""
+def checked(
+    keys: pa.Array, items: pa.Array, lists: Lists, kind: Any, site: Site, keeps_zeros: bool = False
+) -> pa.Array:
+    """Returns maps in rows as those of `lists`; raises if a key is null or comes twice in a row.
+
+    Keys that are -0.0 become 0.0, unless they are kept, as by Spark's functions that take whole arrays of keys."""
     if keys.null_count:
         raise site.error("a map with a null key", None, "filter nulls out of the keys")
     found = ranks(keys)
@@ -44,7 +48,7 @@ def checked(keys: pa.Array, items: pa.Array, lists: Lists, kind: Any, site: Site
     if len(np.unique(pairs)) < len(pairs):
         twice = np.setdiff1d(np.arange(len(pairs)), np.unique(pairs, return_index=True)[1])
         raise site.error(f"the map key {keys[int(twice[0])]} comes twice", None, "keep one value of each key")
-    if types.is_fractional(kind.key_type):
+    if types.is_fractional(kind.key_type) and not keeps_zeros:
         keys = pc.add(keys, pa.scalar(0.0, kind.key_type))  # Makes 0.0 of -0.0.
     return put_together(Lists(lists.offsets, entries(keys, items), lists.valid), kind)
 
@@ -108,7 +112,7 @@ def map_from_arrays(site: Site, keys: Node, items: Node) -> Node:
             raise site.error("a map of arrays of different lengths", None, "give as many keys as values")
         lengths = np.where(valid, left.lengths, 0)
         one, other = (side.values.take(pa.array(ranges(side.offsets[:-1], lengths))) for side in (left, right))
-        return checked(one, other, of_lengths(lengths, one, valid), kind, site)
+        return checked(one, other, of_lengths(lengths, one, valid), kind, site, keeps_zeros=True)
 
     return arrayed(kind, apply, site, sides, fallible=True)
 

@@ -58,10 +58,23 @@ NOT_FOLDED = frozenset(
 """Functions that evaluate what is before a constant NULL; others are NULL at once, by Spark's optimizer."""
 
 
+NULL_AFTER = frozenset(("abs", "array_size", "negative", "positive", "space", "unhex"))
+"""Functions that evaluate an argument without a type, such as assert_true(b), and are NULL then."""
+
+UNTYPED_IGNORED = frozenset(
+    (
+        "json_array_length", "json_object_keys", "mask", "soundex", "str_to_map", "timestamp_micros",
+        "timestamp_millis", "timestamp_seconds", "to_unix_timestamp", "unix_date", "unix_micros", "unix_millis",
+        "unix_seconds", "unix_timestamp",
+    )
+)  # fmt: skip
+"""Functions for which Spark puts a NULL in place of an argument without a type, and does not evaluate it."""
+
+
 def in_sparks_order(name: str, node: Node, arguments: list[Node], site: Site) -> Node:
     """Returns the call of a function that fails for a row only in what Spark evaluates for it."""
     if len(arguments) < 2:
-        return node
+        return strict(node, arguments, site) if name in NULL_AFTER else node
     if name in UNIT_FIRST and len(arguments) == 3:
         return strict(node, arguments[1:], site, casts=True)
     if name in READS_TEXTS and types.is_temporal(arguments[0].type):

@@ -73,7 +73,8 @@ class Settling:
                 self._report.documented[PLANNING.name] += 1
                 self._report.agreed += 1
             else:
-                left.append((plain, found) if found.kind is not Kind.PLANNING else (case, disagreement))
+                still = found.kind in (Kind.PLANNING, Kind.REFUSED_BY_SPARK)
+                left.append((case, disagreement) if still else (plain, found))
         return left
 
     def _confirmed(self, wrong: Sequence[Wrong]) -> list[Wrong]:
@@ -160,17 +161,19 @@ def _may_be_planned(case: Case, disagreement: Disagreement) -> bool:
 
 
 def without_constants(case: Case) -> Case:
-    """Returns a case in which literals are columns, but for those that a function needs."""
+    """Returns a case in which literals are columns, but for those that must be constants here."""
     term, rows = case.term, case.rows
     for number, (path, leaf) in enumerate(list(term.places())):
-        if leaf.label != LITERAL or leaf.fixed or leaf.family not in _REPLACED:
+        if leaf.label != LITERAL or leaf.family not in _REPLACED:
             continue
         answer = ours.answer(leaf.text, rows)
         assert isinstance(answer, Answered), leaf
         name = f"constant{number}"
         kind = compile_scalar(leaf.text, rows.schema).type
-        rows = _with_column(rows, name, array_of(answer.rows, kind))
-        term = term.with_replaced(path, column(name, leaf.family))
+        wider = _with_column(rows, name, array_of(answer.rows, kind))
+        replaced = term.with_replaced(path, column(name, leaf.family))
+        if not leaf.fixed or ours.kind(replaced.text, wider.schema) is not None:
+            term, rows = replaced, wider
     return Case(term, rows)
 
 
