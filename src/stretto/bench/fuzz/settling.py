@@ -80,16 +80,16 @@ class Settling:
     def _confirmed(self, wrong: Sequence[Wrong]) -> list[Wrong]:
         """Returns what differs from all answers that Spark itself has, by how it evaluates an expression."""
         agreed: dict[int, Documented] = {}
-        asked = [number for number, (case, _) in enumerate(wrong) if not _is_aggregate(case)]
+        left = [number for number, (case, _) in enumerate(wrong) if not _is_aggregate(case)]
         for number, (case, _) in enumerate(wrong):
             if _is_aggregate(case) and overflows_on_the_way(case.term, case.rows):
                 agreed[number] = STEPS
-        for mode in Mode:
-            answers = self._asked([wrong[number][0] for number in asked], mode) if asked else []
-            for number, answer in zip(asked, answers, strict=True):
-                if _agrees(wrong[number][0], answer):
-                    agreed[number] = MODES
-        for number in set(asked) - set(agreed):
+        for mode in (Mode.OPTIMIZED, Mode.EARLY, Mode.GENERATED):  # The last one costs most.
+            answers = self._asked([wrong[number][0] for number in left], mode) if left else []
+            same = {number for number, answer in zip(left, answers, strict=True) if _agrees(wrong[number][0], answer)}
+            agreed |= dict.fromkeys(same, MODES)
+            left = [number for number in left if number not in same]
+        for number in left:
             case, _ = wrong[number]
             alone = self._apart(case) if "map" in case.term.text else None
             if alone is not None and _agrees(case, alone):
