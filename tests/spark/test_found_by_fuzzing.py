@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from stretto.bench.fuzz import aggregates as grouping
 from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.judging import judge
 from stretto.bench.fuzz.sparks import SparkOracle
-from stretto.bench.fuzz.terms import literal
+from stretto.bench.fuzz.terms import column, literal
 
 ROWS = pa.record_batch(
     {
@@ -146,6 +147,12 @@ MAPS = (
 REFUSED = ("s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)")
 
 
+AGGREGATES = (
+    ("corr(x, i)", "h"), ("regr_avgy(s2, n) FILTER (WHERE s2 > '2')", "b"), ("percentile_approx(t, 1.0)", "b"),
+    ("collect_list(dt)", "b"), ("listagg(x, ',') WITHIN GROUP (ORDER BY h DESC)", "b"), ("max(dt)", "b"),
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def oracle(spark: SparkSession) -> SparkOracle:
     return SparkOracle(spark)
@@ -184,3 +191,18 @@ def test_both_refuse(oracle: SparkOracle) -> None:
     texts = [*REFUSED, *NO_SIGNATURE]
     assert [kind for kind in oracle.kinds(texts, ROWS) if not isinstance(kind, ours.Refused)] == []
     assert [text for text in texts if ours.kind(text, ROWS.schema) is not None] == []
+
+
+def test_aggregates_are_sparks(oracle: SparkOracle) -> None:
+    far = pa.array([-62_135_596_800_000_001, None, -1, 0], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    early = pa.array([-719_163, -800_000, 0, None], pa.int32()).cast(pa.date32())
+    nan = pa.array([float("nan"), 2.0, -0.75, -1.0])
+    replaced = {"t": far, "dt": early, "x": nan, "h": pa.array([3, 3, 0, 0], pa.int16())}
+    names = ("x", "i", "h", "s2", "n", "b", "t", "dt")
+    rows = pa.record_batch({name: replaced.get(name, ROWS.column(name)) for name in names})
+    for text, key in AGGREGATES:
+        term = grouping.grouped(literal(text, ""), [column(key, "")])
+        mine = grouping.our_answer(term, rows)
+        (theirs,) = grouping.spark_answers(oracle, [term], [mine], rows)
+        assert judge(term, mine, theirs).disagreement is None, (text, mine, theirs)
+        assert not isinstance(mine, ours.Refused)

@@ -65,6 +65,8 @@ DURATIONS = pa.duration("us")
         ("covar_pop(x, x)", INTS, [1], 0.0),
         ("covar_samp(x, x)", INTS, [1], None),
         ("corr(x, x)", INTS, [3, 3], None),
+        ("corr(x, 1)", DOUBLES, [NAN, 2.0], None),
+        ("regr_avgy(x, 1) FILTER (WHERE x > '5')", TEXTS, ["7", "1x"], 7.0),
         ("regr_count(x, x)", INTS, [1, None, 2], 2),
         ("regr_avgx(x, 2 * x)", INTS, [1, None, 2], 3.0),
         ("regr_slope(x, x)", INTS, [1], None),

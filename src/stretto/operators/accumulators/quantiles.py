@@ -89,11 +89,11 @@ class PercentileApprox(_Fractions):
     ) -> pa.Array:
         ranks = np.maximum(np.ceil(fraction * lengths).astype(np.int64) - 1, 0)
         chosen = take_column(ordered, np.minimum(starts + ranks, len(ordered) - 1))
-        return _through_doubles(chosen) if chosen.type == pa.int64() else chosen
+        return _through_doubles(chosen) if chosen.type == pa.int64() or pa.types.is_timestamp(chosen.type) else chosen
 
 
 def _through_doubles(array: pa.Array) -> pa.Array:
-    """Returns integers as they are after a double, since Spark's percentile_approx computes with doubles."""
+    """Returns integers or timestamps as they are after a double, with which Spark's percentile_approx computes."""
     values = fixed_values(array, INT64)
     large = np.abs(values) > _EXACT_INTEGER
     if not large.any():
@@ -102,7 +102,7 @@ def _through_doubles(array: pa.Array) -> pa.Array:
     rounded = [min(int(float(value)), 2**63 - 1) for value in values[large].tolist()]
     values = values.copy()
     values[large] = rounded
-    return fixed_array(values, pa.int64(), valid_rows(array))
+    return fixed_array(values, array.type, valid_rows(array))
 
 
 def doubles_of(array: pa.Array) -> pa.Array:
