@@ -23,7 +23,7 @@ from stretto.api.arguments import (
 )
 from stretto.api.engines import Engine
 from stretto.api.slo import SLO
-from stretto.api.stream import Stream
+from stretto.api.stream import AppliedStream, Stream
 from stretto.api.tables import Table, checked_table
 from stretto.api.udfs import registered
 from stretto.api.windowing import TIMESTAMP
@@ -193,7 +193,7 @@ class App:
         node = self._nodes.get(name)
         if node is None:
             raise PlanError(f"app '{self.name}' has no stream '{name}'", f"it has {', '.join(self._nodes) or 'none'}")
-        return Stream(self, node)
+        return AppliedStream(self, node) if isinstance(node, plans.ApplyNode) else Stream(self, node)
 
     def plan(self, session_timezone: str = "UTC") -> plans.Plan:
         """Returns the checked plan, bound to the app's time zone, or else to the session's; raises a PlanError that

@@ -73,8 +73,8 @@ def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def _app_of(owner: Any) -> Any:
     """Returns the app that a verb is called on, or what is no app if there is none."""
-    stream = getattr(owner, "_stream", owner)
-    return getattr(stream, "_app", stream)
+    step = getattr(owner, "_step", None)
+    return owner if step is None else step.app
 
 
 def _udfs_of(app: Any) -> Mapping[str, Udf]:
@@ -103,7 +103,7 @@ def _subject(verb: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
     if verb.__name__ == "__init__":
         return type(arguments[0]).__name__
     owner = arguments[0] if arguments and "." in verb.__qualname__ else None
-    name = getattr(getattr(owner, "_stream", owner), "name", None)
+    name = getattr(getattr(owner, "_step", owner), "name", None)
     return verb.__name__ if name is None else f"{verb.__name__} on '{name}'"
 
 

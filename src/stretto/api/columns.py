@@ -56,6 +56,11 @@ def star_replaced(subject: str, schema: pa.Schema, texts: Sequence[str]) -> list
     return [text for group, given in zip(kept, texts, strict=True) if given not in aliases for text in group]
 
 
+def flat(columns: Sequence[str | Sequence[str]]) -> list[str]:
+    """Returns the names of columns that are given one by one or in lists."""
+    return [name for given in columns for name in ([given] if isinstance(given, str) else given)]
+
+
 def _replaced(subject: str, schema: pa.Schema, texts: Mapping[str, str]) -> list[str]:
     places = {name.lower(): name for name in schema.names}
     by_place: dict[str, str] = {}

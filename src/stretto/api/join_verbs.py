@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from stretto.api import plan
 from stretto.api.arguments import EXPRESSION, FLAG, JOIN_KEY, JOIN_KIND, TEXT, WINDOW, Kind, takes
-from stretto.api.conditions import JoinInputs, JoinOn
+from stretto.api.conditions import Condition, JoinInputs, JoinOn
 from stretto.api.joining import Side, interval_between, joined_schema, with_bounds
+from stretto.api.step import Verbs
 from stretto.api.tables import Table, changes_after, table_kind
 from stretto.api.windowing import needs_window_columns, no_sessions
 from stretto.errors import PlanError
@@ -21,13 +22,12 @@ from stretto.operators.join_kinds import JoinKind
 from stretto.operators.windows import EventTime, Span, Window
 
 if TYPE_CHECKING:
-    from stretto.api.app import App
     from stretto.api.stream import Stream
 
-STREAM = Kind("a stream of the same app", lambda value: isinstance(value, JoinVerbs))
+STREAM = Kind("a stream of the same app", lambda value: isinstance(value, Verbs))
 STREAM_OR_TABLE = Kind(
     "a stream or a table of the same app",
-    lambda value: isinstance(value, JoinVerbs | Table),
+    lambda value: isinstance(value, Verbs | Table),
     lambda value: 'Write app.table("name", df).' if hasattr(value, "toArrow") or hasattr(value, "iloc") else None,
 )
 CONDITION = {"on": JOIN_KEY, "where": EXPRESSION.optional(), "how": JOIN_KIND, "suffix": TEXT}
@@ -46,7 +46,7 @@ class _Asked:
     parallelism: int | None
 
 
-class JoinVerbs:
+class JoinVerbs(Verbs):
     """The join verbs of a stream. What they have in common:
 
     `on` is a column that both inputs have, a list of such columns or of pairs of expressions, or a condition with at
@@ -55,20 +55,6 @@ class JoinVerbs:
 
     `how` is "inner", "left", "right", "full", "semi" or "anti", in any of PySpark's spellings. A right column whose
     name is taken gets the suffix."""
-
-    if TYPE_CHECKING:  # What a stream has.
-        _app: App
-        _node: plan.Node
-
-        @property
-        def name(self) -> str: ...
-        @property
-        def schema(self) -> pa.Schema: ...
-        def _add(self, kind: type[plan.Node], verb: str, name: str | None, **fields: Any) -> Stream: ...
-        def _projected(self, verb: str, texts: Sequence[str], name: str | None, parallelism: int | None) -> Stream: ...
-        def _event_time(self, verb: str) -> EventTime: ...
-        def _only_added(self, verb: str) -> None: ...
-        def _same_app(self, other: Stream) -> None: ...
 
     @takes(right=STREAM_OR_TABLE, **CONDITION)
     def join(
@@ -95,7 +81,7 @@ class JoinVerbs:
             kind = table_kind(how, self.name)
             return self._join_table(right, _Asked(on, where, kind, suffix, name, parallelism))
         kind = JoinKind.named(how, f"join on '{self.name}'")
-        changes = kind.is_outer or self._node.changes or right._node.changes
+        changes = kind.is_outer or self._step.node.changes or right._step.node.changes
         asked = _Asked(on, where, kind, suffix, name, parallelism)
         return self._join("join", right, asked, time=None, removes=changes)
 
@@ -124,7 +110,7 @@ class JoinVerbs:
         one's, or for how="right" the right one's, and windows that follow wait longer by the length of the interval. A
         full join has none."""
         kind = JoinKind.named(how, f"interval_join on '{self.name}'")
-        times = self._event_time("interval_join"), right._event_time("interval_join")
+        times = self._step.event_time("interval_join"), right._step.event_time("interval_join")
         interval = interval_between(self.name, lower, upper, times[0], self.schema)
         if kind.tracks_right and interval.lower_offset_us is None:
             raise PlanError(
@@ -189,17 +175,16 @@ class JoinVerbs:
             time=EventTime("window_end", 1),
             windowed=True,
             window=window,
-            left_time=self._event_time("window_join"),
-            right_time=right._event_time("window_join"),
+            left_time=self._step.event_time("window_join"),
+            right_time=right._step.event_time("window_join"),
         )
 
     def _join_table(self, table: Table, asked: _Asked) -> Stream:
-        if table.app is not self._app:
+        if table.app is not self._step.app:
             raise PlanError(f"stream '{self.name}' and table '{table.name}' belong to different apps")
-        pair = joined_schema(self.schema, table.schema, asked.suffix)
-        condition = JoinInputs(self.name, self.schema, table.name, table.schema, pair).condition(asked.on, asked.where)
-        changes_by, removes = changes_after(self._node, table, condition, asked.how)
-        return self._add(
+        pair, condition = self._matched(table, asked)
+        changes_by, removes = changes_after(self._step.node, table, condition, asked.how)
+        return self._step.add(
             plan.TableJoinNode,
             "join",
             asked.name,
@@ -214,21 +199,18 @@ class JoinVerbs:
             pair=pair,
             residual=condition.residual,
             how=asked.how,
-        )
+        ).stream
 
     def _join(self, verb: str, right: Stream, asked: _Asked, **details: Any) -> Stream:
-        self._same_app(right)
+        self._step.same_app(right._step)
         if verb != "join":
             for side in (self, right):
-                side._only_added(verb)
-        pair = joined_schema(self.schema, right.schema, asked.suffix)
-        if details.get("window") is not None:
-            pair = with_bounds(pair, self.name)
-        condition = JoinInputs(self.name, self.schema, right.name, right.schema, pair).condition(asked.on, asked.where)
+                side._step.only_added(verb)
+        pair, condition = self._matched(right, asked, bounds=details.get("window") is not None)
         left, left_keys = self._with_keys([one for one, _ in condition.keys])
         other, right_keys = right._with_keys([other for _, other in condition.keys])
         both = len(self.schema), len(self.schema) + len(right.schema)
-        return self._add(
+        return self._step.add(
             plan.JoinNode,
             "join",
             asked.name,
@@ -242,7 +224,15 @@ class JoinVerbs:
             how=asked.how,
             changes_by=None,
             **details,
-        )
+        ).stream
+
+    def _matched(self, right: Stream | Table, asked: _Asked, bounds: bool = False) -> tuple[pa.Schema, Condition]:
+        """Returns the columns of a pair of rows, with the bounds of its window if asked for, and when it matches."""
+        pair = joined_schema(self.schema, right.schema, asked.suffix)
+        if bounds:
+            pair = with_bounds(pair, self.name)
+        inputs = JoinInputs(self.name, self.schema, right.name, right.schema, pair)
+        return pair, inputs.condition(asked.on, asked.where)
 
     def _with_keys(self, keys: Sequence[Scalar]) -> tuple[str, list[str]]:
         """Returns the name of a stream that has all keys as columns, computed ones at its end, and their names."""
@@ -250,7 +240,7 @@ class JoinVerbs:
         computed = [f"{key.sql} AS {quoted(name)}" for key, name in zip(keys, names, strict=True) if key.column is None]
         if not computed:
             return self.name, names
-        return self._projected("key", [*map(quoted, self.schema.names), *computed], None, None).name, names
+        return self._step.projected("key", [*map(quoted, self.schema.names), *computed], None, None).name, names
 
 
 _KEY = "__stretto_key"

@@ -13,8 +13,7 @@ import pytest
 
 from stretto import App, Function, KeyedStream, Stream, WindowedStream, sinks, sources, tumbling
 from stretto.actors.context import Context
-from stretto.api.join_verbs import JoinVerbs
-from stretto.api.stream import AppliedStream, GroupVerbs
+from stretto.api.stream import AppliedStream
 from stretto.errors import PlanError, UserError
 
 SCHEMA = "auction bigint, price bigint, channel string, at timestamp"
@@ -151,9 +150,10 @@ def verb_of(name: str) -> Callable[..., Any]:
 
 def public_verbs() -> set[str]:
     verbs = {"App"}
-    owners = [(owner, owner) for owner in (App, Stream, AppliedStream, KeyedStream, WindowedStream)]
-    for part, owner in [*owners, (JoinVerbs, Stream), (GroupVerbs, Stream), (GroupVerbs, KeyedStream)]:
-        verbs |= {f"{owner.__name__}.{name}" for name, value in vars(part).items() if inspect.isfunction(value)}
+    for owner in (App, Stream, AppliedStream, KeyedStream, WindowedStream):
+        inherited = Stream.__mro__ if owner is AppliedStream else ()
+        for part in set(owner.__mro__) - set(inherited):
+            verbs |= {f"{owner.__name__}.{name}" for name, value in vars(part).items() if inspect.isfunction(value)}
     for module in (sinks, sources):
         own = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
         verbs |= {f"{module.__name__.partition('.')[2]}.{name}" for name in own}

@@ -89,7 +89,7 @@ def test_a_key_may_be_an_expression() -> None:
     stream = keyed.aggregate("count(*) AS n", "third + count(*) AS more")
     assert stream.schema.names == ["auction", "lower(bidder)", "third", "n", "more"]
     assert stream._node.changes_by == ("auction", "lower(bidder)", "third")
-    assert keyed._stream.time is not None
+    assert keyed._step.time is not None
 
 
 def test_keys_refused() -> None:
