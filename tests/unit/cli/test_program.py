@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from stretto.bench.elastic.shuffling import SHUFFLING
 from stretto.bench.nexmark.queries import QUERIES
-from stretto.cli import nexmark, program, running
+from stretto.cli import nexmark, nexmark_command, program, running
 from stretto.errors import FunctionError
 
 ROOT = Path(__file__).parents[3]
@@ -58,11 +58,11 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
 
 def test_shards_are_shuffled_by_a_controller_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[nexmark.Request] = []
-    monkeypatch.setattr(program, "run_in_turn", lambda request: requests.append(request) or 0)
+    monkeypatch.setattr(nexmark_command, "run_in_turn", lambda request: requests.append(request) or 0)
     assert invoke("nexmark", "q8", "--elastic", "--shuffle-shards").exit_code == 0
     assert invoke("nexmark", "q8", "--elastic").exit_code == 0
     assert [request.elasticity for request in requests] == [SHUFFLING, "auto"]
-    assert [request.workload.rate for request in requests] == [program.SHUFFLE_RATE, None]
+    assert [request.workload.rate for request in requests] == [nexmark_command.SHUFFLE_RATE, None]
     assert all(request.workload.elastic for request in requests)
 
 
@@ -104,7 +104,7 @@ def test_an_interruption_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted(request: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(program, "run_in_turn", interrupted)
+    monkeypatch.setattr(nexmark_command, "run_in_turn", interrupted)
     result = invoke("nexmark", "q5")
     assert result.exit_code == 130
     assert result.stderr.startswith("interrupted")

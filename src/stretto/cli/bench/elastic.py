@@ -8,11 +8,10 @@ import typer
 
 from stretto.bench.elastic import hot_partition as hot
 from stretto.bench.elastic import shard_moves as moving
+from stretto.cli.options import Json
 from stretto.cli.reporting import WRONG_ANSWER, note, print_figures, print_json, reported
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
-
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
 
 def shard_moves(

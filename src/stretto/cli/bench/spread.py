@@ -10,14 +10,13 @@ from rich.table import Table
 
 from stretto.bench import barrier_cost
 from stretto.bench import spread as spreading
+from stretto.cli.options import Json
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
 
 SPREAD_LATENCY_MS_MAX = 1_000.0
-
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
 
 def spread(

@@ -11,14 +11,13 @@ from rich.table import Table
 
 from stretto.bench import tenant_shares
 from stretto.bench import tenants as tenancy
+from stretto.cli.options import Json
 from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.errors import UserError
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
 
 SHARES_WORKERS = 2
-
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
 
 def tenants(
