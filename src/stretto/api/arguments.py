@@ -144,6 +144,10 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, list | tuple) and all(map(is_text, value)))
 
 
+def _is_sets(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_texts, value))
+
+
 def _is_join_key(value: Any) -> bool:
     if not isinstance(value, list | tuple):
         return isinstance(value, str)
@@ -190,6 +194,7 @@ AGGREGATES = Kind(
 )
 ORDERS = Kind('expressions to order by, such as "price DESC", or a list of them', _is_texts, _as_text)
 COLUMNS = Kind('names of columns, such as "auction", or a list of them', _is_texts)
+SETS = Kind('a list of lists of columns, such as [["auction", "bidder"], ["auction"], []]', _is_sets)
 COLUMN = Kind('the name of a column, such as "price"', is_text)
 TEXT = Kind("text", is_text)
 NAMES = Kind('a dict from old to new names of columns, such as {"price": "amount"}', mapping_of(COLUMN))

@@ -28,11 +28,12 @@ from stretto.api.arguments import (
 )
 from stretto.api.changes import check_spill
 from stretto.api.grouping import Aggregate, grouping, refuse_arrival
+from stretto.api.grouping_sets import GroupingSets
 from stretto.api.join_verbs import STREAM
 from stretto.api.pyspark_words import group_attribute
 from stretto.api.ranking import By, RankName, ranking_of, top_fields
 from stretto.api.spilling import Size, spill_of_function, spill_of_groups
-from stretto.api.step import Step, declared_schema, keyed_parallelism
+from stretto.api.step import Step, declared_schema, keyed_parallelism, selected
 from stretto.api.windowed_stream import WindowedStream
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar
@@ -50,8 +51,10 @@ APPLIED = Kind(
 )
 
 
-class GroupVerbs:
-    """The verbs that a stream has as a whole, and with a key for each key."""
+class AggregateVerbs:
+    """The verbs that aggregate: over all rows, for each key, or for each grouping set."""
+
+    _sets: GroupingSets | None = None
 
     def _grouped(self) -> tuple[Step, tuple[str, ...] | None]:
         """Returns the step of the stream, and its key if it has one."""
@@ -61,7 +64,7 @@ class GroupVerbs:
     def window(self, window: Window) -> WindowedStream:
         """Returns event-time windows, per key if there is one; without it they are computed in one partition."""
         stream, keys = self._grouped()
-        return WindowedStream(stream, keys or (), window)
+        return WindowedStream(stream, keys or (), window, self._sets)
 
     @takes(calls=AGGREGATES, named=AGGREGATES, spill=SIZE.optional())
     def aggregate(
@@ -76,7 +79,11 @@ class GroupVerbs:
         is one row over all rows, in one partition. With `spill`, such as "256 MB", the groups take about that much
         memory in each partition, and the rest spills to its worker's disk."""
         stream, keys = self._grouped()
-        return _running(stream, keys or (), calls, named, name, parallelism, spill)
+        return _running(stream, keys or (), self._sets, calls, named, name, parallelism, spill)
+
+
+class GroupVerbs(AggregateVerbs):
+    """The verbs that a stream has as a whole, and with a key for each key."""
 
     @takes(k=COUNT, by=ORDERS, ties=FLAG, descending=FLAG, rank=COLUMN.optional(), ranking=TEXT.optional())
     def top(
@@ -151,9 +158,27 @@ class KeyedStream(GroupVerbs):
         return self._step, self._keys
 
 
+class GroupingSetsStream(AggregateVerbs):
+    """A stream with several sets of keys, for aggregates in windows and running ones. Each result has all keys; those
+    that are not in its set are NULL, which `grouping(key)` and `grouping_id()` tell from a NULL of the rows."""
+
+    def __init__(self, step: Step, sets: GroupingSets) -> None:
+        self._step = step
+        self._sets = sets
+
+    if not TYPE_CHECKING:  # Otherwise every attribute would be known to a type checker.
+
+        def __getattr__(self, name: str) -> Any:
+            raise group_attribute(self, name)
+
+    def _grouped(self) -> tuple[Step, tuple[str, ...] | None]:
+        return self._step, () if self._sets is None else self._sets.columns
+
+
 def _running(
     stream: Step,
     keys: tuple[str, ...],
+    sets: GroupingSets | None,
     calls: Sequence[Aggregate],
     named: Mapping[str, Aggregate],
     name: str | None,
@@ -163,7 +188,7 @@ def _running(
     """Returns a running aggregate per key; without keys, over all rows."""
     check_spill(stream.node, spill)
     time = None if stream.time is None else stream.time.column
-    parsed = grouping(stream.name, stream.schema, [stream.schema.field(key) for key in keys], time, calls, named)
+    parsed = grouping(stream.name, stream.schema, [stream.schema.field(key) for key in keys], time, calls, named, sets)
     if stream.node.changes:
         refuse_arrival(stream.name, parsed.calls, "over rows that change")
     if not parsed.calls:
@@ -183,9 +208,7 @@ def _running(
         calls=parsed.calls,
         spill_bytes=spill_of_groups(parsed.calls, spill),
     )
-    if parsed.select is not None:
-        aggregated = aggregated.projected("select", parsed.select, None, None)
-    return aggregated.stream
+    return selected(aggregated, parsed).stream
 
 
 def _apply(

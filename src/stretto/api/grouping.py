@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 
 from stretto.errors import ExpressionError, PlanError
 from stretto.expressions import AggregateCall, compile_scalar
-from stretto.expressions.aggregates import AggregateText, compiled_call, read_aggregates
+from stretto.expressions.aggregate_texts import CallText
+from stretto.expressions.aggregates import GROUPING_CALLS, AggregateText, compiled_call, read_aggregates
 from stretto.expressions.scalar import quoted
 from stretto.operators.user_aggregate import UserAggregate
 
@@ -24,12 +26,25 @@ Call = AggregateCall | UserAggregate
 
 @dataclass(frozen=True)
 class Grouping:
-    """The calls, the columns that keys, windows and calls make, and the texts of a select over them; None if the
-    columns are the result."""
+    """The calls, the columns that keys, windows and calls make, and the texts of the selects that follow, one after the
+    other; none if the columns are the result."""
 
     calls: tuple[Call, ...]
     schema: pa.Schema
-    select: tuple[str, ...] | None
+    selects: tuple[tuple[str, ...], ...]
+
+
+class Sets(Protocol):
+    """Grouping sets, seen from an aggregate over them: columns of the input that are keys, their names in the result,
+    and what the functions of grouping sets mean there."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def keys(self) -> tuple[str, ...]: ...
+    def expression(self, call: CallText) -> str: ...
 
 
 def grouping(
@@ -39,23 +54,31 @@ def grouping(
     time: str | None,
     calls: Sequence[Aggregate],
     named: Mapping[str, Aggregate],
+    sets: Sets | None = None,
 ) -> Grouping:
     """Returns what a verb computes on rows of a schema. `leading` are the columns of keys and windows, `time` that of
     the event time."""
-    read = [_read(call, alias) for alias, call in [*((None, call) for call in calls), *named.items()]]
-    plain = all(isinstance(each, UserAggregate) or each.call is not None for each in read)
-    names = [*(field.name for field in leading), *(each.name for each in read)]
-    _refuse_twice(stream, names)
-    collector = _Calls(schema, time, [field.name for field in leading])
+    read = [_read(call, alias, sets) for alias, call in [*((None, call) for call in calls), *named.items()]]
+    plain = sets is None and all(isinstance(each, UserAggregate) or each.call is not None for each in read)
+    renamed = {} if sets is None else dict(zip(sets.columns, sets.names, strict=True))
+    visible = [renamed.get(field.name, field.name) for field in leading]
+    _refuse_twice(stream, [*visible, *(each.name for each in read)])
+    collector = _Calls(schema, time, [*visible, *renamed], sets)
     columns = [collector.column(each, shared=not plain) for each in read]
     found = tuple(collector.calls)
     result = pa.schema([*leading, *(pa.field(call.name, call.type) for call in found)])
     if plain:
-        return Grouping(found, result, None)
+        return Grouping(found, result, ())
+    named_result = pa.schema([field.with_name(renamed.get(field.name, field.name)) for field in result])
     for each, column in zip(read, columns, strict=True):
-        _check_columns(each, column, schema, result)
-    renamed = [f"{column} AS {quoted(each.name)}" for each, column in zip(read, columns, strict=True)]
-    return Grouping(found, result, (*(quoted(field.name) for field in leading), *renamed))
+        _check_columns(each, column, schema, named_result)
+    wanted = [f"{column} AS {quoted(each.name)}" for each, column in zip(read, columns, strict=True)]
+    kept = [name for name in visible if sets is None or name in sets.keys or name not in sets.names]
+    select = (*map(quoted, kept), *wanted)
+    if sets is None:
+        return Grouping(found, result, (select,))
+    pairs = zip(result.names, named_result.names, strict=True)
+    return Grouping(found, result, (tuple(f"{quoted(old)} AS {quoted(new)}" for old, new in pairs), select))
 
 
 def keys_of(verb: str, schema: pa.Schema, texts: Sequence[str]) -> tuple[list[str], list[str] | None]:
@@ -79,18 +102,19 @@ def keys_of(verb: str, schema: pa.Schema, texts: Sequence[str]) -> tuple[list[st
     return names, ["*", *added] if added else None
 
 
-def _read(call: Aggregate, alias: str | None) -> AggregateText | UserAggregate:
+def _read(call: Aggregate, alias: str | None, sets: Sets | None) -> AggregateText | UserAggregate:
     if isinstance(call, str):
-        return read_aggregates(call, alias)
+        return read_aggregates(call, alias, GROUPING_CALLS if sets is not None else ())
     return call if alias is None else call.named(alias)
 
 
 class _Calls:
     """Calls with names of their own."""
 
-    def __init__(self, schema: pa.Schema, time: str | None, taken: Sequence[str]) -> None:
+    def __init__(self, schema: pa.Schema, time: str | None, taken: Sequence[str], sets: Sets | None) -> None:
         self._schema = schema
         self._time = time
+        self._sets = sets
         self._taken = {name.lower() for name in taken}
         self.calls: list[Call] = []
 
@@ -100,12 +124,16 @@ class _Calls:
             for column in read.columns:
                 compile_scalar(quoted(column), self._schema)
             return quoted(self._add(read, read.name))
-        names = {}
+        expressions = {}
         for column, text in read.columns.items():
+            if self._sets is not None and text.name in GROUPING_CALLS:
+                expressions[column] = self._sets.expression(text)
+                continue
             call = compiled_call(text, self._schema, read.text, self._time)
             known = self._known(call) if shared else None
-            names[column] = known or self._add(call, read.name if read.call is not None else text.text)
-        return read.over(names)
+            name = known or self._add(call, read.name if read.call is not None else text.text)
+            expressions[column] = quoted(name)
+        return read.over(expressions)
 
     def _known(self, call: AggregateCall) -> str | None:
         same = (each.name for each in self.calls if isinstance(each, AggregateCall) and each.sql == call.sql)

@@ -13,6 +13,7 @@ _STREAM = {
     "where": 'filter("price > 10")',
     "groupBy": 'key_by("auction")',
     "groupby": 'key_by("auction")',
+    "groupingSets": 'grouping_sets([["auction", "bidder"], []])',
     "unionAll": "union(other)",
     "unionByName": "union(other)",
     "mapInArrow": "flat_map(function)",

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stretto.api import plan
 from stretto.api.changes import check_only_added, selected_changes
+from stretto.api.grouping import Grouping
 from stretto.errors import PlanError
 from stretto.expressions import compile_projection, parse_schema
 from stretto.operators.windows import EventTime
@@ -135,6 +136,13 @@ class Verbs:
     @property
     def _app(self) -> App:
         return self._step.app
+
+
+def selected(aggregated: Step, parsed: Grouping) -> Step:
+    """Returns the results of what is more than calls, by selects after the aggregate."""
+    for texts in parsed.selects:
+        aggregated = aggregated.projected("select", texts, None, None)
+    return aggregated
 
 
 def declared_schema(schema: pa.Schema | str) -> pa.Schema:

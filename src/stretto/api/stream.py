@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from stretto.actors.sink import Sink
 from stretto.api import plan
-from stretto.api.arguments import COLUMNS, DURATION, TEXT, Kind, takes
+from stretto.api.arguments import COLUMNS, DURATION, SETS, TEXT, Kind, takes
 from stretto.api.changes import check_sink
 from stretto.api.column_verbs import ColumnVerbs
 from stretto.api.columns import flat
-from stretto.api.group_verbs import GroupVerbs, KeyedStream, upsert_columns
+from stretto.api.group_verbs import GroupingSetsStream, GroupVerbs, KeyedStream, upsert_columns
 from stretto.api.grouping import keys_of
+from stretto.api.grouping_sets import copied, cubed, keys_in, rolled_up
 from stretto.api.join_verbs import STREAM, JoinVerbs
 from stretto.api.pyspark_words import stream_attribute
 from stretto.api.python_verbs import PythonVerbs
@@ -28,7 +29,7 @@ from stretto.errors import PlanError
 from stretto.operators.changes.weights import weighted_schema
 from stretto.operators.windows import Duration
 
-__all__ = ["AppliedStream", "GroupVerbs", "KeyedStream", "Stream", "WindowedStream"]
+__all__ = ["AppliedStream", "GroupVerbs", "GroupingSetsStream", "KeyedStream", "Stream", "WindowedStream"]
 
 SINK = Kind(
     "a sink, such as sinks.collect()",
@@ -56,6 +57,28 @@ class Stream(ColumnVerbs, PythonVerbs, JoinVerbs, GroupVerbs):
             raise PlanError(f"key_by on '{self.name}' names no column", None, "Name at least one column.")
         keys, texts = keys_of(f"key_by on '{self.name}'", self.schema, names)
         return KeyedStream(self._step if texts is None else self._step.projected("key_by", texts, None, None), keys)
+
+    @takes(columns=COLUMNS)
+    def rollup(self, *columns: str | Sequence[str]) -> GroupingSetsStream:
+        """Returns the rows with several keys at once: all columns, all but the last one, and so on, and no key at all.
+
+        `rollup("country", "city").window(...).aggregate("sum(price)")` has sums per city, per country and of all rows.
+        Keys may be expressions, as in `key_by`."""
+        keys = flat(columns)
+        return GroupingSetsStream(*copied(self._step, "rollup", keys, rolled_up(keys)))
+
+    @takes(columns=COLUMNS)
+    def cube(self, *columns: str | Sequence[str]) -> GroupingSetsStream:
+        """Returns the rows with several keys at once: every subset of the columns. Each row is copied as often."""
+        keys = flat(columns)
+        return GroupingSetsStream(*copied(self._step, "cube", keys, cubed(keys)))
+
+    @takes(sets=SETS, columns=COLUMNS)
+    def grouping_sets(self, sets: Sequence[Sequence[str] | str], *columns: str | Sequence[str]) -> GroupingSetsStream:
+        """Returns the rows with several keys at once, each a list of columns: `grouping_sets([["a", "b"], ["b"], []])`.
+        The columns, in the order that the result has them, are those of the sets unless they are named."""
+        keys = keys_in(sets, columns)
+        return GroupingSetsStream(*copied(self._step, "grouping_sets", keys, [flat([each]) for each in sets]))
 
     @takes(columns=COLUMNS, keep=TEXT, within=DURATION.optional())
     def drop_duplicates(

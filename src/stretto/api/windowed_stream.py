@@ -9,10 +9,11 @@ import pyarrow as pa
 from stretto.api import plan
 from stretto.api.arguments import AGGREGATES, COLUMN, COUNT, DURATION, FLAG, ORDERS, SIZE, TEXT, takes
 from stretto.api.grouping import Aggregate, grouping, refuse_arrival
+from stretto.api.grouping_sets import GroupingSets
 from stretto.api.pyspark_words import group_attribute
 from stretto.api.ranking import By, RankName, ranking_of, top_fields
 from stretto.api.spilling import Size
-from stretto.api.step import Step, keyed_parallelism
+from stretto.api.step import Step, keyed_parallelism, selected
 from stretto.api.windowing import TIMESTAMP
 from stretto.errors import PlanError
 from stretto.expressions import compile_scalar
@@ -25,7 +26,14 @@ if TYPE_CHECKING:
 class WindowedStream:
     """A stream divided into windows, with or without a key, for `aggregate` or `top`."""
 
-    def __init__(self, stream: Step, keys: tuple[str, ...], window: Window, lateness_us: int = 0) -> None:
+    def __init__(
+        self,
+        stream: Step,
+        keys: tuple[str, ...],
+        window: Window,
+        sets: GroupingSets | None = None,
+        lateness_us: int = 0,
+    ) -> None:
         stream.only_added("window")
         if isinstance(window, Span):
             for column in (window.start, window.end):
@@ -38,6 +46,7 @@ class WindowedStream:
         self._step = stream
         self._keys = keys
         self._window = window
+        self._sets = sets
         self._lateness_us = lateness_us
 
     if not TYPE_CHECKING:  # Otherwise every attribute would be known to a type checker.
@@ -51,7 +60,7 @@ class WindowedStream:
         lateness_us = duration_us(lateness, "the allowed lateness")
         if lateness_us < 0:
             raise PlanError("the allowed lateness is negative", repr(lateness), "Give zero or a positive duration.")
-        return WindowedStream(self._step, self._keys, self._window, lateness_us)
+        return WindowedStream(self._step, self._keys, self._window, self._sets, lateness_us)
 
     @takes(calls=AGGREGATES, named=AGGREGATES, spill=SIZE.optional())
     def aggregate(
@@ -75,7 +84,7 @@ class WindowedStream:
         window = [pa.field("window_start", TIMESTAMP), pa.field("window_end", TIMESTAMP)]
         leading = [*(stream.schema.field(key) for key in self._keys), *window]
         time = None if self._time is None else self._time.column
-        parsed = grouping(stream.name, stream.schema, leading, time, calls, named)
+        parsed = grouping(stream.name, stream.schema, leading, time, calls, named, self._sets)
         refuse_arrival(stream.name, parsed.calls)
         keyed_by_window = (*self._keys, "window_start", "window_end")
         aggregated = stream.add(
@@ -92,9 +101,7 @@ class WindowedStream:
             calls=parsed.calls,
             lateness_us=self._lateness_us,
         )
-        if parsed.select is not None:
-            aggregated = aggregated.projected("select", parsed.select, None, None)
-        return aggregated.stream
+        return selected(aggregated, parsed).stream
 
     @takes(k=COUNT, by=ORDERS, ties=FLAG, descending=FLAG, rank=COLUMN.optional(), ranking=TEXT.optional())
     def top(
@@ -109,6 +116,12 @@ class WindowedStream:
         name: str | None = None,
     ) -> Stream:
         """Returns the rows ranked at most `k` (see `KeyedStream.top`), per key and window, when the window closes."""
+        if self._sets is not None:
+            raise PlanError(
+                f"top on '{self._step.name}' cannot rank the rows of grouping sets",
+                None,
+                "Aggregate first, or key the stream with key_by.",
+            )
         if self._lateness_us:
             raise PlanError("top does not take allowed lateness", None, "Aggregate with lateness first, or drop it.")
         stream = self._step

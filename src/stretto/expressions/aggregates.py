@@ -6,6 +6,7 @@ An expression over aggregates, such as `sum(price) / count(*)`, is its calls and
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,7 +17,11 @@ from stretto.expressions.aggregate_calls import AggregateCall, Written
 from stretto.expressions.aggregate_functions import FUNCTIONS
 from stretto.expressions.aggregate_texts import CallText, calls_in
 from stretto.expressions.parse import Parsed, parse
+from stretto.expressions.refused import refusal_of
 from stretto.expressions.scalar import quoted
+
+GROUPING_CALLS = ("grouping", "grouping_id")
+"""Calls that have a meaning in an aggregate over grouping sets."""
 
 _KNOWN = ", ".join(sorted({*FUNCTIONS, "count(distinct)"}))
 
@@ -38,11 +43,11 @@ class AggregateText:
                 return call
         return None
 
-    def over(self, names: dict[str, str]) -> str:
-        """Returns the expression with the columns that have these names."""
+    def over(self, expressions: dict[str, str]) -> str:
+        """Returns the expression with these expressions in the places of its columns."""
         body = self.body
         for column in self.columns:
-            body = body.replace(quoted(column), quoted(names[column]))
+            body = body.replace(quoted(column), expressions[column])
         return body
 
 
@@ -51,9 +56,10 @@ def is_aggregate(name: str) -> bool:
     return name in FUNCTIONS
 
 
-def read_aggregates(text: str, name: str | None = None) -> AggregateText:
-    """Returns the calls of aggregates in a text, and what is computed from their results."""
-    calls = calls_in(text, FUNCTIONS)
+def read_aggregates(text: str, name: str | None = None, further: Sequence[str] = ()) -> AggregateText:
+    """Returns the calls of aggregates in a text, and what is computed from their results. Calls with the `further`
+    names count as such."""
+    calls = calls_in(text, {*FUNCTIONS, *further})
     columns: dict[str, CallText] = {}
     pieces, done = [], 0
     for call in calls:
@@ -108,6 +114,9 @@ def compiled_call(call: CallText, schema: pa.Schema, text: str, time: str | None
 
 def _not_an_aggregate(text: str, tree: exp.Expr) -> ExpressionError:
     if isinstance(tree, exp.Anonymous):
+        refusal = refusal_of(tree.name.lower())
+        if refusal is not None:
+            return ExpressionError(f"{tree.name} is not supported here", refusal.reason, refusal.fix)
         close = difflib.get_close_matches(tree.name.lower(), FUNCTIONS, 1)
         hint = f"did you mean {close[0]}?" if close else "use a stretto.UserAggregate for other aggregates"
         return ExpressionError(f"unknown aggregate {tree.name}", f"in {text!r}; known aggregates: {_KNOWN}", hint)
@@ -117,6 +126,7 @@ def _not_an_aggregate(text: str, tree: exp.Expr) -> ExpressionError:
 
 
 __all__ = [
+    "GROUPING_CALLS",
     "AggregateCall",
     "AggregateText",
     "compiled_call",

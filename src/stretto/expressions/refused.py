@@ -53,9 +53,10 @@ REFUSALS = (
     ),
     Refusal("table functions", "they are tables, not values", "make a source", "range collations sql_keywords"),
     Refusal(
-        "grouping", "GROUPING SETS and metric views are not supported", "aggregate once for each set of keys",
-        "grouping grouping_id measure",
+        "grouping", "there are no grouping sets here",
+        "use it in the aggregate after rollup(...), cube(...) or grouping_sets(...)", "grouping grouping_id",
     ),
+    Refusal("metric views", "there are no metric views", "write the aggregate", "measure"),
     Refusal(
         "sketches", "the state of a sketch is a format of Spark's libraries",
         "use approx_count_distinct, percentile or top_k, which keep state of their own",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from stretto.expressions.aggregates import is_aggregate
+from stretto.expressions.aggregates import GROUPING_CALLS, is_aggregate
 from stretto.expressions.functions import FUNCTIONS
 from stretto.expressions.refused import REFUSALS, refusal_of
 from stretto.expressions.spark_functions import SPARK_FUNCTIONS
@@ -28,6 +28,7 @@ class Support(Enum):
     FUNCTION = "supported"
     SYNTAX = "supported, as syntax"
     AGGREGATE = "supported, as an aggregate"
+    GROUPING = "supported, after rollup, cube and grouping_sets"
     REFUSED = "refused"
     UNEXPLAINED = "unknown"
 
@@ -53,6 +54,8 @@ def _entry(name: str) -> Entry:
         return Entry(name, Support.SYNTAX)
     if is_aggregate(name):
         return Entry(name, Support.AGGREGATE)
+    if name in GROUPING_CALLS:
+        return Entry(name, Support.GROUPING)
     refusal = refusal_of(name)
     return Entry(name, Support.REFUSED, refusal.title) if refusal else Entry(name, Support.UNEXPLAINED)
 
@@ -91,6 +94,7 @@ _TITLES = {
     Support.FUNCTION: "Functions",
     Support.SYNTAX: "Operators and other syntax",
     Support.AGGREGATE: "Aggregates",
+    Support.GROUPING: "Of grouping sets",
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from stretto import App, Function, KeyedStream, Stream, WindowedStream, sinks, sources, tumbling
 from stretto.actors.context import Context
-from stretto.api.stream import AppliedStream
+from stretto.api.stream import AppliedStream, GroupingSetsStream
 from stretto.errors import PlanError, UserError
 
 SCHEMA = "auction bigint, price bigint, channel string, at timestamp"
@@ -79,6 +79,9 @@ RIGHT: dict[str, dict[str, Any]] = {
     "Stream.map": {"function": lambda batch: batch},
     "Stream.flat_map": {"function": lambda batch: batch},
     "Stream.key_by": {"columns": "auction"},
+    "Stream.rollup": {"columns": "auction"},
+    "Stream.cube": {"columns": "auction"},
+    "Stream.grouping_sets": {"sets": [["auction"], []]},
     "Stream.window": {"window": tumbling("10 s")},
     "Stream.top": {"k": 1, "by": "price"},
     "Stream.drop_duplicates": {"columns": "auction"},
@@ -95,6 +98,8 @@ RIGHT: dict[str, dict[str, Any]] = {
     "KeyedStream.aggregate": {"calls": "count(*)"},
     "KeyedStream.top": {"k": 1, "by": "price"},
     "KeyedStream.apply": {"function": Quiet(), "schema": SCHEMA},
+    "GroupingSetsStream.window": {"window": tumbling("10 s")},
+    "GroupingSetsStream.aggregate": {"calls": "count(*)"},
     "WindowedStream.allowed_lateness": {"lateness": "1 s"},
     "WindowedStream.aggregate": {"calls": "count(*)"},
     "WindowedStream.top": {"k": 1, "by": "price"},
@@ -119,6 +124,7 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "Stream": bids,
     "AppliedStream": applied,
     "KeyedStream": keyed,
+    "GroupingSetsStream": lambda: bids().rollup("auction"),
     "WindowedStream": windowed,
     "sinks": lambda: sinks,
     "sources": lambda: sources,
@@ -150,7 +156,7 @@ def verb_of(name: str) -> Callable[..., Any]:
 
 def public_verbs() -> set[str]:
     verbs = {"App"}
-    for owner in (App, Stream, AppliedStream, KeyedStream, WindowedStream):
+    for owner in (App, Stream, AppliedStream, KeyedStream, GroupingSetsStream, WindowedStream):
         inherited = Stream.__mro__ if owner is AppliedStream else ()
         for part in set(owner.__mro__) - set(inherited):
             verbs |= {f"{owner.__name__}.{name}" for name, value in vars(part).items() if inspect.isfunction(value)}
@@ -183,7 +189,9 @@ def test_a_wrong_argument_is_refused_with_what_the_verb_takes(verb: str, paramet
     arguments = RIGHT[verb] | ({"right": bids(name="right")} if "right" in RIGHT[verb] else {})
     arguments[parameter] = WRONG[kind]
     several = [name for name, p in parameters.items() if p.kind is inspect.Parameter.VAR_POSITIONAL]
-    positional = [arguments.pop(name) for name in several if name in arguments]
+    # What comes before such a parameter has its place, and no name.
+    before = [*parameters][: [*parameters].index(several[0]) + 1] if several else []
+    positional = [arguments.pop(name) for name in before if name in arguments]
     if parameters[parameter].kind is inspect.Parameter.VAR_KEYWORD:
         arguments["column"] = arguments.pop(parameter)
         parameter = "column"
