@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from stretto.api.memory import canonical_schema, conform
 from stretto.api.tables import check_size
 from stretto.errors import PlanError, SourceError
 from stretto.rendering import error_text, traceback_of
+from stretto.runtime.table_files import parquet_table
 
 
 def table_data(name: str, data: Any) -> pa.Table:
@@ -67,7 +67,7 @@ def _read(name: str, data: Any) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if isinstance(data, str | os.PathLike):
-        return _parquet(name, os.fspath(data))
+        return parquet_table(name, os.fspath(data))
     if hasattr(data, "toArrow"):
         if data.isStreaming:
             raise PlanError(
@@ -89,13 +89,4 @@ def _called(name: str, function: Callable[[], Any]) -> Any:
             f"table '{name}' cannot be read: its function raised {error_text(error)}",
             traceback_of(error).rstrip(),
             "Give a function without arguments that returns a pyarrow Table.",
-        ) from error
-
-
-def _parquet(name: str, path: str) -> pa.Table:
-    try:
-        return ds.dataset(path, format="parquet").to_table()
-    except (OSError, pa.ArrowException) as error:
-        raise SourceError(
-            f"table '{name}' cannot be read", error_text(error), "Give the path of Parquet files."
         ) from error

@@ -20,6 +20,8 @@ from stretto.api.relational import unsupported
 from stretto.coordinator.records import JobStatus
 from stretto.errors import PlanError, SourceError
 from stretto.operators.refreshed import RefreshedTableJoin
+from stretto.runtime import table_files
+from stretto.runtime.table_data import rereading
 from stretto.simulator.engine.cluster import SimulatedCluster
 
 SCHEMA = "n bigint, id bigint"
@@ -117,6 +119,111 @@ def test_files_are_read_again(tmp_path: Path) -> None:
     (tmp_path / "names.parquet").unlink()
     assert names(25 * SECOND) == ["null", "eins"]
     assert ctx.counts == {"table_reads": 2, "table_reads_failed": 1}
+
+
+def writes(directory: Path, version: int) -> None:
+    """Begins to replace the files of a table, one after the other."""
+    for number in range(3):
+        part = directory / f"{number}.parquet"
+        pq.write_table(pa.table({"id": [number], "version": [version]}), part.with_suffix(".new"))
+        part.with_suffix(".new").rename(part)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    found = tmp_path / "table"
+    found.mkdir()
+    writes(found, 1)
+    return found
+
+
+def test_files_that_are_replaced_while_they_are_read_are_not_a_table(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer replaces one file of three in the middle of a read, before or after the reader has come to it."""
+    real = table_files.ds.dataset
+
+    class Slow:
+        """A dataset that is read while a writer is at work."""
+
+        def __init__(self, path: str, **options: Any) -> None:
+            self._found = real(path, **options)
+
+        def to_table(self) -> pa.Table:
+            pq.write_table(pa.table({"id": [1], "version": [2]}), directory / "1.parquet")
+            return self._found.to_table()
+
+    reader = rereading("names", directory, pa.schema({"id": pa.int64(), "version": pa.int64()}))
+    monkeypatch.setattr(table_files.ds, "dataset", Slow)
+    with pytest.raises(SourceError, match="'names' was replaced while it was read"):
+        reader.read()
+    monkeypatch.setattr(table_files.ds, "dataset", real)
+    assert sorted(reader.read()["version"].to_pylist()) == [1, 1, 2]  # A writer that rests cannot be told from none ...
+    writes(directory, 2)
+    (directory / "_temporary").mkdir()
+    with pytest.raises(SourceError, match="'names' is being written"):
+        reader.read()  # ... but one of Spark's can.
+    (directory / "_temporary").rmdir()
+    assert reader.read()["version"].to_pylist() == [2, 2, 2]
+    for part in directory.glob("*.parquet"):
+        part.unlink()
+    with pytest.raises(SourceError, match="has no files"):
+        reader.read()
+
+
+def half_refreshed(job: Any) -> list[int]:
+    """Returns the numbers of the rows whose matches are of several versions of the table, or are not all there."""
+    matches: dict[int, list[int]] = {}
+    for row in job.writers["out"].table().to_pylist():
+        matches.setdefault(row["n"], []).append(row["version"])
+    return [n for n, found in matches.items() if len(set(found)) > 1 or len(found) != MATCHES]
+
+
+MATCHES = 50
+
+
+def whole_versions() -> Callable[[], pa.Table]:
+    """Returns a table that is another one at each read: as many rows of one key, all of one version."""
+    reads = iter(range(10**6))
+
+    def read() -> pa.Table:
+        return pa.table({"id": [1] * MATCHES, "version": [next(reads)] * MATCHES})
+
+    return read
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_row_is_joined_with_a_table_that_is_half_refreshed(seed: int) -> None:
+    """Three partitions in two workers join with a table of a new version at each read, which is due at every batch."""
+    job = refreshed_all_the_time(seed)
+    assert half_refreshed(job) == []
+    assert len(set(job.writers["out"].table()["version"].to_pylist())) > 10
+
+
+def test_the_check_notices_a_join_that_takes_another_table_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted fault: half of the matches are looked up before the table is read again, and half after it."""
+
+    def process(self: RefreshedTableJoin, batch: pa.RecordBatch, ctx: Context) -> None:
+        for half in (0, 1):
+            self.latest.refresh(ctx.now_ns + half * 2 * SECOND)
+            for rows in self.latest.join(batch):
+                ctx.send(rows.take(pa.array(range(half, rows.num_rows, 2))))
+
+    monkeypatch.setattr(RefreshedTableJoin, "process", process)
+    assert half_refreshed(refreshed_all_the_time(0))
+
+
+def refreshed_all_the_time(seed: int) -> Any:
+    app = App("app")
+    rows = [{"n": n, "id": 1} for n in range(60)]
+    stream = app.source("in", MemorySource(rows, SCHEMA, batch_rows=2), parallelism=3)
+    table = app.table("names", whole_versions(), refresh="0.001 ms")
+    stream.join(table, "id", name="joined").sink(sinks.collect(), name="out")
+    cluster = SimulatedCluster(2, seed=seed)
+    job = cluster.submit(lowered(app.plan(), "app", 3, 2))
+    cluster.run()
+    assert job.status is JobStatus.FINISHED, job.failure
+    return job
 
 
 def test_what_cannot_be_refreshed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
