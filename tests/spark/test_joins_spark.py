@@ -6,11 +6,13 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from stretto.api.app import App
@@ -18,6 +20,7 @@ from stretto.api.lowering import lowered
 from stretto.api.memory import CollectSink, MemorySource
 from stretto.api.stream import Stream
 from stretto.coordinator.records import JobStatus
+from stretto.errors import PlanError
 from stretto.operators.windows import hopping, tumbling
 from stretto.runtime.relational import to_dataframes
 from stretto.runtime.spark_sources import batch_frame
@@ -194,3 +197,24 @@ def test_the_batch_twin_answers_as_spark_sql(spark: SparkSession, oracle: Any) -
         twin = twins[name].toArrow()
         assert rows_of(twin) == oracle(query, True), name
         assert twin.schema.names == stream.schema.names
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_joins_with_a_table_are_refused_where_spark_refuses_them(spark: SparkSession, how: str, tmp_path: Path) -> None:
+    rows = pa.table({"value": [1, 2]})
+    stream = spark.readStream.format("rate").load().select("value")
+    theirs = stream.join(spark.createDataFrame(rows), "value", SPARKS_NAMES.get(how, how))
+    query = theirs.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    app = App("app")
+    ours = partial(app.source("bids", MemorySource(rows)).join, app.table("rows", rows), "value", how=how)
+    if how in ("right", "full"):
+        with pytest.raises(AnalysisException, match="not supported"):
+            query.start()
+        with pytest.raises(PlanError, match="Spark's streams refuse it too"):
+            ours()
+    else:
+        query.start().stop()
+        ours()
+
+
+SPARKS_NAMES = {"semi": "left_semi", "anti": "left_anti"}

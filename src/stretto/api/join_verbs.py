@@ -76,9 +76,10 @@ class JoinVerbs(Verbs):
         result of any join.
 
         With a table (`app.table`), returns the stream's rows with those of the table, and keeps no state. Time and
-        order stay as they are; how="right" and "full" are not possible."""
+        order stay as they are; how="right" and "full" are refused, as by Spark's streams, since whether a row of the
+        table has a match is known only at the end."""
         if isinstance(right, Table):
-            kind = table_kind(how, self.name)
+            kind = table_kind(how, self.name, right.name)
             return self._join_table(right, _Asked(on, where, kind, suffix, name, parallelism))
         kind = JoinKind.named(how, f"join on '{self.name}'")
         changes = kind.is_outer or self._step.node.changes or right._step.node.changes

@@ -38,14 +38,18 @@ class Table:
         return f"Table({self.name!r}, {self.data.num_rows} rows)"
 
 
-def table_kind(how: str, stream: str) -> JoinKind:
-    """Returns the kind of a join with a table; those that send rows of the table alone are refused."""
+def table_kind(how: str, stream: str, table: str) -> JoinKind:
+    """Returns the kind of a join with a table; those that send rows of the table alone are refused, as by Spark."""
     kind = JoinKind.named(how, f"join on '{stream}'")
     if kind.tracks_right:
+        other = "left" if kind is JoinKind.RIGHT else "full"
         raise PlanError(
-            f"join on '{stream}' cannot be a {kind.value} join with a table",
-            f"how={how!r}: whether a row of the table has a match is known only at the end of the stream",
-            'Use "inner", "left", "semi" or "anti", or make the table a source.',
+            f"join on '{stream}' cannot be a {kind.value} join with table '{table}'",
+            f"how={how!r}: whether a row of the table has a match is known only at the end of the stream; Spark's "
+            "streams refuse it too",
+            f"Make the table a stream: app.source({table!r}, sources.memory(rows)).join({stream}, on, how={other!r}) "
+            "sends a row without a match at once, and removes it when one comes. "
+            'Or use "inner", "left", "semi" or "anti".',
         )
     return kind
 

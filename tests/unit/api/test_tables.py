@@ -13,7 +13,7 @@ import pytest
 
 from stretto import App, Stream, sinks, sources
 from stretto.api import tables
-from stretto.api.changes import last_by_key
+from stretto.api.changes import final_rows, last_by_key
 from stretto.api.lowering import lowered
 from stretto.api.plan import TableJoinNode
 from stretto.api.tables import Table
@@ -137,6 +137,27 @@ def test_what_a_table_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(tables, "TABLE_BYTES_MAX", 10)
     with pytest.raises(PlanError, match="too large"):
         bids._app.table("names", ITEMS)
+
+
+@pytest.mark.parametrize("how", ["right", "full"])
+def test_the_words_of_the_refusal_do_what_was_wanted(how: str) -> None:
+    """The rows of the table without a match are there, by a left or full join of the table as a stream."""
+    bids, items = made()
+    with pytest.raises(PlanError) as caught:
+        bids.join(items, "auction = id", how=how)
+    other = "left" if how == "right" else "full"
+    assert f"app.source('items', sources.memory(rows)).join(bids, on, how='{other}')" in str(caught.value)
+    app = App("app", parallelism=2)
+    stream = app.source("bids", sources.memory(BIDS, SCHEMA))
+    table = app.source("items", sources.memory(ITEMS.to_pylist(), ITEMS.schema))
+    table.join(stream, "id = auction", how=other).sink(sinks.collect(), name="out")
+    cluster = SimulatedCluster(2, seed=1)
+    job = cluster.submit(lowered(app.plan(), "app", 2, 3))
+    cluster.run()
+    rows = final_rows(job.writers["out"].table(), app.plan().sink_named("out")).to_pylist()
+    pairs = [(1, 3, "ANN", *ANN), (2, 9, "BOB", *BOB), (2, 1, None, *BOB), (None, 4, "x", *NONE)]
+    alone = [(*NONE, *NOBODY), (*NONE, *NINE)] if how == "full" else []
+    assert sorted((tuple(row.values()) for row in rows), key=repr) == sorted([*pairs, *alone], key=repr)
 
 
 def test_tables_are_read_from_pandas_and_parquet(tmp_path: Path) -> None:
