@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +127,12 @@ def unbounded(left: Stream, right: Stream) -> Cases:
 
 def tabled(left: Stream, right: Stream) -> Cases:
     """Returns joins of the left stream with the right rows as a table."""
-    table_ = left._app.table("rights", table(RIGHT, 2, nulls=False))
+    whole = left._app.table("rights", table(RIGHT, 2, nulls=False))
+    parts = left._app.table("rights", table(RIGHT, 2, nulls=False), how="partitioned")
     found = {}
-    for how in ("inner", "left", "semi", "anti"):
+    for table_, how in product((whole, parts), ("inner", "left", "semi", "anti")):
         columns = BOTH if how in ("inner", "left") else "l.t, l.k, l.name, l.x, l.id"
-        found[f"table {how}"] = (
+        found[f"table {table_.how} {how}"] = (
             partial(
                 left.join, table_, "lower(name) = lower(label) AND left.k = rights.k", where="right.x > id % 5", how=how
             ),

@@ -24,7 +24,7 @@ from stretto.api.arguments import (
 from stretto.api.engines import Engine
 from stretto.api.slo import SLO
 from stretto.api.stream import AppliedStream, Stream
-from stretto.api.tables import Table, checked_table
+from stretto.api.tables import Distribution, Table, checked_table
 from stretto.api.udfs import registered
 from stretto.api.windowing import TIMESTAMP
 from stretto.errors import PlanError
@@ -163,11 +163,15 @@ class App:
         )
         return Stream(self, self.add_node(node))
 
-    @takes(name=TEXT, data=TABLE_DATA, refresh=DURATION.optional())
-    def table(self, name: str, data: Any, *, refresh: Duration | None = None) -> Table:
+    @takes(name=TEXT, data=TABLE_DATA, refresh=DURATION.optional(), how=TEXT)
+    def table(self, name: str, data: Any, *, refresh: Duration | None = None, how: Distribution = "auto") -> Table:
         """Returns a table for `stream.join(table, on)`, of a DataFrame of Spark or pandas, a pyarrow Table, the path of
-        Parquet files, or a function that returns one of the latter. Its rows are read now, and every worker gets all of
-        them.
+        Parquet files, or a function that returns one of the latter. Its rows are read now.
+
+        The workers of a machine map the same file with the rows and their index into memory. With how="broadcast" each
+        joins the rows of the stream where they are. With how="partitioned" these are partitioned by the key of the
+        join, and each worker reads its part of the table; rows of different keys may change their order. "auto"
+        partitions tables of more than 256 MB.
 
         With `refresh`, such as "10 minutes", each worker reads a path again, or calls the function again, when it has a
         batch to join and its last read is that old. A change is seen by the rows that a worker joins later than that
@@ -177,7 +181,7 @@ class App:
         every_us = None if refresh is None else positive_duration_us(refresh, f"refresh of table '{name}'")
         rows = table_data(name, data)
         again = None if every_us is None else plans.Refresh(rereading(name, data, rows.schema), every_us)
-        return checked_table(self, name, rows, again)
+        return checked_table(self, name, rows, again, how)
 
     @takes(udfs=UDF)
     def register(self, *udfs: Udf) -> App:

@@ -126,6 +126,8 @@ def _described(node: nodes.Node) -> str:
             keys = " and ".join(f"{left.sql} = {right.sql}" for left, right in node.keys)
             also = "" if node.residual is None else f" and {node.residual.sql}"
             rows = f"{node.table.num_rows:,} rows"
+            if node.partition_by is not None:
+                rows += ", partitioned"
             if node.refresh is not None:
                 rows = f"read again every {node.refresh.every_us / 1e6:g} s"
             return f"{node.how.value} join with table '{node.table_name}' ({rows}), on {keys}{also}"

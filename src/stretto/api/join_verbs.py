@@ -185,10 +185,14 @@ class JoinVerbs(Verbs):
             raise PlanError(f"stream '{self.name}' and table '{table.name}' belong to different apps")
         pair, condition = self._matched(table, asked)
         changes_by, removes = changes_after(self._step.node, table, condition, asked.how)
+        partition_by, feeding = None, self.name
+        if table.is_partitioned(self._step.node):
+            feeding, partition_by = self._with_keys([one for one, _ in condition.keys])
         return self._step.add(
             plan.TableJoinNode,
             "join",
             asked.name,
+            inputs=(feeding,),
             schema=pair if asked.how.sends_pairs else self.schema,
             parallelism=asked.parallelism,
             changes_by=changes_by,
@@ -196,6 +200,8 @@ class JoinVerbs(Verbs):
             table=table.data,
             table_name=table.name,
             refresh=table.refresh,
+            partition_by=None if partition_by is None else tuple(partition_by),
+            hidden=_hidden(partition_by or ()),
             keys=condition.keys,
             pair=pair,
             residual=condition.residual,
@@ -220,7 +226,7 @@ class JoinVerbs(Verbs):
             parallelism=asked.parallelism,
             on=tuple(zip(left_keys, right_keys, strict=True)),
             pair=pair,
-            hidden=tuple(sum(key.startswith(_KEY) for key in keys) for keys in (left_keys, right_keys)),
+            hidden=(_hidden(left_keys), _hidden(right_keys)),
             residual=condition.residual,
             how=asked.how,
             changes_by=None,
@@ -242,6 +248,11 @@ class JoinVerbs(Verbs):
         if not computed:
             return self.name, names
         return self._step.projected("key", [*map(quoted, self.schema.names), *computed], None, None).name, names
+
+
+def _hidden(keys: Sequence[str]) -> int:
+    """Returns how many of the keys are computed."""
+    return sum(key.startswith(_KEY) for key in keys)
 
 
 _KEY = "__stretto_key"

@@ -45,7 +45,7 @@ from stretto.operators.refreshed import RefreshedTableJoin
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.stateless import Filter, PythonStep, Select, StatelessFunction
-from stretto.operators.table_join import TableJoin, WeightedTableJoin
+from stretto.operators.table_join import PartitionedTableJoin, TableJoin, WeightedTableJoin
 from stretto.operators.top import WindowTop
 from stretto.operators.windowed import WindowAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
@@ -178,6 +178,10 @@ class _Lowering:
                 self._weigh(node)
             case nodes.TableJoinNode(refresh=nodes.Refresh()):
                 self._add_refreshed(node)
+            case nodes.TableJoinNode(partition_by=tuple()):
+                join = TableJoin(node.table, node.keys, node.pair, node.residual, node.how, sorted_rows=True)
+                partitions = node.parallelism or self._parallelism
+                self._add_function(node, PartitionedTableJoin(join, node.hidden), partitions, [node.partition_by])
             case nodes.SelectNode() | nodes.FilterNode() | nodes.MapNode() | nodes.TableJoinNode() if (
                 node.parallelism is None
             ):

@@ -162,7 +162,8 @@ class Refresh:
 class TableJoinNode(Node):
     """A join of a stream with a table. The columns are as in a JoinNode; `keys` are pairs of expressions over the
     stream and over the table. The table does not change, or has a `refresh`; then `table` is the one of its
-    declaration."""
+    declaration. With `partition_by`, the rows of both are partitioned by the keys, which are these columns of the
+    stream, of which the last `hidden` ones are not in `pair`; otherwise every worker has the whole table."""
 
     table: pa.Table
     table_name: str
@@ -171,6 +172,8 @@ class TableJoinNode(Node):
     residual: Predicate | None
     how: JoinKind
     refresh: Refresh | None = None
+    partition_by: tuple[str, ...] | None = None
+    hidden: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from stretto.api.plan import Node, Refresh
 
 TABLE_BYTES_MAX = 256 << 20
-"""Every worker holds a whole table, and its index."""
+"""Of a table that is refreshed: every worker holds it in its own memory, with its index."""
+
+BROADCAST_BYTES_MAX = 256 << 20
+"""Larger tables are partitioned, unless the app says otherwise."""
+
+Distribution = Literal["auto", "broadcast", "partitioned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +34,18 @@ class Table:
     name: str
     data: pa.Table
     refresh: Refresh | None = None
+    how: Distribution = "auto"
+
+    def is_partitioned(self, stream: Node) -> bool:
+        """Whether its rows, and those of a stream that is joined with it, are partitioned by the key."""
+        if self.how == "partitioned" and stream.changes:
+            raise PlanError(
+                f"join on '{stream.name}' cannot be with table '{self.name}'",
+                "the table is partitioned, and rows of the stream change: they could overtake each other",
+                'Leave out how="partitioned", or join before the rows change.',
+            )
+        large = self.how == "auto" and self.refresh is None and self.data.nbytes > BROADCAST_BYTES_MAX
+        return self.how == "partitioned" or (large and not stream.changes)
 
     @property
     def schema(self) -> pa.Schema:
@@ -89,18 +106,29 @@ def _has_duplicates(table: Table, condition: Condition) -> bool:
     return bool(keys.group_by(keys.column_names).aggregate([]).num_rows < keys.num_rows)
 
 
-def checked_table(app: App, name: str, data: pa.Table, refresh: Refresh | None) -> Table:
-    """Returns a table of an app; its size is checked."""
-    check_size(name, data)
-    return Table(app, name, data, refresh)
+def checked_table(app: App, name: str, data: pa.Table, refresh: Refresh | None, how: str) -> Table:
+    """Returns a table of an app. One that is refreshed must fit into the memory of each worker."""
+    if how not in ("auto", "broadcast", "partitioned"):
+        raise PlanError(
+            f"table '{name}' cannot be distributed so", f"how={how!r}", 'Write "auto", "broadcast" or "partitioned".'
+        )
+    if refresh is not None:
+        check_size(name, data)
+        if how == "partitioned":
+            raise PlanError(
+                f"table '{name}' cannot be partitioned",
+                "it is refreshed, and each worker reads all of it again",
+                "Leave out how= or refresh=.",
+            )
+    return Table(app, name, data, refresh, cast(Distribution, how))
 
 
 def check_size(name: str, data: pa.Table) -> None:
-    """Refuses a table that is too large to be in every worker."""
+    """Refuses a table that is too large to be read into the memory of every worker."""
     if data.nbytes > TABLE_BYTES_MAX:
         raise PlanError(
-            f"table '{name}' is too large",
+            f"table '{name}' is too large to be refreshed",
             f"it has {data.nbytes:,} bytes; every worker would hold all of them, and the limit is {TABLE_BYTES_MAX:,}",
-            "Select the columns and rows that are needed, or read it as a source and use join: its rows are then "
-            "divided among the partitions.",
+            "Leave out refresh (a table that is read once has no limit), select the columns and rows that are needed, "
+            "or read it as a source and use join.",
         )

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from stretto.actors.partitioning import has_codes, hash_rows, null_mask
+from stretto.actors.context import Context
+from stretto.actors.partitioning import has_codes
 from stretto.operators.changes.weights import weighted, weighted_schema, weights_of
 from stretto.operators.join_base import PAIRS_MAX, RowFilter
 from stretto.operators.join_keys import equal_values
 from stretto.operators.join_kinds import JoinKind
 from stretto.operators.join_sides import all_of
-from stretto.operators.row_blocks import Entries, Integers, Mask, sort_entries
+from stretto.operators.row_blocks import Entries, Integers, Mask
 from stretto.operators.row_buffer import RowBuffer
-
-
-class KeyExpression(Protocol):
-    """A compiled expression: one value per row."""
-
-    def evaluate(self, batch: pa.RecordBatch) -> pa.Array: ...
+from stretto.operators.stateless import StatelessFunction
+from stretto.operators.table_index import KeyExpression, Piece, hashed, pieces_of, valid
 
 
 class TableJoin:
@@ -39,22 +36,27 @@ class TableJoin:
         pair: pa.Schema,
         residual: RowFilter | None,
         how: JoinKind,
+        sorted_rows: bool = False,
     ) -> None:
         self.table = table
         self.keys = tuple(keys)
         self.pair = pair
         self.residual = residual
         self.how = how
+        self.sorted_rows = sorted_rows
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_index"}
+        """Returns the join with its index, which is in Arrow files then, as the rows are; see `table_index.py`."""
+        pieces = self.__dict__.get("_pieces") or pieces_of(self.table, [key for _, key in self.keys], self.sorted_rows)
+        kept = {name: value for name, value in self.__dict__.items() if name != "_buffers"}
+        return {**kept, "table": self.table.schema.empty_table(), "_pieces": pieces}
 
     def __deepcopy__(self, memo: Any) -> TableJoin:
         return self  # It never changes; all instances on a worker share the index.
 
     def over(self, table: pa.Table) -> TableJoin:
         """Returns the same join with another table of the same columns."""
-        return TableJoin(table, self.keys, self.pair, self.residual, self.how)
+        return TableJoin(table, self.keys, self.pair, self.residual, self.how, self.sorted_rows)
 
     def __call__(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         return [rows for rows, _ in self.joined(batch)]
@@ -74,49 +76,81 @@ class TableJoin:
 
     def _matches(self, batch: pa.RecordBatch) -> tuple[Integers, Integers]:
         """Returns all pairs that match: places in the batch, in their order, and places in the table."""
-        _, keys, index = self._index
         mine = [key.evaluate(batch) for key, _ in self.keys]
-        valid = np.flatnonzero(_valid(mine, batch.num_rows))
-        probe = Entries(hash_rows(mine)[valid], valid)
+        present = np.flatnonzero(valid(mine, batch.num_rows))
+        probe = Entries(hashed(mine)[present], present)
         ats, founds = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for match in index.search(probe, PAIRS_MAX):
-            at, found = valid[match.probe], match.block.entries.positions[match.stored]
-            mask = self._equal_keys(mine, keys, at, found)
-            if mask is not None:
-                at, found = at[mask], found[mask]
-            if self.residual is not None and len(at):
-                mask = self.residual.mask(self._pairs(batch, at, found))
-                at, found = at[mask], found[mask]
-            ats.append(at)
-            founds.append(found)
-        return np.concatenate(ats), np.concatenate(founds)
+        for piece, buffer in zip(self._pieces, self._buffers, strict=True):
+            for match in buffer.search(probe, PAIRS_MAX):
+                at, places = present[match.probe], match.block.entries.positions[match.stored]
+                mask = self._equal_keys(mine, piece, at, places)
+                if mask is not None:
+                    at, places = at[mask], places[mask]
+                found = places + piece.start
+                if self.residual is not None and len(at):
+                    mask = self.residual.mask(self._pairs(batch, at, found))
+                    at, found = at[mask], found[mask]
+                ats.append(at)
+                founds.append(found)
+        at, found = np.concatenate(ats), np.concatenate(founds)
+        if len(self._pieces) == 1:
+            return at, found
+        order = np.argsort(at, kind="stable")
+        return at[order], found[order]
 
-    def _equal_keys(self, mine: list[pa.Array], keys: list[pa.Array], at: Integers, found: Integers) -> Mask | None:
+    def _equal_keys(self, mine: list[pa.Array], piece: Piece, at: Integers, places: Integers) -> Mask | None:
         """Returns which pairs have equal keys; None if equal hashes mean equal keys."""
-        coded = [has_codes(one.type) and has_codes(other.type) for one, other in zip(mine, keys, strict=True)]
-        if coded == [True]:
+        theirs = [key for _, key in self.keys]
+        if len(mine) == 1 and has_codes(mine[0].type) and has_codes(piece.keys(theirs, places[:0])[0].type):
             return None
         mask: Mask | None = None
-        for one, other, words in zip(mine, keys, coded, strict=True):
-            mask = all_of(mask, equal_values(one.take(pa.array(at)), other.take(pa.array(found)), words))
+        for one, other in zip(mine, piece.keys(theirs, places), strict=True):
+            coded = has_codes(one.type) and has_codes(other.type)
+            mask = all_of(mask, equal_values(one.take(pa.array(at)), other, coded))
         return mask
 
     def _pairs(self, batch: pa.RecordBatch, at: Integers, found: Integers) -> pa.RecordBatch:
-        rows = self._index[0]
         own = batch if len(at) == batch.num_rows and (at == np.arange(len(at))).all() else batch.take(pa.array(at))
-        theirs = rows.take(pa.array(found, mask=found < 0))
-        return pa.RecordBatch.from_arrays([*own.columns, *theirs.columns], schema=self.pair)
+        return pa.RecordBatch.from_arrays([*own.columns, *self._rows(found).columns], schema=self.pair)
+
+    def _rows(self, found: Integers) -> pa.RecordBatch:
+        """Returns the rows at some places of the table; those at -1 are NULL."""
+        if len(self._pieces) == 1:
+            return self._pieces[0].rows.take(pa.array(found, mask=found < 0))
+        starts = np.array([piece.start for piece in self._pieces])
+        of = np.maximum(np.searchsorted(starts, found, side="right") - 1, 0)
+        order = np.argsort(of, kind="stable")
+        parts = []
+        for number, piece in enumerate(self._pieces):
+            places = found[of == number]
+            parts.append(piece.rows.take(pa.array(places - piece.start, mask=places < 0)))
+        back = np.empty(len(found), np.int64)
+        back[order] = np.arange(len(found))
+        return pa.concat_batches(parts).take(pa.array(back))
 
     @cached_property
-    def _index(self) -> tuple[pa.RecordBatch, list[pa.Array], RowBuffer]:
-        """The table as one batch, its keys, and the index of rows without a null key."""
-        batches = self.table.combine_chunks().to_batches()
-        rows = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.table.schema)
-        keys = [key.evaluate(rows) for _, key in self.keys]
-        places = np.flatnonzero(_valid(keys, rows.num_rows))
-        index = RowBuffer(_Unindexed())
-        index.add(rows, sort_entries(hash_rows(keys)[places], positions=places))
-        return rows, keys, index
+    def _pieces(self) -> list[Piece]:
+        return pieces_of(self.table, [key for _, key in self.keys], self.sorted_rows)
+
+    @cached_property
+    def _buffers(self) -> list[RowBuffer]:
+        return [piece.buffer() for piece in self._pieces]
+
+
+class PartitionedTableJoin(StatelessFunction):
+    """The join of a stream with a table in partitions by the key. The stream's last columns are its keys, if they are
+    computed; they are `hidden`. A worker reads the rows of its own partitions only, since they are sorted by them."""
+
+    def __init__(self, join: TableJoin, hidden: int) -> None:
+        super().__init__(join)
+        self._hidden = hidden
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        super().process(batch.select(list(range(batch.num_columns - self._hidden))), ctx)
+
+    @property
+    def inelastic_because(self) -> str | None:
+        return "each partition has its part of a table"
 
 
 class WeightedTableJoin:
@@ -130,28 +164,6 @@ class WeightedTableJoin:
         weights = weights_of(batch)
         plain = batch.select(list(range(batch.num_columns - 1)))
         return [weighted(rows.columns, weights[at], self._schema) for rows, at in self.join.joined(plain)]
-
-
-class _Unindexed:
-    """The table's index is built once, and never from stored rows."""
-
-    schema = pa.schema([])
-    keys: tuple[str, ...] = ()
-    lanes = 1
-
-    def index(self, rows: pa.RecordBatch, watermark_us: int) -> Any:
-        raise NotImplementedError
-
-    def lanes_of(self, rows: pa.RecordBatch, entries: Entries) -> Integers:
-        raise NotImplementedError
-
-
-def _valid(keys: list[pa.Array], size: int) -> Mask:
-    valid = np.ones(size, dtype=np.bool_)
-    for key in keys:
-        if key.null_count:
-            valid &= ~null_mask(key)
-    return valid
 
 
 def _with_unmatched(at: Integers, found: Integers, size: int) -> tuple[Integers, Integers]:

@@ -34,11 +34,15 @@ CODE_BYTES_MAX = 64_000_000
 """The size of the code of an app, without Arrow data."""
 
 
+FETCHED_BYTES_MAX = 64_000_000
+"""Up to this size, data on network storage is read into memory."""
+
+
 class Code(msgspec.Struct, frozen=True):
     """The content of a code file. `data` has the digests of the Arrow files beside it.
 
     They are `mapped` into memory where the directory is the driver's own, so on this machine: a file that is removed
-    lasts there as long as it is mapped. On network storage it does not, so there they are read."""
+    lasts there as long as it is mapped. On network storage it does not, so there they are read, or copied if large."""
 
     pickled: bytes
     data: list[str]
@@ -108,8 +112,7 @@ def load(directory: str, digest: str) -> Deployment:
         sources = []
         for number, expected in enumerate(code.data):
             path = _data_path(Path(directory), digest, number)
-            _check(path, _digest_of(path), expected)
-            sources.append(pa.memory_map(str(path)) if code.mapped else pa.py_buffer(path.read_bytes()))
+            sources.append(_mapped(path, expected) if code.mapped else _fetched(path, expected))
     except OSError as error:
         raise ClusterError(
             "a worker cannot read the code of a job",
@@ -118,6 +121,33 @@ def load(directory: str, digest: str) -> Deployment:
         ) from error
     deployment: Deployment = TogetherUnpickler(io.BytesIO(code.pickled), sources).load()
     return deployment
+
+
+def _mapped(path: Path, expected: str) -> pa.NativeFile:
+    """Returns a file of this machine, mapped into memory: its workers share the pages that they touch."""
+    _check(path, _digest_of(path), expected)
+    return pa.memory_map(str(path))
+
+
+def _fetched(path: Path, expected: str) -> pa.NativeFile | pa.Buffer:
+    """Returns a file of network storage. A large one, such as a table, is copied to the disk of this machine and mapped
+    there; the copy has no name, so that it ends with the process."""
+    if path.stat().st_size <= FETCHED_BYTES_MAX:
+        content = path.read_bytes()
+        _check(path, hashlib.sha256(content).hexdigest(), expected)
+        return pa.py_buffer(content)
+    copy = scratch_directory("data") / path.name
+    try:
+        shutil.copyfile(path, copy)
+        return _mapped(copy, expected)
+    except OSError as error:
+        raise ClusterError(
+            "a worker cannot copy the data of a job to its disk",
+            f"{copy}: {error.strerror or error_text(error)}; it has {megabytes(path.stat().st_size)}",
+            "Make room there, or set TMPDIR of the workers to a directory with room.",
+        ) from error
+    finally:
+        shutil.rmtree(copy.parent, ignore_errors=True)
 
 
 def _check(path: Path, found: str, expected: str) -> None:

@@ -336,7 +336,8 @@ class _Lowering:
 
     def _table_join(self, node: TableJoinNode, left: DataFrame) -> DataFrame:
         """Lowers a join with a table. Keys are columns of their own, since their texts name the columns of one side."""
-        width = len(left.columns)
+        width = len(left.columns) - node.hidden
+        left = left.select(*map(_column, left.columns[:width])) if node.hidden else left
         right = left.sparkSession.createDataFrame(node.table, spark_schema(node.table.schema))
         names = dict(zip(right.columns, node.pair.names[width:], strict=True))
         lefts, rights = ([F.expr(key[side].sql) for key in node.keys] for side in (0, 1))
@@ -348,7 +349,8 @@ class _Lowering:
         conditions = [_column(f"{_KEY}{i}") == _column(f"{_RIGHT}{_KEY}{i}") for i in range(len(node.keys))]
         if node.residual is not None:
             conditions.append(F.expr(node.residual.sql))
-        return left.join(F.broadcast(right), reduce(Column.__and__, conditions), _SPARK_KINDS[node.how])
+        right = right if node.partition_by is not None else F.broadcast(right)
+        return left.join(right, reduce(Column.__and__, conditions), _SPARK_KINDS[node.how])
 
     def _in_windows(self, node: JoinNode, frame: DataFrame, time: EventTime | None) -> DataFrame:
         framed, window = self._windowed(frame, node.window, time)

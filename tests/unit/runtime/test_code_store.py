@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import pickle
+import shutil
 import stat
 import sys
+import tempfile
 import threading
 import types
 from pathlib import Path
@@ -20,7 +22,12 @@ from stretto.actors.deployment import Deployment, FunctionSpec
 from stretto.actors.function import Function
 from stretto.api.memory import MemorySource
 from stretto.errors import ClusterError, UserError
+from stretto.expressions import compile_scalar
 from stretto.operators.ends import SourceFunction
+from stretto.operators.join_kinds import JoinKind
+from stretto.operators.stateless import StatelessFunction
+from stretto.operators.table_join import TableJoin
+from stretto.runtime import code_store
 from stretto.runtime.code_store import CODE_BYTES_MAX, CodeStore, load, local_modules
 from stretto.runtime.shipping import ArrowFiles
 
@@ -202,3 +209,47 @@ def test_code_that_is_too_long_names_the_function_and_leaves_nothing(tmp_path: P
         "  Keep the rows that a function needs in a pyarrow Table, which is not limited, or read a file in open()."
     )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["this machine's", "network, copied", "network, read"])
+def test_a_table_and_its_index_are_mapped(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker has neither the rows of a table nor their index in memory that Arrow allocates; from network storage, as
+    Python's bytes if they are small."""
+    monkeypatch.setattr(code_store, "FETCHED_BYTES_MAX", 1_000 if kind == "network, copied" else 1 << 30)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store = CodeStore(None if kind == "this machine's" else str(tmp_path / "code"))
+    try:
+        table = pa.table({"k": range(100_000), "word": [f"word {n}" for n in range(100_000)]})
+        batch = pa.RecordBatch.from_pydict({"id": [5, 99_999, -1]})
+        for key in ("k", "k + 0"):
+            keys = [(compile_scalar("id", batch.schema), compile_scalar(key, table.schema))]
+            pair = pa.schema([*batch.schema, *table.schema])
+            join = TableJoin(table, keys, pair, None, JoinKind.LEFT, sorted_rows=True)
+            digest = store.put(deployment(StatelessFunction(join)), []).digest
+            before = pa.total_allocated_bytes()
+            function = load(str(store.directory), digest).functions["f"].function
+            assert isinstance(function, StatelessFunction)
+            assert function.transform is not None
+            (out,) = function.transform(batch)
+            assert out.column("word").to_pylist() == ["word 5", "word 99999", None]
+            assert pa.total_allocated_bytes() - before < 100_000
+        assert [path.name for path in tmp_path.glob("stretto-data-*")] == []
+    finally:
+        store.close()
+
+
+def test_a_full_disk_of_a_worker_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_store, "FETCHED_BYTES_MAX", 100)
+    store = CodeStore(str(tmp_path / "code"))
+    source = SourceFunction(MemorySource(table(1000)), None, 0, None, None, 10, 0, SCHEMA)
+    digest = store.put(deployment(source), []).digest
+
+    def full(source: Path, copy: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(
+        ClusterError, match=r"cannot copy the data of a job to its disk: .*No space left on device"
+    ) as caught:
+        load(str(store.directory), digest)
+    assert "set TMPDIR" in str(caught.value)
