@@ -17,7 +17,7 @@ from stretto.actors.sink import Sink, SinkWriter
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.api.app import App
 from stretto.api.slo import SLO, objective
-from stretto.api.stream import KeyedStream, Stream, WindowedStream
+from stretto.api.stream import GroupingSetsStream, KeyedStream, Stream, WindowedStream
 from stretto.api.udfs import pandas_udf, udf
 from stretto.errors import StrettoError, UserError
 from stretto.operators.user_aggregate import UserAggregate
@@ -33,6 +33,7 @@ __all__ = [
     "Cluster",
     "Context",
     "Function",
+    "GroupingSetsStream",
     "Job",
     "KeyedStream",
     "ListState",

@@ -86,7 +86,7 @@ class TableJoin:
                 mask = self._equal_keys(mine, piece, at, places)
                 if mask is not None:
                     at, places = at[mask], places[mask]
-                found = places + piece.start
+                found = places + piece.start if piece.start else places
                 if self.residual is not None and len(at):
                     mask = self.residual.mask(self._pairs(batch, at, found))
                     at, found = at[mask], found[mask]
@@ -100,12 +100,11 @@ class TableJoin:
 
     def _equal_keys(self, mine: list[pa.Array], piece: Piece, at: Integers, places: Integers) -> Mask | None:
         """Returns which pairs have equal keys; None if equal hashes mean equal keys."""
-        theirs = [key for _, key in self.keys]
-        if len(mine) == 1 and has_codes(mine[0].type) and has_codes(piece.keys(theirs, places[:0])[0].type):
+        if self._coded == [True]:
             return None
         mask: Mask | None = None
-        for one, other in zip(mine, piece.keys(theirs, places), strict=True):
-            coded = has_codes(one.type) and has_codes(other.type)
+        theirs = piece.keys([key for _, key in self.keys], places)
+        for one, other, coded in zip(mine, theirs, self._coded, strict=True):
             mask = all_of(mask, equal_values(one.take(pa.array(at)), other, coded))
         return mask
 
@@ -127,6 +126,11 @@ class TableJoin:
         back = np.empty(len(found), np.int64)
         back[order] = np.arange(len(found))
         return pa.concat_batches(parts).take(pa.array(back))
+
+    @cached_property
+    def _coded(self) -> list[bool]:
+        """Which keys are equal if their hashes are."""
+        return [has_codes(one.type) and has_codes(other.type) for one, other in self.keys]
 
     @cached_property
     def _pieces(self) -> list[Piece]:
