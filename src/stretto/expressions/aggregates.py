@@ -114,7 +114,7 @@ def compiled_call(call: CallText, schema: pa.Schema, text: str, time: str | None
 
 def _not_an_aggregate(text: str, tree: exp.Expr) -> ExpressionError:
     if isinstance(tree, exp.Anonymous):
-        refusal = refusal_of(tree.name.lower())
+        refusal = refusal_of(tree.name.lower()) if tree.name.lower() in GROUPING_CALLS else None
         if refusal is not None:
             return ExpressionError(f"{tree.name} is not supported here", refusal.reason, refusal.fix)
         close = difflib.get_close_matches(tree.name.lower(), FUNCTIONS, 1)
