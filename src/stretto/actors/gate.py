@@ -81,10 +81,14 @@ class LessorGate(Gate):
     lessee that may refuse them, by channel number and sequence number: no barrier begins before it is known who runs
     them. `overdue` is the checkpoint that was last reported overdue, and the app's joint messages that waited then.
     `following` has the batch on each channel that must not run before what another instance of its sender sent;
-    batches after it are held too."""
+    batches after it are held too.
+
+    Two kinds of questions may have to wait, each with the member that asked: `registrations` of senders that want to
+    send to lessees, and `asking`, of actors upstream that are about to get their first task."""
 
     role = Role.LESSOR
     __slots__ = (
+        "asking",
         "barriers",
         "blocked_ns",
         "candidates",
@@ -133,6 +137,7 @@ class LessorGate(Gate):
         self.unacked = 0
         self.consolidated: bytes | None = None
         self.registrations: list[tuple[str, Any]] = []
+        self.asking: list[tuple[str, Any]] = []
         self.candidates: list[str] | None = None
         self.overdue: tuple[int, set[int]] = (0, set())
 

@@ -51,11 +51,10 @@ class Activation(Part):
             return
         self._hosting.guard(seat)
         assert isinstance(seat.gate, LessorGate)
-        seat.gate.registrations.append((sender, frame))
+        seat.gate.asking.append((sender, frame))
 
     def answer_waiting(self, gate: LessorGate) -> None:
         """Questions that had to wait are looked at again."""
-        waiting = [each for each in gate.registrations if isinstance(each[1], AwaitCriticals)]
-        gate.registrations = [each for each in gate.registrations if not isinstance(each[1], AwaitCriticals)]
+        waiting, gate.asking = gate.asking, []
         for sender, frame in waiting:
             self._on_await(sender, frame)

@@ -151,10 +151,9 @@ class Barriers(Part):
         self._channels.give_back(message)
         if gate.observer is not None:
             gate.observer.noted(message)
-        if gate.registrations:
-            self._activation.answer_waiting(gate)
-            if not gate.unacked:
-                self._registration.answer_waiting(gate)
+        self._activation.answer_waiting(gate)
+        if gate.registrations and not gate.unacked:
+            self._registration.answer_waiting(gate)
 
     def _owe(self, gate: LessorGate, message: Message) -> None:
         for last in message.sync.last if message.sync is not None else ():

@@ -107,7 +107,7 @@ class Marks:
         """A barrier is over. A gate that nothing needs goes."""
         deployment = self._host.jobs[seat.address.job].deployment
         assert deployment is not None
-        if gate.waiting or gate.held or gate.following or gate.registrations or deployment.has_lessees:
+        if gate.waiting or gate.held or gate.following or gate.registrations or gate.asking or deployment.has_lessees:
             return
         if seat.shared or seat.executor is not None or gate.lessees or gate.former or gate.unacked:
             return  # It has tasks, or had some, which know the number of its last barrier.

@@ -122,7 +122,6 @@ class Registration(Part):
 
     def answer_waiting(self, gate: LessorGate) -> None:
         """Registrations that had to wait are looked at again."""
-        registrations = [each for each in gate.registrations if isinstance(each[1], Register)]
-        gate.registrations = [each for each in gate.registrations if not isinstance(each[1], Register)]
-        for sender, frame in registrations:
+        waiting, gate.registrations = gate.registrations, []
+        for sender, frame in waiting:
             self._on_register(sender, frame)
