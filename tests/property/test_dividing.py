@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
@@ -167,13 +167,20 @@ def drawn(chance: random.Random, step: int, schema: pa.Schema) -> pa.RecordBatch
     return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_dividing_changes_no_row(name: str, seed: int) -> None:
-    chance = random.Random(seed)
-    inputs = {"left": SCHEMA, "right": RIGHT} if "join" in name else {"in": SCHEMA}
-    right, tested = Partitions(FUNCTIONS[name], 1), Partitions(FUNCTIONS[name], chance.randint(1, 5))
-    expected, found = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+def inputs_of(name: str) -> dict[str, pa.Schema]:
+    """Returns the inputs of a function with their schemas."""
+    return {"left": SCHEMA, "right": RIGHT} if "join" in name else {"in": SCHEMA}
+
+
+P = TypeVar("P", bound=Partitions)
+Rows = Counter[tuple[Any, ...]]
+
+
+def fed_both(name: str, chance: random.Random, tested: P, then: Callable[[P], P]) -> tuple[Rows, Rows]:
+    """Feeds a stream to one instance, the reference, and to what is tested; `then` is called after each step, and
+    returns what is tested from there on. Returns the rows that both have sent."""
+    inputs, right = inputs_of(name), Partitions(FUNCTIONS[name], 1)
+    expected, found = Rows(), Rows()
     for step in range(40):
         side = chance.choice(list(inputs))
         batch = drawn(chance, step, inputs[side])
@@ -183,12 +190,23 @@ def test_dividing_changes_no_row(name: str, seed: int) -> None:
                 each.watermark(step * 10 - 20)
         expected.update(right.rows())
         found.update(tested.rows())
-        if chance.random() < 0.2:
-            tested = tested.divided(chance.randint(1, 5))
+        tested = then(tested)
     for each in (right, tested):
         each.watermark(EVENT_TIME_MAX_US)
     expected.update(right.rows())
     found.update(tested.rows())
+    return expected, found
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_dividing_changes_no_row(name: str, seed: int) -> None:
+    chance = random.Random(seed)
+
+    def now_and_then(tested: Partitions) -> Partitions:
+        return tested.divided(chance.randint(1, 5)) if chance.random() < 0.2 else tested
+
+    expected, found = fed_both(name, chance, Partitions(FUNCTIONS[name], chance.randint(1, 5)), now_and_then)
     assert expected
     assert found == expected
 
@@ -198,7 +216,7 @@ def test_a_divided_state_is_the_same_when_its_parts_are_together_again(name: str
     chance = random.Random(1)
     one = Partitions(FUNCTIONS[name], 1)
     for step in range(20):
-        for side, schema in ({"left": SCHEMA, "right": RIGHT} if "join" in name else {"in": SCHEMA}).items():
+        for side, schema in inputs_of(name).items():
             one.process(drawn(chance, step, schema), side)
     again = one.divided(5).divided(1)
     for state, before in one.functions[0].states().items():

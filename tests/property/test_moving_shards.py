@@ -8,13 +8,12 @@ must always be the whole state, also after shards have come and gone.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.property.test_dividing import FUNCTIONS, RIGHT, SCHEMA, Partitions, drawn
+from tests.property.test_dividing import FUNCTIONS, RIGHT, SCHEMA, Partitions, drawn, fed_both, inputs_of
 
 from stretto.actors.dividing import ShardKeys
 from stretto.actors.function import EVENT_TIME_MAX_US
@@ -79,26 +78,13 @@ def _read(fragment: Any) -> Any:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_moving_shards_changes_no_row(name: str, seed: int) -> None:
     chance = random.Random(seed)
-    inputs = {"left": SCHEMA, "right": RIGHT} if "join" in name else {"in": SCHEMA}
-    right, tested = Partitions(FUNCTIONS[name], 1), Tasks(name, 4)
-    expected, found = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
-    for step in range(40):
-        side = chance.choice(list(inputs))
-        batch = drawn(chance, step, inputs[side])
-        for each in (right, tested):
-            each.process(batch, side)
-            if step % 4 == 3:
-                each.watermark(step * 10 - 20)
-        expected.update(right.rows())
-        found.update(tested.rows())
+
+    def now_and_then(tested: Tasks) -> Tasks:
         if chance.random() < 0.5:
             tested.move(chance.sample(range(SHARDS), chance.choice((1, 8, 100, 256))), chance.randrange(4))
-        if chance.random() < 0.15:
-            tested = tested.restored(name)
-    for each in (right, tested):
-        each.watermark(EVENT_TIME_MAX_US)
-    expected.update(right.rows())
-    found.update(tested.rows())
+        return tested.restored(name) if chance.random() < 0.15 else tested
+
+    expected, found = fed_both(name, chance, Tasks(name, 4), now_and_then)
     assert expected
     assert found == expected
 
@@ -108,7 +94,7 @@ def test_what_is_given_is_gone(name: str) -> None:
     """After all shards have left, a task has nothing that a row could find."""
     chance = random.Random(5)
     tested = Tasks(name, 2)
-    inputs = {"left": SCHEMA, "right": RIGHT} if "join" in name else {"in": SCHEMA}
+    inputs = inputs_of(name)
     for step in range(10):
         for side, schema in inputs.items():
             tested.process(drawn(chance, step, schema), side)
