@@ -14,6 +14,8 @@ from stretto.simulator.engine.durable import Parts
 SEEDS = 24
 FAULT_SEEDS = 16
 CAUGHT_WITHIN = 1_000
+KNOWN = {"nobody-asked": 129}
+"""Seeds that catch what few seeds catch, so that the others need not run here."""
 
 
 def test_no_seed_shows_a_violation() -> None:
@@ -55,7 +57,8 @@ def test_there_are_at_least_eight_mutations() -> None:
 
 @pytest.mark.parametrize("name", ELASTIC_MUTATIONS)
 def test_a_broken_executor_is_caught(name: str) -> None:
-    trials = (try_seed(seed, 6, 7, ELASTIC_MUTATIONS[name]) for seed in range(CAUGHT_WITHIN))
+    seeds = (KNOWN.get(name, 0), *range(CAUGHT_WITHIN))
+    trials = (try_seed(seed, 6, 7, ELASTIC_MUTATIONS[name]) for seed in seeds)
     assert any(trial.violations for trial in trials), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
 
 

@@ -13,7 +13,7 @@ from stretto.errors import StrettoError
 from stretto.simulator.checking import faults
 from stretto.simulator.checking.barriers import STEPS_MAX, TIMINGS, result_of, weather_of
 from stretto.simulator.checking.checkers import Violation, barriers_of, messages_of, moves
-from stretto.simulator.checking.elastic_scenarios import ElasticScenario, random_moves
+from stretto.simulator.checking.elastic_scenarios import ElasticScenario, FirstTasks, random_moves
 from stretto.simulator.checking.history import History
 from stretto.simulator.checking.row_order import rows_in_order
 from stretto.simulator.engine.cluster import SimulatedCluster
@@ -28,6 +28,8 @@ MOVES_EVERY_NS = (500_000, 2_000_000, 8_000_000)
 """How often shards of an actor are moved, on average ..."""
 MOVES_FOR_NS = 400_000_000
 """... and for how long; most runs take about as long."""
+FIRST_TASKS_EVERY = 5
+"""One seed in so many has a dataflow in which actors get their first task again and again."""
 
 
 @dataclass
@@ -47,7 +49,7 @@ def try_seed(seed: int, workers_max: int, functions_max: int, parts: WorkerParts
     """Run one random scenario while shards move at random moments, and check it."""
     chance = random.Random(seed * 3 + 1)
     workers = chance.randint(2, max(2, workers_max))
-    scenario = ElasticScenario(seed, functions_max, length=LENGTH)
+    scenario = _scenario(seed, functions_max)
     scenario.deployment.credit_bytes = chance.choice(CREDIT_BYTES)
     history = History()
     timing, weather = chance.choice(TIMINGS), weather_of(chance, workers)
@@ -62,13 +64,18 @@ def try_seed(seed: int, workers_max: int, functions_max: int, parts: WorkerParts
     if job.status is JobStatus.FAILED and job.failure is not None:
         failure = f"{job.failure.fact}: {job.failure.traceback or job.failure.detail}"
         trial.violations.append(Violation("failed", failure))
-    trial.violations += [*moves(history), *rows_in_order(history, scenario.deployment.functions)]
+    trial.violations += [*moves(history), *rows_in_order(history, scenario.deployment.functions, scenario.spread)]
     if job.status is JobStatus.FINISHED:
-        trial.violations += result_of(scenario, ElasticScenario(seed, functions_max, length=LENGTH))
+        trial.violations += result_of(scenario, _scenario(seed, functions_max))
     trial.barriers, trial.messages, trial.moved = barriers_of(history), messages_of(history), cluster.shards_moved
     trial.log = history.log() if trial.violations else ""
     cluster.close()
     return trial
+
+
+def _scenario(seed: int, functions_max: int) -> ElasticScenario:
+    kind = FirstTasks if seed % FIRST_TASKS_EVERY == FIRST_TASKS_EVERY - 1 else ElasticScenario
+    return kind(seed, functions_max, length=LENGTH)
 
 
 def try_with_faults(
@@ -85,21 +92,32 @@ def try_with_faults(
 
 
 def plan_moves(cluster: SimulatedCluster, scenario: ElasticScenario, chance: random.Random) -> None:
-    """Have shards of all elastic actors moved, again and again."""
+    """Have shards of all elastic actors moved, again and again; sometimes all of them to the home, so that the executor
+    is not in use for a while."""
     for function, partition in scenario.elastic:
-        at_ns, every_ns = 0, chance.choice(MOVES_EVERY_NS)
+        at_ns, every_ns, rest_ns = 0, chance.choice(MOVES_EVERY_NS), chance.choice(scenario.rests_ns)
         while at_ns < MOVES_FOR_NS:
             at_ns += int(chance.expovariate(1 / every_ns))
-            cluster.plan(at_ns, partial(_move, cluster, function, partition, random.Random(chance.random())))
+            if chance.random() < scenario.comes_home:
+                cluster.plan(at_ns, partial(_come_home, cluster, function, partition))
+                at_ns += int(chance.expovariate(1 / rest_ns)) if rest_ns else 0
+            else:
+                cluster.plan(at_ns, partial(_move, cluster, function, partition, random.Random(chance.random())))
+
+
+def _come_home(cluster: SimulatedCluster, function: str, partition: int) -> None:
+    """Have all shards of an actor moved to its home."""
+    job = cluster.coordinator.jobs.get("scenario")
+    if job is not None and partition < len(job.placement.get(function, ())):
+        home = job.placement[function][partition]
+        moves = tuple((shard, home) for shard in range(SHARDS))
+        cluster.ask(MoveShardsRequested("scenario", function, partition, moves))
 
 
 def _move(cluster: SimulatedCluster, function: str, partition: int, chance: random.Random) -> None:
-    """Have shards moved; sometimes all of them to the home, so that the executor is not in use for a while."""
+    """Have some shards of an actor moved to other workers, or home."""
     job = cluster.coordinator.jobs.get("scenario")
     workers = sorted(name for name in cluster.workers if not name.startswith("driver"))
     if job is None or partition >= len(job.placement.get(function, ())) or not workers:
         return
-    moves = random_moves(chance, workers)
-    if chance.random() < 0.2:
-        moves = tuple((shard, job.placement[function][partition]) for shard in range(SHARDS))
-    cluster.ask(MoveShardsRequested("scenario", function, partition, moves))
+    cluster.ask(MoveShardsRequested("scenario", function, partition, random_moves(chance, workers)))

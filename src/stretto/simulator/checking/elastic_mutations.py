@@ -13,6 +13,7 @@ from stretto.actors.work import Outcome, Work
 from stretto.protocol.elastic import Following, Give, Given
 from stretto.protocol.leasing import SyncRequest
 from stretto.simulator.checking.mutations import mutation_name, worker_with
+from stretto.worker.elastic.activation import Activation
 from stretto.worker.elastic.homes import Homes
 from stretto.worker.elastic.owners import Owners
 from stretto.worker.elastic.routing import Routing
@@ -117,6 +118,13 @@ class NothingFollowed(Owners):
         return []
 
 
+class NobodyAsked(Activation):
+    """An actor gets its first task while critical messages that it has sent wait downstream."""
+
+    def ask(self, home: Seat, gate: LessorGate) -> None:
+        pass
+
+
 class TwoOwners(Owners):
     """The old owner of a shard keeps its state as well."""
 
@@ -174,6 +182,7 @@ _ALL = (
     BarrierDuringMove,
     Overtaking,
     NothingFollowed,
+    NobodyAsked,
     TwoOwners,
     StateLost,
     TaskSkipsBarrier,

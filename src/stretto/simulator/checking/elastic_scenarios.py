@@ -1,7 +1,9 @@
 """Small random dataflows with elastic functions, whose answers show a row that was lost, repeated or out of order.
 
 Keyed functions of all kinds: windows, timers, sums at critical messages, and a chain that depends on the order of the
-rows of a key. As in `scenarios.py`, results do not depend on the schedule.
+rows of a key. Some feed functions that combine and are spread by strategies: these run rows in any order, so that only
+barriers keep what a task sends behind the critical messages that its home has sent before. As in `scenarios.py`,
+results do not depend on the schedule.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from stretto.simulator.checking.scenarios import (
     KEYS,
     SCHEMA,
     WINDOW,
+    MarkedSum,
     Marking,
     Relay,
     Scenario,
     SequentialWindows,
     Ticks,
+    Windows,
     batch_of,
     rows_of,
 )
@@ -125,10 +129,19 @@ class KeyedSums(Function):
 
 
 KEYED = (Chain, Tally, KeyedMarking, Timed, KeyedSums, SequentialWindows)
+SPREAD = (MarkedSum, Windows)
+"""Functions that are spread by strategies, as in `scenarios.py`. They send at barriers only, so that what follows them
+gets rows in an order that does not depend on where they ran."""
 
 
 class ElasticScenario(Scenario):
-    """A random (seeded) deployment in which most functions are elastic."""
+    """A random (seeded) deployment in which most functions are elastic.
+
+    `comes_home` is how often all shards of an actor come home instead of moving at random, and `rests_ns` for how long
+    they then stay there, on average. Meanwhile its tasks lose their leases."""
+
+    comes_home = 0.2
+    rests_ns: tuple[int, ...] = (0, 0, 5_000_000, 20_000_000)
 
     def _random_function(self, number: int, inputs: list[str]) -> Function:
         marks = [name for name in inputs if isinstance(self._specs[name].function, Marking)]
@@ -136,8 +149,8 @@ class ElasticScenario(Scenario):
         alone = fixed and len(inputs) == 1
         sums = len(marks) == len(inputs) and (alone or self._is_joint(inputs[0]))
         if sums and self._random.random() < 0.6:
-            return KeyedSums(fixed)
-        kinds: list[Any] = [SequentialWindows, Timed, Tally, Tally, Tally, lambda: Relay(number)]
+            return KeyedSums(fixed) if self._random.random() < 0.5 else MarkedSum(fixed)
+        kinds: list[Any] = [Windows, SequentialWindows, Timed, Tally, Tally, Tally, lambda: Relay(number)]
         kinds += [lambda: Marking(number, every_upstream=False), lambda: Marking(number, every_upstream=True)]
         kinds += [lambda: KeyedMarking(number, every_upstream=False), lambda: KeyedMarking(number, every_upstream=True)]
         if alone:
@@ -147,20 +160,22 @@ class ElasticScenario(Scenario):
 
     def _is_fixed(self, name: str) -> bool:
         """A window or a timer sends the rows of its keys in an order that depends on where they are."""
-        return not isinstance(self._specs[name].function, SequentialWindows | Timed | KeyedSums) and super()._is_fixed(
-            name
-        )
+        return not isinstance(self._specs[name].function, Windows | Timed | KeyedSums) and super()._is_fixed(name)
 
     def _may_divide(self, function: Function) -> bool:
-        return isinstance(function, Relay | SequentialWindows | Timed | Tally)
+        return isinstance(function, Relay | Windows | Timed | Tally)
 
     def _add(self, name: str, function: Function, inputs: list[str], parallelism: int) -> None:
         super()._add(name, function, inputs, parallelism)
         spec = self._specs[name]
-        spec.lessees_max, spec.strategy = 0, None
+        if not self._is_spread(function):
+            spec.lessees_max, spec.strategy = 0, None
         if isinstance(function, KEYED):
             spec.sequential_because = "it is elastic"
             spec.tasks_max = self._random.randint(1, 4)
+
+    def _is_spread(self, function: Function) -> bool:
+        return isinstance(function, SPREAD) and not isinstance(function, KEYED)
 
     def _routing(self, source: str, target: FunctionSpec) -> Routing:
         if not isinstance(target.function, KEYED):
@@ -172,7 +187,7 @@ class ElasticScenario(Scenario):
         return isinstance(function, Chain) or super()._needs_one_path(function)
 
     def _divides(self, function: Function) -> bool:
-        return isinstance(function, Ticks | Relay | SequentialWindows | Timed | Tally)
+        return isinstance(function, Ticks | Relay | Windows | Timed | Tally)
 
     def _rerouted(self, specs: dict[str, FunctionSpec], source: str, edge: Edge) -> Routing:
         target = specs[edge.target]
@@ -186,6 +201,32 @@ class ElasticScenario(Scenario):
         """The actors of elastic functions."""
         specs = [spec for spec in self._specs.values() if spec.tasks_max]
         return [(spec.name, partition) for spec in specs for partition in range(spec.parallelism)]
+
+    @property
+    def spread(self) -> set[str]:
+        """The functions whose rows may run on any worker, in any order between two critical messages."""
+        return {spec.name for spec in self._specs.values() if spec.lessees_max}
+
+
+class FirstTasks(ElasticScenario):
+    """Two elastic functions send joint critical messages to one that is spread, and get their first task often.
+
+    A joint critical message waits downstream until the other function has sent its own. A receiver that is spread runs
+    what comes on other channels meanwhile, so a task that begins too early overtakes it."""
+
+    comes_home = 0.5
+    rests_ns = (20_000_000,)
+
+    def _add_inner(self, number: int) -> None:
+        sources = [name for name in self._specs if not self._inputs[name]]
+        marking = [name for name, spec in self._specs.items() if isinstance(spec.function, KeyedMarking)]
+        if len(marking) < 2:
+            source = sources[len(marking) % len(sources)]
+            self._add(f"marking{number}", KeyedMarking(number, every_upstream=True), [source], 1)
+        elif "sum" not in self._specs:
+            self._add("sum", MarkedSum(fixed=False), marking, 1)
+        else:
+            self._add(f"f{number}", Relay(number), ["sum"], 1)
 
 
 def shards_with_rows() -> list[int]:

@@ -19,12 +19,15 @@ Lines = dict[tuple[Edge, int], list[tuple[int, Row]]]
 """The rows of each edge and key in their order, each with the number of critical messages before it."""
 
 
-def rows_in_order(history: History, functions: Collection[str]) -> Iterator[Violation]:
-    """Compares what was sent with what ran, on all edges between these functions."""
+def rows_in_order(history: History, functions: Collection[str], any_order: Collection[str] = ()) -> Iterator[Violation]:
+    """Compares what was sent with what ran, on all edges between these functions. Those in `any_order` are spread by
+    strategies: between two critical messages they may run rows in any order."""
     sent, ran = _sent(history), _ran(history)
     for edge, key in sorted(sent.keys() | ran.keys(), key=str):
         if edge[0].function in functions and edge[1].function in functions:
             before, after = sent.get((edge, key), []), ran.get((edge, key), [])
+            if edge[1].function in any_order:
+                before, after = sorted(before), sorted(after)
             if before != after:
                 yield Violation(_kind(before, after), f"key {key} on {edge}: {_difference(before, after)}")
 
