@@ -2,14 +2,14 @@
 
 Each shard receives work at a rate and has a backlog. In each step a worker divides its time fairly among the tasks on
 it. An actor whose backlog is full receives no more than it works off, as with credits. Decisions are carried out at
-once.
+once, and taken back by the same rule as in the coordinator.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,13 @@ from stretto.elasticity import (
     ElasticView,
     JobView,
     MoveShards,
+    Outcome,
     Repartition,
     SetWorkers,
     Team,
     WorkerView,
 )
+from stretto.elasticity.reverting import Reverting
 from stretto.observation.shards import ShardsObserved
 
 STEP_S = 0.25
@@ -115,6 +117,8 @@ class ElasticModel:
         self.jobs = {job.name: job for job in jobs}
         self.now_ns = 0
         self.records: list[DecisionRecord] = []
+        self.reverting = Reverting()
+        self._unmeasured: list[DecisionRecord] = []
         self._noise = noise
         self._random = random.Random(seed)
         self._busy = {name: [0.0] * PER_SECOND for name in self.names}
@@ -135,8 +139,30 @@ class ElasticModel:
             self.now_ns += round(STEP_S * SECOND_NS)
             if self.now_ns >= (self.controller.next_ns() or 0):
                 for record in self.controller.decide(self.view(), self.now_ns):
-                    self.records.append(record)
-                    self._enact(record)
+                    self._decided(record)
+            self._judge()
+
+    def _decided(self, record: DecisionRecord) -> None:
+        record = replace(record, number=len(self.records))
+        if record.decision is not None:
+            repeated = self.reverting.refused(record, self.now_ns)
+            if repeated is not None:
+                self.records.append(record.finished(Outcome.REFUSED, repeated))
+                return
+            self.reverting.began(record.number, record, self.view())
+            self._unmeasured.append(record)
+            self._enact(record)
+        self.records.append(record)
+
+    def _judge(self) -> None:
+        due = [record for record in self._unmeasured if (record.measure_at_ns or 0) <= self.now_ns]
+        for record in due:
+            self._unmeasured.remove(record)
+            self.reverting.measured(record.number, self.view(), self.now_ns)
+        for record in self.reverting.due(self.view(), self.now_ns):
+            assert record.reverts is not None
+            self._decided(record)
+            self.records[record.reverts] = replace(self.records[record.reverts], reverted_ns=self.now_ns)
 
     def view(self) -> ElasticView:
         workers = {

@@ -1,13 +1,14 @@
 """The enactor: it asks the controllers, carries out one decision per actor at a time, and keeps the record of each.
 
 Controllers only suggest (`elasticity/`). A decision that conflicts with one under way is refused. What a lever reports
-becomes the outcome of the decision, and some seconds later its effect is measured. Users read the records.
+becomes the outcome of the decision, and some seconds later its effect is measured. One that made it worse is taken back
+by the opposite decision (`elasticity/reverting.py`). Users read the records.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stretto.actors.address import Address
@@ -18,6 +19,7 @@ from stretto.coordinator.records import Job, JobStatus
 from stretto.elasticity.decisions import Decision, MoveShards, Repartition, SetWorkers, ShardMove
 from stretto.elasticity.effects import measured_effect
 from stretto.elasticity.records import DecisionRecord, Outcome, Trigger
+from stretto.elasticity.reverting import Reverting
 from stretto.elasticity.team import Team
 from stretto.elasticity.view import ElasticView
 from stretto.observation.model import Observation
@@ -64,6 +66,9 @@ class Enactor(Part):
         self._under_way: dict[int, Kept] = {}
         """By the number of the lever's order."""
         self._unmeasured: deque[Kept] = deque(maxlen=RECORDS_MAX)
+        self._reverting = Reverting()
+        self._judged: dict[int, Kept] = {}
+        """The last decisions by their numbers, of which some may be taken back."""
         self._allotted: dict[Address, tuple[str, ...]] = {}
         self._reported: set[str] = set()
         """Controllers that were given up, and of which the jobs were told."""
@@ -100,6 +105,7 @@ class Enactor(Part):
                 self._enact(record)
             self._report_given_up()
         self._measure(now_ns)
+        self._revert(now_ns)
 
     def _report_given_up(self) -> None:
         """Reports controllers that raised, once, to all jobs with elastic functions."""
@@ -115,9 +121,11 @@ class Enactor(Part):
     def deadline_ns(self) -> int | None:
         """Returns when a controller is due, or an effect is to be measured."""
         due = [kept.record.measure_at_ns for kept in self._unmeasured if kept.record.measure_at_ns is not None]
-        next_ns = self._team.next_ns()
+        next_ns, again_ns = self._team.next_ns(), self._reverting.next_ns()
         if next_ns is not None and self._has_elastic():
             due.append(next_ns)
+        if again_ns is not None:
+            due.append(again_ns)
         return min(due, default=None)
 
     def _has_elastic(self) -> bool:
@@ -135,12 +143,26 @@ class Enactor(Part):
 
     def _enact(self, record: DecisionRecord, token: str = "") -> None:
         self._numbers += 1
-        kept = Kept(self._numbers, record, token)
+        kept = Kept(self._numbers, replace(record, number=self._numbers), token)
         if record.decision is not None:
-            kept.record = self._carried_out(kept, record.decision)
-            if record.measure_at_ns is not None and kept.record.outcome is not Outcome.REFUSED:
-                self._unmeasured.append(kept)
+            self._begin(kept, record.decision)
         self._announce(kept)
+        if record.reverts is not None and kept.record.outcome is Outcome.DONE:
+            self._reverted(record.reverts)
+
+    def _begin(self, kept: Kept, decision: Decision) -> None:
+        now_ns, record = self._host.now_ns, kept.record
+        repeated = self._reverting.refused(record, now_ns)
+        if repeated is not None:
+            kept.record = record.finished(Outcome.REFUSED, repeated)
+            return
+        kept.record = self._carried_out(kept, decision)
+        if record.measure_at_ns is not None and kept.record.outcome is not Outcome.REFUSED:
+            self._unmeasured.append(kept)
+            self._reverting.began(kept.number, record, ElasticView.of(self._observers.last))
+            self._judged[kept.number] = kept
+            if len(self._judged) > RECORDS_MAX:
+                del self._judged[next(iter(self._judged))]
 
     def _carried_out(self, kept: Kept, decision: Decision) -> DecisionRecord:
         """Begins a decision; returns its record, which says so if it was refused or is done."""
@@ -179,12 +201,15 @@ class Enactor(Part):
             spent = {"shards": float(moved.moved), "bytes": float(moved.bytes), "wait_ms": waited_ms}
             kept.record = kept.record.finished(Outcome.DONE, spent=spent)
             self._announce(kept)
+            if kept.record.reverts is not None:
+                self._reverted(kept.record.reverts)
 
     def failed(self, order: int, reason: str) -> None:
         """A lever reports that nothing was changed, or that the attempt has ended."""
         kept = self._under_way.pop(order, None)
         if kept is not None:
             kept.record = kept.record.finished(Outcome.FAILED, reason)
+            self._reverting.forget(kept.number)
             self._announce(kept)
 
     def _measure(self, now_ns: int) -> None:
@@ -199,6 +224,21 @@ class Enactor(Part):
             if effect is not None:
                 kept.record = kept.record.measured(effect)
                 self._announce(kept)
+            self._reverting.measured(kept.number, view, now_ns)
+
+    def _revert(self, now_ns: int) -> None:
+        """Takes decisions back that have made it worse."""
+        again_ns = self._reverting.next_ns()
+        if again_ns is not None and again_ns <= now_ns:
+            for record in self._reverting.due(ElasticView.of(self._observers.last), now_ns):
+                self._enact(record)
+
+    def _reverted(self, number: int) -> None:
+        """A decision has been taken back: its record says so."""
+        kept = self._judged.get(number)
+        if kept is not None:
+            kept.record = replace(kept.record, reverted_ns=self._host.now_ns)
+            self._announce(kept)
 
     def member_lost(self, member: str) -> None:
         """Takes a lost worker from all actors; jobs that it had a part of resume with all shards at home."""

@@ -7,6 +7,7 @@ They must never know the clock, a machine, or how a decision is carried out.
 Read next: `view.py` (what controllers see), `decisions.py` and `records.py` (what they say), `controller.py` and
 `team.py` (how they are called); then the controllers `shard_balancer.py`, `worker_allocator.py` and
 `home_bottleneck.py`, and what they compute with: `balancing.py`, `queueing.py`, `assignment.py`, `skew.py`.
+`reverting.py` judges what they have decided.
 """
 
 from stretto.elasticity.controller import Controller

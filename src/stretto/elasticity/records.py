@@ -43,6 +43,7 @@ class Trigger(Enum):
     SKEW = "skew"
     OWN = "a controller of the user's"
     ASKED = "the user"
+    REVERTED = "a decision that made it worse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,10 @@ class DecisionRecord:
     """The values of `seen` some seconds later."""
     reverted_ns: int | None = None
     """When it was taken back."""
+    number: int = 0
+    """Its number, given by whoever carries it out."""
+    reverts: int | None = None
+    """The number of the decision that this one takes back."""
 
     def __post_init__(self) -> None:
         if self.decision is None:
@@ -124,6 +129,8 @@ class DecisionRecord:
             "spent": None if self.spent is None else plain_values(self.spent),
             "effect": None if self.effect is None else plain_values(self.effect),
             "reverted_ns": self.reverted_ns,
+            "number": self.number,
+            "reverts": self.reverts,
         }
 
     def __str__(self) -> str:

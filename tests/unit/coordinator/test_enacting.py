@@ -63,9 +63,11 @@ def cluster(controller: Controller) -> tuple[Coordinator, str]:
     return coordinator, home
 
 
-def report(coordinator: Coordinator, home: str, rows: int, now_ns: int) -> None:
+def report(coordinator: Coordinator, home: str, rows: int, now_ns: int, queued: int = 0) -> None:
     totals = ShardTotals([rows] * SHARDS, bytes(SHARDS), [home], 8.0)
-    metrics = FunctionMetrics(rows_in=rows * SHARDS, messages_in=rows, busy_ns=rows * 1_000_000, shards=totals)
+    metrics = FunctionMetrics(
+        rows_in=rows * SHARDS, messages_in=rows, busy_ns=rows * 1_000_000, queued=queued, shards=totals
+    )
     coordinator.handle(FrameArrived(home, Report("job", {"keyed": {0: metrics}}, 0, now_ns)), now_ns)
 
 
@@ -188,3 +190,49 @@ def test_a_user_asks_and_gets_the_answer_by_a_token() -> None:
     nobody = MoveShardsRequested("job", "keyed", 9, ((7, home),), "other")
     (record,) = records(coordinator.handle(nobody, 5 * SECOND_NS))
     assert (record.outcome, record.outcome_reason) == (Outcome.REFUSED, "there is no such actor")
+
+
+def test_a_decision_that_made_it_worse_is_taken_back_and_both_records_say_so() -> None:
+    controller = Scripted()
+    coordinator, home = cluster(controller)
+    more = SetWorkers("job", "keyed", 0, (home, other_of(home)))
+    seen: list[DecisionRecord] = []
+    for half in range(2, 16):
+        # The input stays the same. Once it is decided, messages wait.
+        now_ns = half * SECOND_NS // 2
+        if half == 6:
+            controller._decisions = [more]
+        report(coordinator, home, 100 * half, now_ns, queued=50 if seen else 0)
+        seen += records(ticked(coordinator, now_ns))
+    first = seen[0].number
+    (back,) = [record for record in seen if record.reverts is not None and record.effect is None]
+    assert back.reverts == first
+    assert back.decision == SetWorkers("job", "keyed", 0, (home,))
+    assert back.outcome is Outcome.DONE
+    assert [record.number for record in seen if record.reverted_ns is not None] == [first]
+    controller._decisions = [more]
+    (refused,) = [r for r in records(ticked(coordinator, 9 * SECOND_NS)) if r.decision == more]
+    assert refused.outcome is Outcome.REFUSED
+    assert "taken back" in str(refused.outcome_reason)
+
+
+class Silent(Controller):
+    """Decides nothing, and says why each time."""
+
+    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
+        return [self.record(actor, now_ns, "there is nothing to do") for actor in view.actors]
+
+
+def test_nothing_for_a_reason_is_announced_once_a_minute() -> None:
+    coordinator, home = cluster(Silent())
+    announced = []
+    for half in range(4, 2 * 125):
+        now_ns = half * SECOND_NS // 2
+        report(coordinator, home, 100 * half, now_ns)
+        coordinator.handle(FrameArrived(other_of(home), Report("job", {}, 0, now_ns)), now_ns)  # It lives.
+        announced += records(ticked(coordinator, now_ns))
+    assert [(record.because, record.outcome) for record in announced] == [
+        ("there is nothing to do", Outcome.NOTHING)
+    ] * 3
+    first, second, third = (record.at_ns for record in announced)
+    assert second - first >= 60 * SECOND_NS <= third - second
