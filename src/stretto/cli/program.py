@@ -19,6 +19,7 @@ from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
 from stretto.cli.simulate.commands import simulate
 from stretto.cli.state import state
+from stretto.elasticity.naming import CONTROLLERS
 from stretto.scheduling import POLICIES, STRATEGIES
 
 program = typer.Typer(
@@ -105,18 +106,28 @@ def run(
     drop_state: Annotated[
         bool, typer.Option("--drop-state", help="Resume even if functions were removed; their state is lost.")
     ] = False,
+    elasticity: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help=f"What decides about elastic functions: auto, off, {', '.join(CONTROLLERS)}, or module:Class; "
+            "several are parted by commas.",
+        ),
+    ] = "auto",
     parked: Annotated[int, typer.Option(min=0, help="Number of spare workers; a spare replaces a lost worker.")] = 0,
     json: Json = False,
 ) -> None:
     """Run an app and show its progress and its results.
 
-    Progress goes to stderr: rates, latency, queue lengths per function. The rows of collecting sinks are printed at the
-    end. Ctrl-C stops the app. The exit code is 2 when the app is invalid or fails."""
+    Progress goes to stderr: rates, latency, queue lengths per function, and a line for each decision about an elastic
+    function when it is made and when its effect is known. With --json, these are objects of their own on stdout, before
+    that of the result. The rows of collecting sinks are printed at the end. Ctrl-C stops the app. The exit code is 2
+    when the app is invalid or fails."""
     with reported():
         chosen_engine = engine.value if engine else None
         request = RunRequest(target, workers, chosen_engine, master, json, timeout, rows, policy, strategy)
         durable = replace(request, checkpoint=checkpoint, every=every, start=start, drop_state=drop_state)
-        run_app(replace(durable, parked=parked))
+        run_app(replace(durable, parked=parked, elasticity=elasticity))
 
 
 @program.command(epilog="Example:  [bold]stretto explain examples.highest_bid:app[/]")

@@ -110,6 +110,10 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
+    def say(self, line: str) -> None:
+        """Prints a line now; a table in a terminal stays below it."""
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
     def tick(self) -> None:
         now_s = time.monotonic()
         if now_s - self._drawn_s < (LINE_EVERY_S if self._live is None else DRAW_EVERY_S):

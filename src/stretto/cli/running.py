@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,9 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from stretto.api.app import App
+from stretto.cli.deciding import DecisionNews, Moment, news_line, print_news_json
 from stretto.cli.loading import Loaded, load, made, needs_spark
 from stretto.cli.progress import Display, RateMeter, Watch, functions_table, job_line
 from stretto.cli.reporting import errors, note, print_json
+from stretto.elasticity.records import DecisionRecord
 from stretto.rendering import values_of
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
@@ -44,6 +47,7 @@ class RunRequest:
     parked: int = 0
     start: str | None = None
     drop_state: bool = False
+    elasticity: str = "auto"
 
 
 def run_app(request: RunRequest) -> None:
@@ -51,22 +55,32 @@ def run_app(request: RunRequest) -> None:
     found = load(request.target)
     if not needs_spark(found):
         made(found).plan()  # Report errors in the plan before Spark starts.
+    tell = partial(print_news_json, sys.stdout) if request.json else None
     # Sinks and callbacks may print; with --json that goes to stderr.
     with redirect_stdout(sys.stderr) if request.json else nullcontext():
-        job, report = _run(found, request)
+        job, report = _run(found, request, tell)
     if request.json:
         print_json(report)
     else:
         _print_results(job, request.rows, Console())
 
 
-def _run(found: Loaded, request: RunRequest) -> tuple[Job, dict[str, Any]]:
+Tell = Callable[[Moment, DecisionRecord], None]
+"""How what controllers decide is printed, if not as lines among the progress."""
+
+
+def _run(found: Loaded, request: RunRequest, tell: Tell | None) -> tuple[Job, dict[str, Any]]:
     master = request.master or local_master(request.workers + request.parked)
     note(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...")
     with spark_session("stretto-run", master) as spark:
         app = made(found, spark)
         with Cluster.on_spark(
-            spark, workers=request.workers, policy=request.policy, strategy=request.strategy, parked=request.parked
+            spark,
+            workers=request.workers,
+            policy=request.policy,
+            strategy=request.strategy,
+            parked=request.parked,
+            elasticity=request.elasticity,
         ) as cluster:
             engine = request.engine or ("actors" if request.checkpoint is not None else None)
             job = cluster.submit(
@@ -79,7 +93,7 @@ def _run(found: Loaded, request: RunRequest) -> tuple[Job, dict[str, Any]]:
             )
             note(f"{job.name} runs on {job.engine.value}: {job.why}")
             with _stopped_on_interrupt(job):
-                _watch(job, request.timeout_s)
+                _watch(job, request.timeout_s, tell)
             job.wait(0)
             return job, report(job, len(cluster.workers), str(spark.sparkContext.applicationId))
 
@@ -94,9 +108,11 @@ def _stopped_on_interrupt(job: Job) -> Iterator[None]:
         raise
 
 
-def _watch(job: Job, timeout_s: float | None) -> None:
-    """Wait for the job to end, with live progress; at the timeout, stop the sources and drain."""
+def _watch(job: Job, timeout_s: float | None, tell: Tell | None) -> None:
+    """Wait for the job to end, with live progress and what controllers decide; at the timeout, stop the sources and
+    drain."""
     began_s = time.monotonic()
+    decided = DecisionNews(job.decisions)
     watch = Watch(job.name, job)
     meters: dict[str, RateMeter] = {}
 
@@ -115,9 +131,19 @@ def _watch(job: Job, timeout_s: float | None) -> None:
         while not job.status.ended:
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 job.stop(drain=True)
-                return
+                break
             time.sleep(POLL_S)
+            _tell_news(decided, display, tell)
             display.tick()
+        _tell_news(decided, display, tell)
+
+
+def _tell_news(decided: DecisionNews, display: Display, tell: Tell | None) -> None:
+    for moment, record in decided.news():
+        if tell is None:
+            display.say(news_line(moment, record))
+        else:
+            tell(moment, record)
 
 
 def report(job: Job, workers: int, spark_app_id: str) -> dict[str, Any]:
@@ -131,6 +157,7 @@ def report(job: Job, workers: int, spark_app_id: str) -> dict[str, Any]:
         "spark_app_id": spark_app_id,
         "rows": {node.name: job.results(node.name).num_rows for node in job.plan.sinks if node.sink.collects},
         "metrics": job.metrics().as_dict(),
+        "decisions": [record.plain() for record in job.decisions()],
     }
 
 
