@@ -23,6 +23,7 @@ from stretto.actors.critical import END_OF_INPUT, EndOfInput, UserCritical, Wate
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.routing import BoundStage
+from stretto.actors.shard_sizes import ShardSizes
 from stretto.actors.snapshot import Origin
 from stretto.actors.source import Reading
 from stretto.actors.timers import Timers
@@ -61,6 +62,7 @@ class Instance:
         schemas = {name: stage.schema for name, stage in spec.outputs.items()}
         self.ctx = Context(job_of(address.job), address.function, address.partition, spec.parallelism, schemas)
         self.shard_rows = tasks.ShardRows(spec.partitioned_by) if spec.tasks_max else None
+        self.shard_sizes = ShardSizes()
         self._spilling: list[State] = []
         self._cold: list[Cold] = []
 

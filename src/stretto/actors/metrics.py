@@ -57,6 +57,9 @@ class FunctionMetrics(msgspec.Struct):
     """How long barriers with lessees took, from BLOCKED to the last UNSYNC."""
     shards: ShardTotals | None = None
     """Reported by the home of an elastic executor."""
+    shard_bytes: bytes = b""
+    """Reported by each task of it: the bytes of state of each shard that it has, as 32-bit floats; empty before they
+    were measured."""
     strategies: dict[str, str] = {}
     """What the strategies of downstream functions report about their choices, by function."""
 
@@ -186,6 +189,7 @@ def difference(later: FunctionMetrics, earlier: FunctionMetrics) -> FunctionMetr
         latency=_bins_between(later.latency, earlier.latency),
         barriers=_bins_between(later.barriers, earlier.barriers),
         shards=later.shards,
+        shard_bytes=later.shard_bytes,
         strategies=later.strategies,
     )
 

@@ -252,6 +252,7 @@ def after_rows(instance: Instance, message: Message) -> None:
     """Counts the rows of an elastic function that ran on a message; those that were routed have been counted."""
     if message.routed is None and instance.shard_rows is not None and not message.channel.forwards:
         instance.shard_rows.sample(message.payload, message.channel.input)
+    instance.shard_sizes.measure_if_due(instance, instance.ctx.now_ns)
     refuse_critical(instance)
 
 

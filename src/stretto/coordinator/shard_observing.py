@@ -1,6 +1,7 @@
 """What is observed of elastic executors, from the reports of their homes and of their tasks.
 
-A home counts the rows of each shard. What the rows of a shard cost is what rows cost on the worker that owns it.
+A home counts the rows of each shard. What the rows of a shard cost is what rows cost on the worker that owns it. The
+size of its state is what its owner has measured (`actors/shard_sizes.py`).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def elastic_observed(
     is_here: Callable[[str], bool],
 ) -> ElasticObserved:
     """Returns what is observed of one elastic actor. `instances` are its home and its tasks, and `workers` those that
-    it was allotted."""
+    it was allotted. `state_bytes` is the size of its state in the last checkpoint."""
     seconds = series.interval_ns / 1e9
     totals, rows = series.last, series.rows()
     owners = [totals.members[place] for place in totals.owners]
@@ -81,7 +82,8 @@ def elastic_observed(
     busy_ns = sum(each.busy_share for each in instances) * 1e9 - series.routing_ns() * per_second
     out_rate = sum(each.interval.rows_out / each.interval_ns for each in instances if each.interval_ns) * 1e9
     remote = sum(count for count, owner in zip(rows.tolist(), owners, strict=True) if not is_here(owner))
-    shards = ShardsObserved(tuple(range(SHARDS)), tuple(owners), costs_ns, (state_bytes // SHARDS,) * SHARDS)
+    sizes = _sizes(owners, instances, state_bytes)
+    shards = ShardsObserved(tuple(range(SHARDS)), tuple(owners), costs_ns, sizes)
     return ElasticObserved(
         partition,
         home,
@@ -98,6 +100,21 @@ def elastic_observed(
         remote * per_second * totals.row_bytes,
         changing,
     )
+
+
+def _sizes(owners: Sequence[str], instances: Sequence[ActorObserved], state_bytes: int) -> tuple[int, ...]:
+    """Returns the size of each shard's state: what its owner has measured, or, for one that has come since, what others
+    have. Before anybody has measured, the last checkpoint divided evenly."""
+    found = {
+        each.member: np.frombuffer(each.totals.shard_bytes, np.float32)
+        for each in instances
+        if len(each.totals.shard_bytes) == SHARDS * np.dtype(np.float32).itemsize
+    }
+    if not found:
+        return (state_bytes // SHARDS,) * SHARDS
+    greatest = np.max(list(found.values()), axis=0)
+    own = [found[owner][shard] if owner in found else 0.0 for shard, owner in enumerate(owners)]
+    return tuple(int(mine or other) for mine, other in zip(own, greatest.tolist(), strict=True))
 
 
 def _costs_per_row(home: str, instances: Sequence[ActorObserved], series: ShardSeries) -> Mapping[str, float]:

@@ -12,7 +12,7 @@ the time per row by a logarithm, and a window is found by binary search.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -39,6 +39,7 @@ from stretto.operators.grouping import (
 from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
 from stretto.state import Fragment, KeyedPart, State
 from stretto.state.packing import packed, unpacked
+from stretto.state.weighing import Weighed, evenly, weights_of
 
 WINDOW_TYPE = pa.timestamp("us", tz="UTC")
 BUFFER_ROWS_MAX = 16_384
@@ -441,6 +442,14 @@ class PaneState(State):
             if len(rows):
                 self._keep(Block(block.buckets[rows], take_columns(block.columns, rows)))
         self.low = low
+
+    def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
+        self.flush()
+        for block in (*self._blocks, *self._small):
+            rows = evenly(len(block.buckets))
+            columns = take_columns(block.columns, rows)
+            each = weights_of([block.buckets[rows], *columns], len(rows))
+            yield Weighed(self._kernel.named(columns), each * (len(block.buckets) / max(1, len(rows))))
 
     def _next_number(self) -> int:
         self._fragments_given += 1

@@ -27,6 +27,7 @@ from stretto.operators.row_blocks import Block, Entries, Integers, Mask, merged
 from stretto.state import Fragment, KeyedPart, State
 from stretto.state.packing import packed, unpacked
 from stretto.state.schemas import check_rows
+from stretto.state.weighing import Weighed, evenly, weights_of
 
 BLOCK_SHRINK = 4
 """Two neighbours are merged if the older has fewer than this many times the entries of the younger."""
@@ -258,6 +259,13 @@ class RowBuffer(State):
             mine = part.mine(dict(zip(block.rows.schema.names, block.rows.columns, strict=True)))
             marks = self._marks(block).reshape(-1, self._indexer.lanes)[mine].ravel() if self.tracked else None
             self._add(self._built(block.rows.filter(pa.array(mine)), marks))
+
+    def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
+        for block in self._blocks:
+            rows = evenly(block.rows.num_rows)
+            sample = block.rows.take(pa.array(rows))
+            each = weights_of(sample.columns, len(rows)) * (block.rows.num_rows / max(1, len(rows)))
+            yield Weighed(dict(zip(sample.schema.names, sample.columns, strict=True)), each)
 
     def take_in(self, other: RowBuffer) -> None:
         for block in other._blocks:

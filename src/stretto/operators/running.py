@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ from stretto.operators.user_aggregate import UserAggregate
 from stretto.state import Deferred, Fragment, KeyedPart, State
 from stretto.state.cold import Cold
 from stretto.state.rolling import Rolling
+from stretto.state.weighing import OBJECT_ENTRIES, Weighed, Weights, evenly, weights_of
 
 _SLOTS_MIN = 64
 _NEVER = -1
@@ -232,6 +234,10 @@ class _Partials:
     def read(self, slots: Slots) -> list[Column]:
         return [column.read(slots) for column in self._columns]
 
+    def weights(self, slots: Slots) -> Weights:
+        """Returns the bytes of each of the slots."""
+        return weights_of(self.read(slots), len(slots))
+
     def copies(self) -> list[_Slotted]:
         """Returns shallow copies of the columns. They use the same memory until the originals grow, and do not get a
         validity mask that is created later."""
@@ -241,6 +247,10 @@ class _Partials:
         for column, values in zip(self._columns, partials, strict=True):
             column.grow(total)
             column.write(slots, values)
+
+
+_OFFSET_BYTES = 4.0
+"""A list has so many bytes besides its values."""
 
 
 class _Distinct:
@@ -279,6 +289,18 @@ class _Distinct:
         by_place = np.argsort(places, kind="stable")
         ordered = take_columns([unhashed_values(values, self._item)], by_place)[0]
         return list_array(np.bincount(places, minlength=len(slots)), ordered, self._acc.partials[0])
+
+    def weights(self, slots: Slots) -> Weights:
+        """Returns the bytes of each of the slots: those of its values, as many as a sample of the pairs has."""
+        if not self._pairs:
+            return np.zeros(len(slots))
+        sample = list(islice(self._pairs, OBJECT_ENTRIES))
+        owners = np.fromiter((slot for slot, _ in sample), np.intp, len(sample))
+        each = weights_of([unhashed_values([value for _, value in sample], self._item)], len(sample))
+        total = each * (len(self._pairs) / len(sample))
+        found: Weights = np.full(len(slots), _OFFSET_BYTES)
+        found += np.bincount(owners, total, int(max(owners.max(), slots.max())) + 1)[slots]
+        return found
 
     def export(self, total: int) -> list[Column]:
         owners = np.fromiter((slot for slot, _ in self._pairs), np.intp, len(self._pairs))
@@ -409,6 +431,16 @@ class RunningState(State):
             self._rolling = Rolling(given=given)  # Its next fragments are not taken for those that are stored.
             if len(rows):
                 self.absorb(take_columns(table, rows))
+
+    def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
+        if self._spill is not None or not len(self):
+            return  # What spills is not read for this.
+        slots = evenly(len(self._slots))
+        columns = take_columns(self._all_keys(), slots)
+        each = weights_of(columns, len(slots))
+        for partials in self._partials:
+            each += partials.weights(slots)
+        yield Weighed(self._aggregation.named_keys(columns), each * (len(self._slots) / len(slots)))
 
     # Checkpoints: the changed slots, and a stretch of the rest.
 

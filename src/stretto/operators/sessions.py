@@ -12,7 +12,7 @@ detected during the merge, because a partial state does not know which sessions 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -39,6 +39,7 @@ from stretto.operators.panes import BUFFER_ROWS_MAX, WINDOW_TYPE, time_index, ti
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime
 from stretto.state import KeyedPart, State
+from stretto.state.weighing import Weighed, evenly, weights_of
 
 PARTS_ROWS_MIN = 8_192
 
@@ -222,6 +223,14 @@ class SessionState(State):
         sessions = self.whole()
         if sessions is not None:
             self.replace(sessions.take(np.flatnonzero(part.mine(self._aggregation.named_keys(sessions.columns)))))
+
+    def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
+        self.flush()
+        for part in self._parts:
+            rows = evenly(len(part.starts))
+            sample = part.take(rows)
+            each = weights_of([*sample[:3], *sample.columns], len(rows))
+            yield Weighed(self._aggregation.named_keys(sample.columns), each * (len(part.starts) / max(1, len(rows))))
 
     def export(self) -> dict[str, Any]:
         sessions = self.whole()

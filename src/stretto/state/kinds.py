@@ -12,16 +12,18 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import compress, islice
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from stretto.errors import InvariantError, StorageError
+from stretto.errors import FunctionError, InvariantError, StorageError
 from stretto.state.cold import Cold
 from stretto.state.columns import field_and_column, values_of
 from stretto.state.dividing import KeyedPart, Others
 from stretto.state.fragments import Fragment
 from stretto.state.packing import packed, unpacked
 from stretto.state.rolling import Rolling
-from stretto.state.spilling import UNCHANGING, Spilling
+from stretto.state.spilling import UNCHANGING, Spilling, size_of
+from stretto.state.weighing import OBJECT_ENTRIES, Weighed
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -121,6 +123,11 @@ class State:
         received = self.fresh()
         received.restore(content)
         self.take_in(received)
+
+    def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
+        """Yields entries, or a sample of them, with what each stands for in bytes, so that the state of a shard can be
+        measured (`weighing.py`). `keys` are the columns by which rows are partitioned. Nothing if it cannot."""
+        return iter(())
 
 
 class ValueState(State, Generic[T]):
@@ -251,6 +258,8 @@ class MapState(State, Generic[K, T]):
         self._changed: set[K] | None = None
         """Keys changed since the last checkpoint; None before the first, which writes everything."""
         self._removed = 0
+        self._weighed_to = 0
+        """Where the next sample of entries begins."""
 
     @property
     def combinable(self) -> bool:
@@ -409,6 +418,18 @@ class MapState(State, Generic[K, T]):
         for key, value in content:
             self[key] = value
 
+    def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
+        entries = self.entries
+        if isinstance(entries, Spilling) or not entries:
+            return  # What spills is not read for this.
+        first = self._weighed_to if self._weighed_to + OBJECT_ENTRIES <= len(entries) else 0
+        self._weighed_to = first + OBJECT_ENTRIES
+        chosen = list(islice(entries.items(), first, first + OBJECT_ENTRIES))
+        each = np.array([_bytes_of(entry) for entry in chosen], np.float64)
+        found = [key for key, _ in chosen]
+        columns = key_columns(found if self._stream_key is None else map(self._stream_key, found), keys)
+        yield Weighed(columns, each * (len(entries) / len(chosen)))
+
     def _columns(self, keys: pa.Schema) -> dict[str, pa.Array]:
         """The stream's key of each entry, as columns."""
         return key_columns(self.entries if self._stream_key is None else map(self._stream_key, self.entries), keys)
@@ -422,6 +443,14 @@ class MapState(State, Generic[K, T]):
             raise StorageError(f"several partitions have the key {both!r}, and it has no combining function")
         else:
             self.merge(other)
+
+
+def _bytes_of(entry: Any) -> int:
+    """Returns the bytes of an entry as it would be sent; about those in memory, if it cannot be."""
+    try:
+        return len(packed(entry))
+    except FunctionError:
+        return size_of(entry)
 
 
 def key_columns(found: Iterable[Any], keys: pa.Schema) -> dict[str, pa.Array]:

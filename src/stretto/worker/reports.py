@@ -81,6 +81,8 @@ def _totals(seat: Seat, here: str) -> FunctionMetrics:
     metrics.queued = len(seat.mailbox) + (len(executor.own) + executor.waiting if executor is not None else 0)
     if counted is not None and not isinstance(seat.gate, LesseeGate):
         metrics.shards = _shards(executor, counted, here)
+    sizes = seat.instance.shard_sizes.sizes
+    metrics.shard_bytes = b"" if sizes is None else sizes.tobytes()
     metrics.counts = seat.instance.ctx.counts
     metrics.latency = seat.latency.export() if seat.latency is not None else None
     metrics.strategies = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from stretto.actors.address import Address
 from stretto.actors.metrics import FunctionMetrics, ShardTotals
 from stretto.actors.shape import FunctionShape
@@ -63,10 +65,15 @@ def cluster(controller: Controller) -> tuple[Coordinator, str]:
     return coordinator, home
 
 
-def report(coordinator: Coordinator, home: str, rows: int, now_ns: int, queued: int = 0) -> None:
+def report(coordinator: Coordinator, home: str, rows: int, now_ns: int, queued: int = 0, sizes: bytes = b"") -> None:
     totals = ShardTotals([rows] * SHARDS, bytes(SHARDS), [home], 8.0)
     metrics = FunctionMetrics(
-        rows_in=rows * SHARDS, messages_in=rows, busy_ns=rows * 1_000_000, queued=queued, shards=totals
+        rows_in=rows * SHARDS,
+        messages_in=rows,
+        busy_ns=rows * 1_000_000,
+        queued=queued,
+        shards=totals,
+        shard_bytes=sizes,
     )
     coordinator.handle(FrameArrived(home, Report("job", {"keyed": {0: metrics}}, 0, now_ns)), now_ns)
 
@@ -111,6 +118,22 @@ def test_a_controller_sees_rates_costs_and_owners() -> None:
     assert actor.rows_per_s == 200 * SHARDS
     assert actor.load == 0.2
     assert set(actor.shards.owners) == {home}
+
+
+def test_the_state_of_a_shard_is_what_its_owner_measured_or_whoever_had_it_before() -> None:
+    coordinator, home, controller, _ = begun()
+    (actor,) = controller.views[-1].actors
+    assert set(actor.shards.state_bytes) == {0}, "nobody has measured, and there is no checkpoint"
+    own, former = np.arange(SHARDS, dtype=np.float32), np.full(SHARDS, 7, np.float32)
+    task = {"keyed": {0: FunctionMetrics(shard_bytes=former.tobytes())}}
+    coordinator.handle(FrameArrived(other_of(home), Report("job", task, 0, 4 * SECOND_NS)), 4 * SECOND_NS)
+    report(coordinator, home, 400, 4 * SECOND_NS, sizes=own.tobytes())
+    ticked(coordinator, 4 * SECOND_NS)
+    ticked(coordinator, 5 * SECOND_NS)
+    (actor,) = controller.views[-1].actors
+    # Its home owns all shards; shard 0 has come since it measured.
+    assert actor.shards.state_bytes == (7, *range(1, SHARDS))
+    assert actor.state_bytes == 7 + sum(range(SHARDS))
 
 
 def test_a_decision_becomes_an_order_and_its_report_the_outcome() -> None:

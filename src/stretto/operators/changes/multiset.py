@@ -9,6 +9,7 @@ once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from stretto.operators.changes.weights import consolidated, weighted_schema
 from stretto.operators.grouping import Int64s, fixed_values
 from stretto.state import Fragment, KeyedPart, State
 from stretto.state.schemas import check_rows
+from stretto.state.weighing import Weighed, evenly, weights_of
 
 SHRINK = 4
 """Two neighbours are merged if the older has fewer than this many times the rows of the younger."""
@@ -163,6 +165,13 @@ class Multiset(State):
         for block in blocks:
             mine = part.mine(dict(zip(block.rows.schema.names, block.rows.columns, strict=True)))
             self.put(block.rows.filter(pa.array(mine)))
+
+    def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
+        for block in self._blocks:
+            rows = evenly(block.rows.num_rows)
+            sample = block.rows.take(pa.array(rows))
+            each = weights_of(sample.columns, len(rows)) * (block.rows.num_rows / max(1, len(rows)))
+            yield Weighed(dict(zip(sample.schema.names, sample.columns, strict=True)), each)
 
     def take_in(self, other: Multiset) -> None:
         for block in other._blocks:
