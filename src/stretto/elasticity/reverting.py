@@ -6,6 +6,8 @@ afterwards; it is taken back if both say so. It made it worse if
 - more than twice as many messages wait as before, and at least `WAITING_MIN` more, or its load is less even by a
   quarter while one of its workers is full;
 - neither its input nor its load rose by a tenth, which would explain that;
+- an actor that was given more workers also gets fewer rows done: each task has a queue of its own, so that more
+  messages wait while more are done;
 - and taking it back is better by what is seen now: for moves of shards, the present costs of the shards and how full
   the workers are decide that. So a balancer is not blamed for keys that have become hot since.
 
@@ -113,7 +115,8 @@ class Reverting:
         waiting, decision = before.get("waiting", 0.0), known.record.decision
         is_queue = after["waiting"] > max(2 * waiting, waiting + WAITING_MIN)
         if not isinstance(decision, MoveShards):
-            return QUEUE if is_queue else None
+            grew = after["workers"] > before.get("workers", 0.0) and not _fell(before, after, "rows_per_s")
+            return QUEUE if is_queue and not grew else None
         actor = view.by_address.get(decision.address)
         if actor is None or not _undone_is_better(decision, actor, view):
             return None
@@ -123,6 +126,10 @@ class Reverting:
 
 def _rose(before: Mapping[str, float], after: Mapping[str, float], name: str) -> bool:
     return after[name] > before.get(name, after[name]) * (1 + NOISE)
+
+
+def _fell(before: Mapping[str, float], after: Mapping[str, float], name: str) -> bool:
+    return after[name] < before.get(name, after[name]) * (1 - NOISE)
 
 
 def _full(workers: set[str], view: ElasticView) -> bool:

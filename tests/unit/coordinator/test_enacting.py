@@ -220,12 +220,14 @@ def test_a_decision_that_made_it_worse_is_taken_back_and_both_records_say_so() -
     coordinator, home = cluster(controller)
     more = SetWorkers("job", "keyed", 0, (home, other_of(home)))
     seen: list[DecisionRecord] = []
+    rows = 0
     for half in range(2, 16):
-        # The input stays the same. Once it is decided, messages wait.
+        # Once it is decided, less is done and messages wait.
         now_ns = half * SECOND_NS // 2
         if half == 6:
             controller._decisions = [more]
-        report(coordinator, home, 100 * half, now_ns, queued=50 if seen else 0)
+        rows += 50 if seen else 100
+        report(coordinator, home, rows, now_ns, queued=50 if seen else 0)
         seen += records(ticked(coordinator, now_ns))
     first = seen[0].number
     (back,) = [record for record in seen if record.reverts is not None and record.effect is None]

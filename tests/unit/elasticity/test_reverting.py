@@ -104,6 +104,13 @@ def test_noise_and_what_more_input_explains_is_none(after: ElasticView) -> None:
     assert judged(FEWER, view(), after, after) == []
 
 
+@pytest.mark.parametrize(("rows", "is_taken_back"), [(100.0, False), (80.0, True)])
+def test_more_workers_with_longer_queues_are_worse_only_if_less_is_done(rows: float, is_taken_back: bool) -> None:
+    more = SetWorkers(*ABOUT, ("a", "b", "c"))
+    after = view(waiting=60, rows=rows, workers=("a", "b", "c"))
+    assert bool(judged(more, view(), after, after)) == is_taken_back
+
+
 def test_one_look_is_not_enough() -> None:
     worse = view("aaaa", waiting=40, workers=("a",))
     assert judged(FEWER, view(), worse, view("aaaa", workers=("a",))) == []
