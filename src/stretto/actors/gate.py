@@ -83,6 +83,8 @@ class LessorGate(Gate):
     `following` has the batch on each channel that must not run before what another instance of its sender sent;
     batches after it are held too.
 
+    `counts` are the counters of every lessee so far as it last reported them, also of those whose lease has ended.
+
     Two kinds of questions may have to wait, each with the member that asked: `registrations` of senders that want to
     send to lessees, and `asking`, of actors upstream that are about to get their first task."""
 
@@ -93,6 +95,7 @@ class LessorGate(Gate):
         "blocked_ns",
         "candidates",
         "consolidated",
+        "counts",
         "durations",
         "following",
         "former",
@@ -136,6 +139,7 @@ class LessorGate(Gate):
         self.ran = False
         self.unacked = 0
         self.consolidated: bytes | None = None
+        self.counts: dict[str, dict[str, int]] = {}
         self.registrations: list[tuple[str, Any]] = []
         self.asking: list[tuple[str, Any]] = []
         self.candidates: list[str] | None = None

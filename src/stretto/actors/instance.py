@@ -10,7 +10,7 @@ Errands run by the table `APPLIES`, filled by the modules that know them: `openi
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyarrow import RecordBatch
@@ -22,6 +22,7 @@ from stretto.actors.context import Clock, Context
 from stretto.actors.critical import END_OF_INPUT, EndOfInput, UserCritical, Watermark
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
+from stretto.actors.metrics import summed
 from stretto.actors.routing import BoundStage
 from stretto.actors.shard_sizes import ShardSizes
 from stretto.actors.snapshot import Origin
@@ -40,7 +41,9 @@ class Instance:
     """An instance of an actor: its function with its state, its channels, its timers and its watermark.
 
     `consolidated` is the state as of the last barrier, where the function reads it. `origin` is what it resumes from
-    when it is opened. `finished` once its input has ended, also if that was before the checkpoint it resumes from."""
+    when it is opened. `others_counts` are the counters of instances of its actor that write nothing into checkpoints
+    themselves: lessees, and tasks whose lease has ended. `finished` once its input has ended, also if that was before
+    the checkpoint it resumes from."""
 
     def __init__(self, address: Address, spec: FunctionSpec, is_source: bool, is_sink: bool) -> None:
         self.address = address
@@ -63,6 +66,7 @@ class Instance:
         self.ctx = Context(job_of(address.job), address.function, address.partition, spec.parallelism, schemas)
         self.shard_rows = tasks.ShardRows(spec.partitioned_by) if spec.tasks_max else None
         self.shard_sizes = ShardSizes()
+        self.others_counts: dict[str, int] = {}
         self._spilling: list[State] = []
         self._cold: list[Cold] = []
 
@@ -130,6 +134,10 @@ class Instance:
     def at_watermark(self, watermark_us: int) -> None:
         """Sets a lessee's watermark to its lessor's."""
         self.watermark_us = self.ctx.watermark_us = watermark_us
+
+    def count_of_others(self, counts: Iterable[Mapping[str, int]]) -> None:
+        """Sets the counters of other instances that its next snapshot is to have."""
+        self.others_counts = summed(counts)
 
     @property
     def sent_watermark_us(self) -> int:

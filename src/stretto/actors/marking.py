@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stretto.actors.critical import Mark
+from stretto.actors.metrics import summed
 from stretto.actors.snapshot import Snapshot
 from stretto.actors.work import Errand, Marking, Outcome, Publishing
 from stretto.state.packing import packed
@@ -46,7 +47,7 @@ def snapshot_of(instance: Instance, checkpoint: int) -> Snapshot:
         "watermark_us": instance.watermark_us,
         "channels": [(*c.sender[1:], c.input, c.watermark_us, c.ended) for c in instance.inputs],
         "timers": instance.timers.pending(),
-        "counts": instance.ctx.counts,
+        "counts": summed((instance.ctx.counts, instance.others_counts)),
         "consolidated": instance.consolidated,
         "remembered": instance.function.remember(),
         "described": {name: state.describe() for name, state in states.items()},

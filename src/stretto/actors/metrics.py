@@ -7,6 +7,7 @@ DDSketch (relative error 1 percent), which crosses the wire as its sparse bins.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from math import ceil, log2
 
 import msgspec
@@ -167,6 +168,15 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
         if part.barriers is not None:
             barriers.merge(part.barriers)
     total.latency, total.barriers = sketch.export(), barriers.export()
+    return total
+
+
+def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Returns the sum of counters, by name."""
+    total: dict[str, int] = {}
+    for each in counts:
+        for name, amount in each.items():
+            total[name] = total.get(name, 0) + amount
     return total
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stretto.actors.context import Clock
 from stretto.actors.dividing import PartitionKeys, Place
 from stretto.actors.function import Function
+from stretto.actors.metrics import summed
 from stretto.actors.snapshot import Content, Origin
 from stretto.actors.timers import Pending
 from stretto.errors import StorageError, StrettoError
@@ -191,9 +192,4 @@ def counts_of(origin: Origin) -> dict[str, int]:
 
 def all_counts(contents: list[Content]) -> dict[str, int]:
     """Returns the sum of the counters of partitions, with those of their tasks."""
-    total: dict[str, int] = {}
-    for content in contents:
-        for part in (content, *content.parts):
-            for name, amount in part.plain.counts.items():
-                total[name] = total.get(name, 0) + amount
-    return total
+    return summed(part.plain.counts for content in contents for part in (content, *content.parts))

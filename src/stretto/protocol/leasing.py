@@ -50,12 +50,14 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SyncReply(msgspec.Struct, frozen=True, tag="reply"):
-    """From a lessee: the dependency set is done; the partial state, and the last message on each downstream channel."""
+    """From a lessee: the dependency set is done; the partial state, and the last message on each downstream channel;
+    and its counters so far, if it has any."""
 
     actor: Address
     barrier: int
     states: bytes | None
     told: tuple[Told, ...]
+    counts: dict[str, int] | None = None
 
 
 class Ack(msgspec.Struct, frozen=True, tag="ack"):

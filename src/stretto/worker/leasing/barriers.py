@@ -120,6 +120,7 @@ class Barriers(Part):
         if gate.members:
             return None
         self._acknowledge(gate)
+        seat.instance.count_of_others(gate.counts.values())
         gate.move(Trigger.CONSOLIDATED)
         gate.ran = True
         return Barrier(messages, [])
@@ -194,10 +195,15 @@ class Barriers(Part):
         self._acknowledged_by(sender, gate)
         if frame.states is not None:
             gate.parts.append(frame.states)
+        if frame.counts is not None:
+            gate.counts[sender] = frame.counts
         for told in frame.told:
             last = told.last
             gate.told.setdefault(told.index, {})[last.receiver, last.sender, last.number] = last
         if not gate.unreplied:
+            # A task that takes part writes its counters into its own part of a checkpoint.
+            apart = gate.members if seat.spec.tasks_max else ()
+            seat.instance.count_of_others(counts for name, counts in gate.counts.items() if name not in apart)
             gate.move(Trigger.CONSOLIDATED)
             self._host.offer(seat)
 

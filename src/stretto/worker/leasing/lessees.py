@@ -117,7 +117,8 @@ class Lessees(Part):
 
     def _surrendered(self, seat: Seat, errand: Surrender | TaskBarrier, outcome: Outcome) -> None:
         gate = _gate(seat)
-        reply = SyncReply(seat.address, gate.barrier, outcome.states, self._programs.told(seat))
+        counts = dict(seat.instance.ctx.counts) or None
+        reply = SyncReply(seat.address, gate.barrier, outcome.states, self._programs.told(seat), counts)
         self._host.send(gate.lessor, reply)
 
     def _on_unsync(self, sender: str, frame: Unsync) -> None:
