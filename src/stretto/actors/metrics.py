@@ -226,27 +226,3 @@ def _bins_between(later: SketchBins | None, earlier: SketchBins | None) -> Sketc
         later.min_ms if later.min_ms < earlier.min_ms else least,
         later.max_ms if later.max_ms > earlier.max_ms else greatest,
     )
-
-
-def juice(functions: dict[str, FunctionMetrics]) -> float | None:
-    """Returns the share of the sources' input that was processed to the end (thesis equations 3.3 and 3.4), or None
-    without input.
-
-    Functions come in topological order. A function's juice is the sum over its parents of the parent's juice times the
-    rows processed of the rows that the parent sent to all its children, so a fork splits the juice and a merge adds it
-    up again. A function that has sent nothing counts as an end: the rows that it filtered out were processed.
-    """
-    spouts = [name for name, metrics in functions.items() if not metrics.messages_in and metrics.sent_to]
-    if not spouts:
-        return None
-    total = 0.0
-    for spout in spouts:
-        share = dict.fromkeys(functions, 0.0)
-        share[spout] = 1.0
-        for name, metrics in functions.items():
-            for parent, executed in metrics.executed_from.items():
-                sent = sum(functions[parent].sent_to.values()) if parent in functions else 0
-                if sent:
-                    share[name] += share[parent] * min(1.0, executed / sent)
-        total += sum(share[name] for name, metrics in functions.items() if not metrics.sent_to)
-    return min(1.0, total / len(spouts))

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from stretto.actors.metrics import FunctionMetrics, difference, juice, merged
+from stretto.actors.juice import juice
+from stretto.actors.metrics import FunctionMetrics, difference, merged
 from stretto.actors.shape import FunctionShape
 from stretto.api.slo import SLO
 from stretto.observation.shards import ElasticObserved
@@ -127,7 +128,8 @@ class JobObserved:
     @property
     def juice(self) -> float | None:
         """The share of the sources' input in the last interval that was processed to the end."""
-        return juice({name: function.interval for name, function in self.functions.items() if function.actors})
+        found = {name: function.interval for name, function in self.functions.items() if function.actors}
+        return juice(found, {name for name, function in self.functions.items() if not function.shape.feeds})
 
     @property
     def edges(self) -> list[EdgeObserved]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, difference, juice
+from stretto.actors.juice import juice
+from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, difference
 from stretto.api.plan import Plan
 from stretto.api.slo import SLO
 
@@ -93,7 +94,7 @@ def report(totals: dict[str, FunctionMetrics], elapsed_s: float, plan: Plan) -> 
         processed_rate=processed / elapsed_s,
         output_rate=sum(total.rows_in for total in sinks) / elapsed_s,
         latency_ms=latency.percentiles(),
-        objective=_objective(plan.slo, latency, juice(totals)),
+        objective=_objective(plan.slo, latency, juice(totals, {node.name for node in plan.sources})),
         functions={name: _function(total, elapsed_s, chosen.get(name)) for name, total in totals.items()},
         totals=totals,
         plan=plan,

@@ -7,7 +7,8 @@ import random
 import msgspec
 import pytest
 
-from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, difference, juice, merged
+from stretto.actors.juice import juice
+from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, difference, merged
 
 
 def function(executed: dict[str, int] | None = None, sent: dict[str, int] | None = None) -> FunctionMetrics:
@@ -58,6 +59,36 @@ def test_a_filter_that_drops_everything_has_processed_it() -> None:
 
 def test_juice_is_unknown_before_the_first_row() -> None:
     assert juice({"spout": function(), "sink": function()}) is None
+
+
+def test_a_function_that_emits_nothing_in_an_interval_is_an_end() -> None:
+    # The difference of two readings has a zero for each child that got rows before.
+    window = {
+        "spout": function(sent={"window": 100}),
+        "window": function({"spout": 90}, {"sink": 0}),
+        "sink": function({"window": 0}),
+    }
+    assert juice(window) == pytest.approx(0.9)
+
+
+def test_a_backlog_that_is_worked_off_does_not_hide_that_another_function_falls_behind() -> None:
+    fork = {
+        "spout": function(sent={"left": 50, "right": 50}),
+        "left": function({"spout": 80}),
+        "right": function({"spout": 20}),
+    }
+    assert juice(fork) == pytest.approx(0.5 + 0.2)
+
+
+def test_a_source_without_input_is_not_counted_and_a_timer_is_no_source() -> None:
+    join = {
+        "a": function(sent={"join": 10}),
+        "quiet": function(sent={"join": 0}),
+        "join": function({"a": 5}),
+        "timer": function(sent={"sink": 3}),
+        "sink": function({"timer": 0}),
+    }
+    assert juice(join, {"a", "quiet"}) == pytest.approx(0.5)
 
 
 def test_merged_sketches_answer_like_one_over_all_values() -> None:
