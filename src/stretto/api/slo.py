@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stretto.api.utility import UTILITIES, Utility, checked_utility
 from stretto.errors import PlanError
 from stretto.operators.windows import Duration, positive_duration_us
 
@@ -12,13 +13,16 @@ from stretto.operators.windows import Duration, positive_duration_us
 class SLO:
     """`latency_ms` at `percentile`, `juice` in (0, 1], `priority` as the greatest utility the job can have.
 
-    `share` is the job's weight under `policy="fair"`."""
+    `share` is the job's weight under `policy="fair"`. `value` is the utility function, and `value_name` its name."""
 
     latency_ms: float | None = None
     percentile: float = 99.0
     juice: float | None = None
     priority: float = 1.0
     share: float = 1.0
+    value_name: str = "knee"
+    value: Utility | None = None
+    """A user's own function; None for the one that `value_name` names."""
 
     def describe(self) -> str:
         wants = []
@@ -27,16 +31,29 @@ class SLO:
         if self.juice is not None:
             wants.append(f"juice >= {self.juice:g}")
         share = f", share {self.share:g}" if self.share != 1.0 else ""
-        return (", ".join(wants) or "none") + f"; priority {self.priority:g}{share}"
+        utility = f", utility {self.value_name}" if self.value_name != "knee" else ""
+        return (", ".join(wants) or "none") + f"; priority {self.priority:g}{share}{utility}"
+
+    def attained(self, latency_ms: float | None, juice: float | None) -> float | None:
+        """Returns how much of the objective is attained: 1 where it is met, 0.5 at twice the latency or half the juice,
+        the lesser of both for a hybrid. None where nothing is promised or nothing was measured."""
+        parts = []
+        if self.latency_ms is not None and latency_ms is not None:
+            parts.append(self.latency_ms / latency_ms if latency_ms > 0 else 1.0)
+        if self.juice is not None and juice is not None:
+            parts.append(juice / self.juice)
+        return min(parts) if parts else None
+
+    def worth(self, attained: float | None) -> float:
+        """Returns the utility of attaining so much: at most the priority, which a job without an objective has."""
+        if attained is None or attained >= 1:
+            return self.priority
+        value = UTILITIES[self.value_name] if self.value is None else self.value
+        return self.priority * min(1.0, max(0.0, value(max(0.0, attained))))
 
     def utility(self, latency_ms: float | None, juice: float | None) -> float:
-        """Returns the utility by Henge's knee function (equations 3.1 and 3.2): full at the objective, else less."""
-        parts = []
-        if self.latency_ms is not None and latency_ms:
-            parts.append(min(1.0, self.latency_ms / latency_ms))
-        if self.juice is not None and juice is not None:
-            parts.append(min(1.0, juice / self.juice))
-        return self.priority * (min(parts) if parts else 1.0)
+        """Returns the utility of a latency and a juice: full at the objective, else less (equations 3.1 and 3.2)."""
+        return self.worth(self.attained(latency_ms, juice))
 
 
 def objective(
@@ -45,8 +62,13 @@ def objective(
     throughput: float | None = None,
     priority: float = 1.0,
     share: float = 1.0,
+    utility: str | Utility = "knee",
 ) -> SLO:
     """Returns an SLO: `latency="200 ms"` at a percentile, `throughput` as juice in (0, 1], a priority.
+
+    With both, the utility is the lesser one of the two. `utility` says what missing the objective is worth: "knee" (in
+    proportion to what is attained), "linear" (nothing at half of it), "step" (nothing below it), or a monotonic
+    function from what is attained, 0 to 1, to the share of the priority, 0 to 1.
 
     `share` is the job's weight of the workers' time on a cluster with `policy="fair"`: with shares of 20, 40 and 40,
     three jobs get 20, 40 and 40 percent while all of them have work."""
@@ -63,4 +85,5 @@ def objective(
     if share <= 0:
         raise PlanError("a share must be greater than zero", f"{share}", "Shares are weights, such as 20, 40 and 40.")
     latency_ms = None if latency is None else positive_duration_us(latency, "a latency objective") / 1000
-    return SLO(latency_ms, percentile, throughput, priority, share)
+    name, value = checked_utility(utility)
+    return SLO(latency_ms, percentile, throughput, priority, share, name, None if isinstance(utility, str) else value)
