@@ -18,6 +18,7 @@ from stretto.cli.simulate.elastic_paper import elastic_paper
 from stretto.cli.simulate.faults import faults
 from stretto.cli.simulate.neighbours import neighbours
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
+from stretto.cli.simulate.stela import stela
 from stretto.cli.simulate.strategies import strategies
 from stretto.cli.simulate.tenants import tenants
 from stretto.scheduling.strategies import STRATEGIES, strategy_named
@@ -41,6 +42,10 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate elastic-paper --only 6 --nodes 8[/]   "
     "[bold]stretto simulate elastic-paper --json[/]",
 )(elastic_paper)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate stela[/]   [bold]stretto simulate stela --only star --json[/]"
+)(stela)
 
 
 @simulate.callback()
