@@ -16,7 +16,18 @@ from stretto.actors.metrics import ShardTotals
 from stretto.coordinator.events import AnnounceDecision, AnnounceMisbehaviour, MoveShardsRequested
 from stretto.coordinator.part import Handlers, Host, Part
 from stretto.coordinator.records import Job, JobStatus
-from stretto.elasticity.decisions import Decision, MoveShards, Repartition, SetWorkers, ShardMove
+from stretto.elasticity.capacity import Holding, levers_for, means_of
+from stretto.elasticity.decisions import (
+    Capacity,
+    Decision,
+    GiveCapacity,
+    MoveShards,
+    Repartition,
+    SetLessees,
+    SetWorkers,
+    ShardMove,
+    TakeCapacity,
+)
 from stretto.elasticity.effects import measured_effect
 from stretto.elasticity.records import DecisionRecord, Outcome, Trigger
 from stretto.elasticity.reverting import Reverting
@@ -187,6 +198,28 @@ class Enactor(Part):
                 return record
             case Repartition():
                 return record.finished(Outcome.REFUSED, "a running function cannot be repartitioned yet")
+            case SetLessees():
+                return record.finished(Outcome.REFUSED, "the number of lessees cannot be set yet")
+            case GiveCapacity() | TakeCapacity():
+                return self._capacity_changed(kept, job, decision)
+
+    def _capacity_changed(self, kept: Kept, job: Job, ask: Capacity) -> DecisionRecord:
+        """Carries out what an ask for capacity means for its function."""
+        shape = job.shapes.get(ask.function)
+        if shape is None:
+            return kept.record.finished(Outcome.REFUSED, "there is no such function")
+        view = ElasticView.of(self._observers.last)
+        actors = [
+            actor for actor in view.actors if (actor.address.job, actor.address.function) == (ask.job, shape.name)
+        ]
+        levers = levers_for(ask, Holding(means_of(shape), shape.parallelism, actors=actors), view.workers)
+        if not levers:
+            return kept.record.finished(Outcome.REFUSED, "it cannot have more or fewer instances")
+        for lever in levers:
+            record = self._carried_out(kept, lever)
+            if record.outcome is Outcome.REFUSED:
+                break
+        return record
 
     # What became of decisions.
 

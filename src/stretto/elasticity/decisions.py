@@ -84,7 +84,71 @@ class Repartition:
         return f"repartition into {self.parallelism}"
 
 
-Decision = MoveShards | SetWorkers | Repartition
+@dataclass(frozen=True, slots=True)
+class SetLessees:
+    """How many lessees each actor of a function may have: for functions that are stateless or whose state combines."""
+
+    job: str
+    function: str
+    lessees: int
+
+    @property
+    def address(self) -> None:
+        """It concerns all partitions."""
+        return None
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "set lessees", "lessees": self.lessees}
+
+    def __str__(self) -> str:
+        return f"use {self.lessees} lessees"
+
+
+@dataclass(frozen=True, slots=True)
+class GiveCapacity:
+    """A function of a job is to have so many units more. What a unit is, its discipline says (`capacity.py`)."""
+
+    job: str
+    function: str
+    units: int
+
+    @property
+    def address(self) -> None:
+        """It concerns all partitions."""
+        return None
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "give capacity", "units": self.units}
+
+    def __str__(self) -> str:
+        return f"give {self.units} units"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeCapacity:
+    """A function of a job is to have so many units less."""
+
+    job: str
+    function: str
+    units: int
+
+    @property
+    def address(self) -> None:
+        """It concerns all partitions."""
+        return None
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "take capacity", "units": self.units}
+
+    def __str__(self) -> str:
+        return f"take {self.units} units"
+
+
+Capacity = GiveCapacity | TakeCapacity
+Decision = MoveShards | SetWorkers | Repartition | SetLessees | Capacity
 
 
 def _some(shown: list[str], count: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from stretto.elasticity.controller import Controller
 from stretto.elasticity.home_bottleneck import HomeBottleneck
+from stretto.elasticity.intent_controller import FairIntentController, IntentController
 from stretto.elasticity.shard_balancer import ShardBalancer
 from stretto.elasticity.team import Team
 from stretto.elasticity.worker_allocator import NaiveAssignment, WorkerAllocator
@@ -16,6 +17,8 @@ CONTROLLERS: dict[str, Callable[[], Controller]] = {
     "workers": WorkerAllocator,
     "homes": HomeBottleneck,
     "naive": NaiveAssignment,
+    "henge": IntentController,
+    "henge-fair": FairIntentController,
 }
 
 TEAMS: dict[str, tuple[str, ...]] = {"auto": ("shards", "workers", "homes"), "off": ()}

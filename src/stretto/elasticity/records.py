@@ -41,6 +41,7 @@ class Trigger(Enum):
     HOME_ROUTING = "routing at home"
     HOME_NETWORK = "network at home"
     SKEW = "skew"
+    UTILITY_FELL = "total utility fell"
     OWN = "a controller of the user's"
     ASKED = "the user"
     REVERTED = "a decision that made it worse"

@@ -86,6 +86,8 @@ class ElasticView:
     actors: tuple[ActorView, ...] = ()
     workers: Mapping[str, WorkerView] = field(default_factory=dict)
     jobs: Mapping[str, JobView] = field(default_factory=dict)
+    observed: Observation = field(default_factory=Observation)
+    """What it was taken from, for controllers that look at all functions and not only at elastic ones."""
 
     @staticmethod
     def of(observation: Observation) -> ElasticView:
@@ -97,7 +99,8 @@ class ElasticView:
             if worker.member.role is MemberRole.WORKER and not worker.parked
         }
         actors = tuple(actor for job in running for actor in _actors(job))
-        return ElasticView(observation.time_ns, actors, workers, {job.name: _job(job) for job in running})
+        jobs = {job.name: _job(job) for job in running}
+        return ElasticView(observation.time_ns, actors, workers, jobs, observation)
 
     @cached_property
     def by_address(self) -> dict[Address, ActorView]:

@@ -20,7 +20,7 @@ from stretto.coordinator.events import (
 )
 from stretto.coordinator.machine import Coordinator
 from stretto.elasticity.controller import Controller
-from stretto.elasticity.decisions import MoveShards, Repartition, SetWorkers, ShardMove
+from stretto.elasticity.decisions import GiveCapacity, MoveShards, Repartition, SetWorkers, ShardMove
 from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.elasticity.team import Team
 from stretto.elasticity.view import ElasticView
@@ -169,6 +169,23 @@ def test_workers_that_are_allotted_are_what_the_next_view_shows() -> None:
     ticked(coordinator, 4 * SECOND_NS)
     ticked(coordinator, 5 * SECOND_NS)
     assert controller.views[-1].actors[0].workers == (home, other_of(home))
+
+
+def test_capacity_for_a_keyed_function_is_a_worker_more_for_its_shards() -> None:
+    coordinator, home, controller, effects = begun(lambda home: GiveCapacity("job", "keyed", 1))
+    record = records(effects)[0]
+    assert record.outcome is Outcome.DONE
+    assert record.decision == GiveCapacity("job", "keyed", 1)
+    report(coordinator, home, 900, 4 * SECOND_NS)
+    ticked(coordinator, 4 * SECOND_NS)
+    ticked(coordinator, 5 * SECOND_NS)
+    assert controller.views[-1].actors[0].workers == (home, other_of(home))
+
+
+def test_capacity_that_a_function_cannot_have_is_refused() -> None:
+    _, _, _, effects = begun(lambda home: GiveCapacity("job", "source", 1))
+    (record,) = records(effects)
+    assert (record.outcome, record.outcome_reason) == (Outcome.REFUSED, "it cannot have more or fewer instances")
 
 
 def test_repartitioning_is_refused_with_its_reason() -> None:
