@@ -8,11 +8,14 @@ It goes step by step: plan one, have it carried out, let the cluster converge, m
   the predicted total (or least) utility rises.
 - Reversion: if utility fell after a step, the best configuration that was seen under a like load is restored.
 
-A job whose utility did not improve by two steps in a row rests for a while: it gets nothing, and others do.
+A job whose utility did not improve by two steps in a row rests for a while: it gets nothing, and others do. What was
+measured counts for more than what is predicted: a configuration that was no better is not tried again under a like
+load, and reductions that bring nothing become rarer.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -23,6 +26,8 @@ from stretto.elasticity.records import Candidate, DecisionRecord, Trigger
 from stretto.elasticity.transfers import Goal, achieved, best_transfer, next_wanted, wanted_units
 
 SECOND_NS = 1_000_000_000
+TRIED_MAX = 64
+"""The number of configurations whose achievement is remembered."""
 
 
 class Step(Enum):
@@ -39,7 +44,8 @@ class IntentSettings:
     """`settle_ns` is how long the cluster converges after a step. A job misses its objective if it lacks more than
     `margin` of its utility. `target` is the load that functions get units for. Utility fell if it lost `fall` of what
     is possible, and a step helped a job if it gained `helped`. Reductions are `reduce_every_ns` apart at least, take
-    `reduce_share` of all units at most, and must gain `least_gain`. After `futile_max` steps without help, a job rests
+    `reduce_share` of all units at most, and must gain `least_gain` of what the job is worth; those that
+    bring nothing are followed by a longer wait, up to `wait_ns_max`. After `futile_max` steps without help, a job rests
     for `rest_ns`. Loads are alike if they differ by less than `alike`."""
 
     settle_ns: int = 20 * SECOND_NS
@@ -48,8 +54,9 @@ class IntentSettings:
     fall: float = 0.05
     helped: float = 0.01
     reduce_every_ns: int = 60 * SECOND_NS
+    wait_ns_max: int = 3_600 * SECOND_NS
     reduce_share: float = 0.25
-    least_gain: float = 0.005
+    least_gain: float = 0.05
     futile_max: int = 2
     rest_ns: int = 300 * SECOND_NS
     alike: float = 0.2
@@ -85,6 +92,10 @@ class IntentMachine:
         self._reducible_ns = 0
         self._pending: Pending | None = None
         self._best: list[Seen] = []
+        self._tried: deque[Seen] = deque(maxlen=TRIED_MAX)
+        self._wait_ns = self._settings.reduce_every_ns
+        self._waits_for = 0.0
+        """The load under which reductions last failed."""
         self._futile: dict[str, int] = {}
         self._rests_until_ns: dict[str, int] = {}
         self.last = Step.NONE
@@ -97,6 +108,8 @@ class IntentMachine:
         self._forget(view)
         pending, self._pending = self._pending, None
         if pending is not None:
+            self._tried.append(Seen(view.units, achieved(self._goal, view), view.rows_per_s))
+            self._slow_down(pending, view, now_ns)
             if self._fell(pending, view):
                 reverted = self._revert(view, now_ns)
                 if reverted:
@@ -119,6 +132,29 @@ class IntentMachine:
         if pending.kind is Step.REVERSION or not self._alike(pending.before.rows_per_s, view.rows_per_s):
             return False
         return achieved(self._goal, view) < achieved(self._goal, pending.before) - self._settings.fall
+
+    def _slow_down(self, pending: Pending, view: IntentView, now_ns: int) -> None:
+        """Makes the next reduction wait twice as long if the last one has brought nothing: predictions are not to be
+        trusted here. After a good one, and under another load, it is as before."""
+        settings = self._settings
+        if not self._alike(self._waits_for, view.rows_per_s):
+            self._wait_ns, self._waits_for = settings.reduce_every_ns, view.rows_per_s
+        if pending.kind is not Step.REDUCTION:
+            return
+        if achieved(self._goal, view) > achieved(self._goal, pending.before):
+            self._wait_ns = settings.reduce_every_ns
+        else:
+            self._wait_ns = min(2 * self._wait_ns, settings.wait_ns_max)
+            self._reducible_ns = now_ns + self._wait_ns
+
+    def _was_no_better(self, after: IntentView, view: IntentView) -> bool:
+        """Whether a configuration was tried under a like load, and was no better than this one."""
+        return any(
+            seen.units == after.units
+            and self._alike(seen.rows_per_s, view.rows_per_s)
+            and seen.achieved <= achieved(self._goal, view)
+            for seen in self._tried
+        )
 
     def _judge(self, pending: Pending, view: IntentView, now_ns: int) -> None:
         """Counts the steps that did not help a job; after some of them it rests."""
@@ -185,20 +221,26 @@ class IntentMachine:
         return self._take_step(Step.RECONFIGURATION, view, now, changed, now_ns, "its job misses its objective")
 
     def _reduce(self, view: IntentView, missing: list[JobStanding], now_ns: int) -> list[DecisionRecord]:
-        """Takes units from those that miss them least, for the first job that gains more by them."""
+        """Takes units from those that miss them least, for jobs that gain more by them, those that lack most first."""
         if now_ns < self._reducible_ns:
             return []
         settings = self._settings
-        units_max = max(1, int(settings.reduce_share * sum(view.units.values())))
+        now, left = view, max(1, int(settings.reduce_share * sum(view.units.values())))
         for job in missing:
-            wants = wanted_units(job, settings.target)
-            found = best_transfer(view, job.name, wants, self._goal, settings.least_gain, units_max)
-            if found is not None:
-                self._reducible_ns = now_ns + settings.reduce_every_ns
-                because = "its job misses its objective, and others need their units less"
-                return self._take_step(Step.REDUCTION, view, found.after, found.units, now_ns, because)
-        self.last = Step.NONE
-        return []
+            standing = now.jobs[job.name]
+            wants = wanted_units(standing, settings.target)
+            least_gain = settings.least_gain * (job.slo.priority / view.total_max if self._goal is Goal.TOTAL else 1.0)
+            found = best_transfer(now, job.name, wants, self._goal, least_gain, left) if left else None
+            if found is not None and not self._was_no_better(found.after, view):
+                left -= sum(max(0, units - now.units[place]) for place, units in found.units.items())
+                now = found.after
+        changed = _changed(view.units, now.units)
+        if not changed:
+            self.last = Step.NONE
+            return []
+        self._reducible_ns = now_ns + self._wait_ns
+        because = "its job misses its objective, and others need their units less"
+        return self._take_step(Step.REDUCTION, view, now, changed, now_ns, because)
 
     def _revert(self, view: IntentView, now_ns: int) -> list[DecisionRecord]:
         """Restores the best configuration that was seen under a like load, if it was better than this one."""
@@ -206,7 +248,7 @@ class IntentMachine:
         best = max(alike, key=lambda seen: seen.achieved, default=None)
         if best is None or best.achieved <= achieved(self._goal, view) or best.units == view.units:
             return []
-        self._reducible_ns = now_ns + self._settings.rest_ns
+        self._reducible_ns = now_ns + max(self._wait_ns, self._settings.rest_ns)
         changed = _changed(view.units, best.units)
         because = "utility fell after the last step, and was better before"
         return self._take_step(Step.REVERSION, view, view.with_units(changed), changed, now_ns, because)

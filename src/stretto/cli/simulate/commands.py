@@ -16,6 +16,7 @@ from stretto.cli.reporting import WRONG_ANSWER, print_json, reported
 from stretto.cli.simulate.elastic import elastic
 from stretto.cli.simulate.elastic_paper import elastic_paper
 from stretto.cli.simulate.faults import faults
+from stretto.cli.simulate.henge import henge
 from stretto.cli.simulate.neighbours import neighbours
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.cli.simulate.stela import stela
@@ -46,6 +47,10 @@ simulate.command(
 simulate.command(
     epilog="Examples:  [bold]stretto simulate stela[/]   [bold]stretto simulate stela --only star --json[/]"
 )(stela)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate henge[/]   [bold]stretto simulate henge --jobs 40 --units 4 --json[/]"
+)(henge)
 
 
 @simulate.callback()
