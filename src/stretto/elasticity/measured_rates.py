@@ -31,13 +31,15 @@ def operator_name(job: str, function: str) -> str:
 
 def slack(function: FunctionObserved, workers: Workers) -> float:
     """Returns how many times as much as now a function could process, where its instances are."""
-    found = SLACK_MAX
+    busy: dict[str, float] = {}
     for actor in function.actors:
-        worker = workers.get(actor.member)
-        if actor.busy_share <= 0 or worker is None:
-            continue
-        idle = max(0.0, FULL * worker.cores - worker.busy_share)
-        found = min(found, 1 + idle / actor.busy_share)
+        busy[actor.member] = busy.get(actor.member, 0.0) + actor.busy_share
+    found = SLACK_MAX
+    for member, share in busy.items():
+        worker = workers.get(member)
+        if share > 0 and worker is not None:
+            # Instances on one worker grow together, so they share what is idle there.
+            found = min(found, 1 + max(0.0, FULL * worker.cores - worker.busy_share) / share)
     return found
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stretto.actors.metrics import FunctionMetrics
 from stretto.actors.shape import Feed, FunctionShape
 from stretto.api.slo import SLO
-from stretto.elasticity.measured_rates import topology_of
+from stretto.elasticity.measured_rates import slack, topology_of
 from stretto.elasticity.scaling_strategies import next_to_grow
 from stretto.observation.model import ActorObserved, FunctionObserved, JobObserved, WorkerObserved
 from stretto.protocol.membership import Member, MemberRole
@@ -79,3 +81,12 @@ def test_a_function_with_idle_time_is_not_congested_though_messages_wait() -> No
     topology, _ = topology_of([job], workers)
     assert topology.operators["job/slow"].capacity == pytest.approx(190.0)
     assert not topology.congested
+
+
+def test_instances_on_one_worker_share_what_is_idle_there() -> None:
+    job, workers = observed(queued=0, slow_busy=0.25)
+    both = job.functions["slow"].actors
+    together = replace(job.functions["slow"], actors=(both[0], replace(both[1], member="w1~1")))
+    workers["w1~1"] = replace(workers["w1~1"], busy_share=0.5)
+    found = slack(together, workers)
+    assert found == pytest.approx(1 + 0.45 / 0.5)

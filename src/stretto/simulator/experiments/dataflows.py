@@ -24,6 +24,7 @@ from stretto.actors.source import Reading
 from stretto.actors.work import POLL
 from stretto.elasticity.topology import Placement
 from stretto.errors import InvariantError
+from stretto.observation.longer import observed_since
 from stretto.observation.model import Observation
 from stretto.simulator.engine.cluster import Timing
 from stretto.simulator.engine.sources import SimulatedSource
@@ -137,7 +138,8 @@ def deployment(flow: Dataflow, homes: Placement, pace: Pace | None, until_ns: in
 
 @dataclass
 class PhaseMeasured:
-    """What a run has shown: rows at sinks by window of time, their latencies, and the observation in the end."""
+    """What a run has shown: rows at sinks by window of time, their latencies, and what was observed from the end of the
+    warm-up on."""
 
     window_s: float
     rows: list[int] = field(default_factory=list)
@@ -185,10 +187,13 @@ def run_phase(
 
     cluster = PlacedCluster(workers, homes, seed, timing=TIMING, costs=costs, begins_ns=BEGINS_NS)
     job = cluster.submit(deployment(flow, homes, pace, until_ns))
+    early = None
     while cluster.next_ns is not None and cluster.next_ns < until_ns:
         cluster.step()
+        if early is None and cluster.observation.time_ns >= warm_ns and cluster.observation.jobs:
+            early = cluster.observation
     if job.failure is not None:
         raise InvariantError("the simulated job failed", f"{job.failure.fact}: {job.failure.detail}")
-    found.observation = cluster.observation
+    found.observation = cluster.observation if early is None else observed_since(cluster.observation, early)
     cluster.close()
     return found

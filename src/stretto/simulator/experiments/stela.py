@@ -313,7 +313,7 @@ def _in_job(placement: Placement) -> Placement:
 
 
 def _run(flow: Dataflow, homes: Placement, workers: int, seconds: float, seed: int, done: Done) -> PhaseMeasured:
-    found = run_phase(flow, homes, workers, seconds, seed, window_s=WINDOW_S)
+    found = run_phase(flow, homes, workers, seconds, seed, warm_s=WARM_S, window_s=WINDOW_S)
     done()
     return found
 
