@@ -6,7 +6,6 @@ size of its state is what its owner has measured (`actors/shard_sizes.py`).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -14,45 +13,28 @@ import numpy.typing as npt
 
 from stretto.actors.metrics import ShardTotals
 from stretto.actors.shards import SHARDS
+from stretto.observation.intervals import LastSecond
 from stretto.observation.model import ActorObserved
 from stretto.observation.shards import ElasticObserved, ShardsObserved
 
-WINDOW_NS = 1_000_000_000
-"""Rows are counted over the last second (elasticutor.txt 3.1)."""
 
+class ShardSeries(LastSecond[ShardTotals]):
+    """The reports of one home."""
 
-class ShardSeries:
-    """The reports of one home: the last one, and those of the last second before it."""
+    __slots__ = ()
 
-    __slots__ = ("_reports",)
-
-    def __init__(self) -> None:
-        self._reports: deque[tuple[int, ShardTotals]] = deque()
-
-    def add(self, totals: ShardTotals, measured_ns: int) -> None:
-        """Adds a report, by the clock of the home."""
-        reports = self._reports
-        if reports and totals.routing_ns < reports[-1][1].routing_ns:
-            reports.clear()  # It has begun to count again.
-        reports.append((measured_ns, totals))
-        while len(reports) > 2 and measured_ns - reports[1][0] >= WINDOW_NS:
-            reports.popleft()
-
-    @property
-    def last(self) -> ShardTotals:
-        return self._reports[-1][1]
-
-    @property
-    def interval_ns(self) -> int:
-        return max(self._reports[-1][0] - self._reports[0][0], 0)
+    def add(self, report: ShardTotals, measured_ns: int) -> None:
+        if self.interval_ns and report.routing_ns < self.last.routing_ns:
+            self.clear()  # It has begun to count again.
+        super().add(report, measured_ns)
 
     def rows(self) -> npt.NDArray[np.int64]:
         """Returns the rows of each shard in the interval."""
-        found: npt.NDArray[np.int64] = np.array(self.last.rows) - np.array(self._reports[0][1].rows)
+        found: npt.NDArray[np.int64] = np.array(self.last.rows) - np.array(self.first.rows)
         return found
 
     def routing_ns(self) -> int:
-        return self.last.routing_ns - self._reports[0][1].routing_ns
+        return self.last.routing_ns - self.first.routing_ns
 
 
 def elastic_observed(

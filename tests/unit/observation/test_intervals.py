@@ -35,6 +35,33 @@ def test_an_instance_that_reports_nothing_any_more_does_nothing() -> None:
     assert (actor.totals.rows_in, actor.interval.rows_in, actor.busy_share) == (90, 0, 0.0)
 
 
+def test_rates_are_those_of_the_last_second() -> None:
+    series = Series(FunctionMetrics(), 0, 0)
+    for quarter in range(1, 9):
+        # 10 rows in each quarter of the first second, 30 in each of the next.
+        rows = 10 * quarter + 20 * max(0, quarter - 4)
+        series.add(FunctionMetrics(rows_in=rows, busy_ns=quarter), quarter * SECOND // 4, quarter)
+    actor = series.observed(0, "w0~1", 8)
+    assert (actor.interval_ns, actor.interval.rows_in) == (SECOND, 120)
+
+
+def test_a_pause_is_not_part_of_the_last_second() -> None:
+    series = Series(FunctionMetrics(rows_in=10), 0, 0)
+    series.add(FunctionMetrics(rows_in=20), 60 * SECOND, 60 * SECOND)
+    series.add(FunctionMetrics(rows_in=50), 60 * SECOND + SECOND // 4, 60 * SECOND)
+    actor = series.observed(0, "w0~1", 60 * SECOND)
+    assert (actor.interval_ns, actor.interval.rows_in) == (SECOND // 4, 30)
+
+
+def test_who_counts_from_the_beginning_has_no_interval_yet() -> None:
+    series = Series(FunctionMetrics(rows_in=90, busy_ns=50), 0, 0)
+    series.add(FunctionMetrics(rows_in=10, busy_ns=5), SECOND, SECOND)
+    assert series.observed(0, "w0~1", SECOND).busy_share == 0.0
+    series.add(FunctionMetrics(rows_in=30, busy_ns=SECOND // 2 + 5), 2 * SECOND, 2 * SECOND)
+    actor = series.observed(0, "w0~1", 2 * SECOND)
+    assert (actor.interval.rows_in, actor.busy_share) == (20, 0.5)
+
+
 def test_rates_of_a_function_add_up_over_workers_with_different_clocks() -> None:
     fast = observed(FunctionMetrics(rows_in=0), FunctionMetrics(rows_in=100), SECOND)
     slow = observed(FunctionMetrics(rows_in=0), FunctionMetrics(rows_in=100), 2 * SECOND)
