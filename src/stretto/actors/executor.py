@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 HELD = 255
 """The route of a shard on the move: its rows wait at the home."""
 TASKS_MAX = 254
+ROW_WEIGHT = 0.2
+"""The weight of the latest run in what a row costs."""
 
 
 class Routed:
@@ -84,8 +86,8 @@ class Executor:
     for credits of a task's channel, `held` those with rows of shards on the move. `outstanding` counts the parts that
     run here, by the `generation` in which their run began; a move ends a generation, and one away from the home waits
     until no run of an earlier one is left. Parts that have to wait are put together again, to batches of at most
-    `batch_rows`, the largest that came. `version` changes with the routes; `dividing` counts messages that are being
-    divided, and `routing_ns` what that has cost in all."""
+    `batch_rows`, the largest that came; `row_ns` is what a row costs at the home. `version` changes with the routes;
+    `dividing` counts messages that are being divided, and `routing_ns` what that has cost in all."""
 
     __slots__ = (
         "batch_rows",
@@ -102,6 +104,7 @@ class Executor:
         "owners",
         "routes",
         "routing_ns",
+        "row_ns",
         "sending",
         "version",
     )
@@ -123,6 +126,19 @@ class Executor:
         self.dividing = 0
         self.routing_ns = 0
         self.batch_rows = 1
+        self.row_ns = 0.0
+
+    def ran(self, cost_ns: int, rows: int, routed: bool) -> None:
+        """Notes what a run at the home has cost."""
+        if routed:
+            self.routing_ns += cost_ns
+        elif rows:
+            weight = ROW_WEIGHT if self.row_ns else 1.0
+            self.row_ns += weight * (cost_ns / rows - self.row_ns)
+
+    def rows_within(self, cost_ns: int) -> int:
+        """Returns how many rows cost that much: at least one, and at most those of the largest batch that came."""
+        return max(1, min(self.batch_rows, int(cost_ns / self.row_ns) if self.row_ns else self.batch_rows))
 
     @property
     def home(self) -> str:

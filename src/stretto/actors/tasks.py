@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SAMPLE_EVERY = 16
 """While all shards are at home, the rows of one batch in so many are counted by shard."""
+SAMPLE_EVERY_NS = 20_000_000
+"""A batch is counted too if none was for so long: where runs are long, counting costs little beside them."""
 
 
 class Route(Errand):
@@ -105,20 +107,26 @@ class TaskBarrier(Errand):
 class ShardRows:
     """How many rows each shard had, counted for all batches or for a sample."""
 
-    __slots__ = ("_keys", "_skipped", "row_bytes", "rows")
+    __slots__ = ("_keys", "_sampled_ns", "_skipped", "_skipped_rows", "row_bytes", "rows")
 
     def __init__(self, keys: dict[str, pa.Schema]) -> None:
         self._keys = {name: tuple(schema.names) for name, schema in keys.items()}
-        self._skipped = 0
+        self._skipped = self._skipped_rows = 0
+        self._sampled_ns = 0
         self.rows: npt.NDArray[np.int64] = np.zeros(SHARDS, np.int64)
         self.row_bytes = 0.0
 
-    def sample(self, batch: pa.RecordBatch, input_name: str) -> None:
+    def sample(self, batch: pa.RecordBatch, input_name: str, now_ns: int) -> None:
         """Counts a batch, if it is its turn, for those that are not counted."""
         self._skipped += 1
-        if self._skipped == SAMPLE_EVERY:
-            self._weigh(batch)
-            self.rows += SAMPLE_EVERY * np.bincount(self.shards(batch, input_name), minlength=SHARDS)
+        self._skipped_rows += batch.num_rows
+        is_due = self._skipped >= SAMPLE_EVERY or now_ns - self._sampled_ns >= SAMPLE_EVERY_NS
+        if not is_due or not batch.num_rows:
+            return
+        stands_for, remainder = divmod(self._skipped_rows, batch.num_rows)
+        self._weigh(batch)
+        self._sampled_ns, self._skipped_rows = now_ns, remainder
+        self.rows += stands_for * np.bincount(self.shards(batch, input_name), minlength=SHARDS)
 
     def count(self, batch: pa.RecordBatch, shards: npt.NDArray[np.uint8]) -> None:
         """Counts the rows of a batch by their shards."""
@@ -251,7 +259,7 @@ def _are_given(instance: Instance, errand: GiveShards, tags: list[Any]) -> list[
 def after_rows(instance: Instance, message: Message) -> None:
     """Counts the rows of an elastic function that ran on a message; those that were routed have been counted."""
     if message.routed is None and instance.shard_rows is not None and not message.channel.forwards:
-        instance.shard_rows.sample(message.payload, message.channel.input)
+        instance.shard_rows.sample(message.payload, message.channel.input, instance.ctx.now_ns)
     instance.shard_sizes.measure_if_due(instance, instance.ctx.now_ns)
     refuse_critical(instance)
 

@@ -244,10 +244,9 @@ class Worker:
             return
         cost_ns = event.cost_ns
         seat.metrics.busy_ns += cost_ns
-        if type(event.work) is Route:
-            if seat.executor is not None:
-                seat.executor.routing_ns += cost_ns
-        else:
+        if seat.executor is not None:
+            seat.executor.ran(cost_ns, outcome.rows_in, type(event.work) is Route)
+        if type(event.work) is not Route:
             weight = COST_WEIGHT if seat.cost_ns else 1.0
             seat.cost_ns += weight * (cost_ns - seat.cost_ns)
         if self.ready.counts:

@@ -19,7 +19,18 @@ from stretto.actors.instance import Instance
 from stretto.actors.partitioning import divided, hash_rows
 from stretto.actors.seat import Seat
 from stretto.actors.shards import SHARDS, shards_within
-from stretto.actors.tasks import Advance, Call, Finish, GiveShards, Snap, TakeShards, TaskBarrier, steps_of
+from stretto.actors.tasks import (
+    SAMPLE_EVERY_NS,
+    Advance,
+    Call,
+    Finish,
+    GiveShards,
+    ShardRows,
+    Snap,
+    TakeShards,
+    TaskBarrier,
+    steps_of,
+)
 from stretto.errors import FunctionError
 from stretto.state import MapState
 
@@ -164,3 +175,38 @@ def test_an_executor_knows_owners_and_when_it_is_idle() -> None:
     executor.end(back)
     assert executor.is_idle
     assert not executor.owns_any("w1")
+
+
+@pytest.mark.parametrize(
+    ("gap_ns", "expected"), [(SAMPLE_EVERY_NS, [10, 20, 150, 160, 320]), (1_000, [0, 0, 0, 160, 320])]
+)
+def test_where_runs_are_long_each_batch_is_counted_and_else_one_in_sixteen(gap_ns: int, expected: list[int]) -> None:
+    counted = ShardRows({"in": pa.schema([SCHEMA.field("k")])})
+    sums = {0: 0}
+    for number in range(1, 33):
+        counted.sample(rows(*((k, k) for k in range(10))), "in", number * gap_ns + (gap_ns < SAMPLE_EVERY_NS))
+        sums[number] = int(counted.rows.sum())
+    assert [sums[number] for number in (1, 2, 15, 16, 32)] == expected
+
+
+def test_a_sampled_batch_stands_for_the_rows_since_the_last_one() -> None:
+    counted = ShardRows({"in": pa.schema([SCHEMA.field("k")])})
+    for number, size in enumerate((1, 4, 100, 7), start=1):
+        counted.sample(rows(*((k, k) for k in range(size))), "in", number * SAMPLE_EVERY_NS // 2)
+    # The second and the fourth are counted: five rows are one time four, and the rest counts with the next.
+    assert counted.rows.sum() == 4 + 7 * ((1 + 100 + 7) // 7)
+
+
+def test_an_executor_learns_what_a_row_costs_and_bounds_batches_by_it() -> None:
+    executor = Executor("a")
+    executor.batch_rows = 1_000
+    assert executor.rows_within(10_000_000) == 1_000
+    executor.ran(5_000_000, 0, routed=True)
+    executor.ran(7_000_000, 0, routed=False)
+    assert (executor.routing_ns, executor.row_ns) == (5_000_000, 0.0)
+    executor.ran(100_000_000, 100, routed=False)
+    assert executor.rows_within(10_000_000) == 10
+    for _ in range(40):
+        executor.ran(20_000_000, 10, routed=False)
+    assert executor.rows_within(10_000_000) in (4, 5)
+    assert executor.rows_within(1) == 1

@@ -125,6 +125,8 @@ class Homes(Part):
 
     def _activate(self, seat: Seat) -> Executor:
         executor = seat.executor = Executor(self._host.member)
+        metrics = seat.metrics
+        executor.row_ns = metrics.busy_ns / metrics.rows_in if metrics.rows_in else 0.0
         self._hosting.guard(seat)
         assert isinstance(seat.gate, LessorGate)
         self._activation.ask(seat, seat.gate)

@@ -1,7 +1,9 @@
 """What the home of an elastic executor does with rows: it divides messages among the owners of their shards.
 
 Rows of shards on the move wait here, and so do those for which a task's channel has no room; the others run here or are
-on their way. Parts that wait are put together again, so that tasks get batches as large as those that came.
+on their way. Parts that wait are put together again, so that tasks get batches as large as those that came; but no
+batch for a task, and no run of the home's own rows, takes longer than `PIECE_NS`: a shard leaves when what its owner
+has received has run, so what is on its way to a task must be little.
 """
 
 from __future__ import annotations
@@ -22,9 +24,15 @@ from stretto.actors.work import Errand, Outcome, Work
 from stretto.worker.interfaces import Emitting
 from stretto.worker.part import AfterRun, Host, Part
 
-TASK_WINDOW = 8
-"""So many credits of a task's channel are used at most. What waits at the home is put together to larger batches, and
+TASK_WINDOW = 4
+"""So many batches are on their way to a task at most. What waits at the home is put together to larger batches, and
 need not run before a shard can leave."""
+PIECE_NS = 10_000_000
+"""What the rows of one batch for a task may cost; large beside what a batch costs in itself."""
+
+
+Waiting = deque[tuple[Routed, pa.RecordBatch]]
+"""Parts of messages in their order."""
 
 
 class HomeChannels(Emitting, Protocol):
@@ -37,7 +45,7 @@ class HomeChannels(Emitting, Protocol):
     def give_back(self, message: Message) -> None: ...
 
 
-class Waiting(Protocol):
+class Tracking(Protocol):
     """Whoever follows messages while they wait."""
 
     def untrack(self, message: Message) -> None: ...
@@ -46,10 +54,10 @@ class Waiting(Protocol):
 class Routing(Part):
     """The rows of all elastic executors whose home is here."""
 
-    def __init__(self, host: Host, channels: HomeChannels, waiting: Waiting) -> None:
+    def __init__(self, host: Host, channels: HomeChannels, tracking: Tracking) -> None:
         self._host = host
         self._channels = channels
-        self._waiting = waiting
+        self._tracking = tracking
 
     def errands(self) -> dict[type[Errand], AfterRun]:
         return {Route: AfterRun(settles=self._routed)}
@@ -60,7 +68,7 @@ class Routing(Part):
         if executor is None:
             return message
         executor.dividing += 1
-        self._waiting.untrack(message)
+        self._tracking.untrack(message)
         return Route(message, executor.routes.copy(), executor.version)
 
     def _routed(self, seat: Seat, errand: Route, outcome: Outcome) -> None:
@@ -99,10 +107,17 @@ class Routing(Part):
         if out is None:
             out = self._channels.extra_channel(seat, seat.address, member, channel, batch.schema)
             lessee.channels[channel.sender, channel.input] = out
-        if out in executor.sending or not _has_room(out):
-            executor.sending.setdefault(out, deque()).append((routed, batch))
-        else:
-            self._emit(seat, out, [(routed, batch)])
+        waiting = executor.sending.setdefault(out, deque())
+        waiting.append((routed, batch))
+        self._send(seat, executor, out, waiting)
+
+    def _send(self, seat: Seat, executor: Executor, out: OutChannel, waiting: Waiting) -> None:
+        """Send what waits for a task, as far as there is room."""
+        rows_max = executor.rows_within(PIECE_NS)
+        while waiting and _has_room(out):
+            self._emit(seat, out, _taken(waiting, rows_max))
+        if not waiting:
+            del executor.sending[out]
 
     def _emit(self, seat: Seat, out: OutChannel, parts: list[tuple[Routed, pa.RecordBatch]]) -> None:
         """Send rows to a task, as one batch."""
@@ -120,10 +135,7 @@ class Routing(Part):
         waiting = executor.sending.get(out) if executor is not None else None
         if executor is None or waiting is None:
             return
-        while waiting and _has_room(out):
-            self._emit(seat, out, _taken(waiting, executor.batch_rows))
-        if not waiting:
-            del executor.sending[out]
+        self._send(seat, executor, out, waiting)
         self._host.offer(seat)  # Perhaps a barrier has waited for just this.
 
     def recall(self, seat: Seat, executor: Executor, source: str) -> None:
@@ -159,7 +171,7 @@ class Routing(Part):
         executor = seat.executor
         if executor is None or not executor.own:
             return None
-        message = _own_message(_taken(executor.own, executor.batch_rows))
+        message = _own_message(_taken(executor.own, executor.rows_within(PIECE_NS)))
         message.routed.generation = executor.generation
         executor.outstanding[executor.generation] += 1
         return message
@@ -198,8 +210,14 @@ def _has_room(out: OutChannel) -> bool:
     return out.credits > 0 and out.unsettled < TASK_WINDOW
 
 
-def _taken(waiting: deque[tuple[Routed, pa.RecordBatch]], rows_max: int) -> list[tuple[Routed, pa.RecordBatch]]:
-    """Takes the next parts of one channel that make up a batch of so many rows, or the next part alone."""
+def _taken(waiting: Waiting, rows_max: int) -> list[tuple[Routed, pa.RecordBatch]]:
+    """Takes the next rows of one channel, at most so many: of several parts if they fit, else of the next part alone,
+    of which the rest stays."""
+    routed, batch = waiting[0]
+    if batch.num_rows > rows_max:
+        routed.left += 1
+        waiting[0] = routed, batch.slice(rows_max)
+        return [(routed, batch.slice(0, rows_max))]
     parts = [waiting.popleft()]
     channel, rows = parts[0][0].message.channel, parts[0][1].num_rows
     while waiting and waiting[0][0].message.channel is channel and rows + waiting[0][1].num_rows <= rows_max:
