@@ -122,6 +122,7 @@ class ElasticModel:
         self._noise = noise
         self._random = random.Random(seed)
         self._busy = {name: [0.0] * PER_SECOND for name in self.names}
+        self._routing = {name: [0.0] * PER_SECOND for name in self.names}
 
     @property
     def decisions(self) -> list[DecisionRecord]:
@@ -166,7 +167,8 @@ class ElasticModel:
 
     def view(self) -> ElasticView:
         workers = {
-            name: WorkerView(name, self.nodes[name], 1.0, min(1.0, sum(self._busy[name]))) for name in self.names
+            name: WorkerView(name, self.nodes[name], 1.0, min(1.0, sum(self._busy[name])), sum(self._routing[name]))
+            for name in self.names
         }
         actors = tuple(actor.view() for actor in self.actors.values())
         rows: dict[str, float] = {}
@@ -194,9 +196,10 @@ class ElasticModel:
             worked = actor.backlog * share[owners[place]]
             actor.backlog = actor.backlog - worked
             actor.done = [*actor.done[1:], worked]
-        used = STEP_S - np.maximum(left_s, 0.0) + given.sum(axis=0)
-        for name, busy in zip(self.names, used, strict=True):
-            self._busy[name] = [*self._busy[name][1:], float(busy)]
+        routed = STEP_S - np.maximum(left_s, 0.0)
+        for name, routing, ran in zip(self.names, routed, given.sum(axis=0), strict=True):
+            self._routing[name] = [*self._routing[name][1:], float(routing)]
+            self._busy[name] = [*self._busy[name][1:], float(routing + ran)]
 
     def _enact(self, record: DecisionRecord) -> None:
         match record.decision:

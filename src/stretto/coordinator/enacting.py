@@ -182,7 +182,9 @@ class Enactor(Part):
         if job is None or job.status is not JobStatus.RUNNING:
             return record.finished(Outcome.REFUSED, "the job does not run")
         address = decision.address
-        if address is not None and self.is_changing(address) and record.trigger is not Trigger.ASKED:
+        # Workers may be allotted while shards move: the next moves will follow.
+        waits = not isinstance(decision, SetWorkers) and record.trigger is not Trigger.ASKED
+        if address is not None and waits and self.is_changing(address):
             return record.finished(Outcome.REFUSED, "another decision about the actor is being carried out")
         match decision:
             case SetWorkers(workers=workers):

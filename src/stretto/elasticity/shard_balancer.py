@@ -6,18 +6,21 @@ from stretto.elasticity.balancing import THETA, Balance, Balanced, balance, imba
 from stretto.elasticity.controller import Controller
 from stretto.elasticity.decisions import MoveShards, ShardMove
 from stretto.elasticity.demand import is_saturated
-from stretto.elasticity.other_work import OtherWork
 from stretto.elasticity.records import Candidate, DecisionRecord, Trigger
 from stretto.elasticity.view import ActorView, ElasticView
 
 LEAST_CAPACITY = 0.05
 """A worker that has less than this share of itself left for an actor has nothing for it, and is emptied: what it does
 not run costs nothing, and would look like a worker without load."""
+REST = 0.25
+"""The part of the tolerated imbalance that moves leave."""
 
 
 class ShardBalancer(Controller):
-    """Moves shards of each actor until its most loaded task has at most `theta` times the average. An actor that cannot
-    keep up is balanced to `theta_saturated`: its most loaded task bounds its throughput.
+    """Moves shards of each actor whose most loaded task has more than `theta` times the average. An actor that cannot
+    keep up is balanced from `theta_saturated` on: its most loaded task bounds its throughput. Once shards move, they
+    move until little of what was tolerated is left (`REST`): a balance that is just within theta is out of it again
+    with the next second's rows.
 
     A task's load counts by what its worker has left for it: the rest of the worker runs other functions, or routes for
     the actor itself. Actors are balanced one after the other, and each sees what those before it have moved in the same
@@ -39,11 +42,10 @@ class ShardBalancer(Controller):
         self._load_min = load_min
         self._moves_max = moves_max
         self.every_ns = every_ns
-        self._left = OtherWork()
 
     def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
         """Returns the moves of every actor that is out of balance or has a worker to empty."""
-        left = self._left.seen(view, now_ns)
+        left = {name: view.left_on(name) for name in view.workers}
         found = []
         for actor in view.actors:
             if actor.may_change and actor.home in view.workers:
@@ -67,7 +69,8 @@ class ShardBalancer(Controller):
             return None
         place = {name: task for task, name in enumerate(names)}
         owners = [place[owner] for owner in actor.shards.owners]
-        result = balance([cost_ns / 1e9 for cost_ns in actor.shards.costs_ns], owners, capacities, theta)
+        rest = 1 + REST * (theta - 1)
+        result = balance([cost_ns / 1e9 for cost_ns in actor.shards.costs_ns], owners, capacities, rest)
         if result.moves:
             return self._moved(actor, result, names, left, now_ns)
         seen = {"capacity_imbalance": result.before, "greatest_shard": max(actor.shards.costs_ns) / 1e9}

@@ -37,7 +37,7 @@ class SpareWorkers:
         guests = {name for actor in view.actors for name in actor.workers if name != actor.home}
         taken = {name for actor in fixed for name in actor.workers}
         self._other = {
-            name: max(0.0, worker.busy_share - view.guest_load[name]) / worker.cores
+            name: (worker.other_share + view.elastic_load[name] - view.guest_load[name]) / worker.cores
             for name, worker in view.workers.items()
         }
         self.names = [

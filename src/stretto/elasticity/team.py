@@ -3,6 +3,9 @@
 A slower controller leaves an actor alone while the last decision of a faster one about it is younger than the faster
 one's effect window: what it would see is half old and half new, and the faster one may have absorbed it already. A
 faster one that never comes to rest does not keep the slower ones away for ever: after `HOLD_NS` it is their turn.
+
+A controller whose decisions do not depend on where shards are (`asked_first`) waits for nobody, and those after it see
+the workers that it has just allotted: shards can go there in the same round.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Sequence
 
 from stretto.actors.address import Address
 from stretto.elasticity.controller import Controller
+from stretto.elasticity.decisions import SetWorkers
 from stretto.elasticity.rationing import Rationing
 from stretto.elasticity.records import DecisionRecord
 from stretto.elasticity.view import ElasticView
@@ -37,26 +41,36 @@ class Team(Controller):
         return min(self._due_ns, default=None)
 
     def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
-        """Returns the decisions of all controllers that are due, at most one per actor."""
+        """Returns the decisions of all controllers that are due: at most one per actor, but for moves of shards that
+        follow from an allotment."""
         due = [place for place, due_ns in enumerate(self._due_ns) if now_ns >= due_ns]
+        due.sort(key=lambda place: not self.controllers[place].asked_first)
         overdue = {place: self._overdue(place, now_ns) for place in due}
         found: list[DecisionRecord] = []
-        decided: set[Address] = set()
+        decided: list[set[Address]] = [set() for _ in self.controllers]
         for place in due:
             self._due_ns[place] = now_ns + self.controllers[place].every_ns
             left_to_slower = {address for slower in due if slower > place for address in overdue[slower]}
-            left_to_faster = (self._recent(place, now_ns) - overdue[place]) | decided
+            now = {address for faster in self._faster(place) for address in decided[faster]}
+            left_to_faster = (self._recent(place, now_ns) - overdue[place]) | now
             since_ns = self._held_since_ns[place]
             self._held_since_ns[place] = {address: since_ns.get(address, now_ns) for address in left_to_faster}
             records = self._asked(place, view.holding(left_to_slower | left_to_faster), now_ns)
             for record in records:
                 if record.decision is not None:
                     about = _about(view, record)
-                    decided.update(about)
+                    decided[place].update(about)
                     self._decided_ns[place].update(dict.fromkeys(about, now_ns))
+            if self.controllers[place].asked_first:
+                view = view.allotted(_allotments(records))
             found += records
         self._forget(view)
         return self._rationing.admitted(found, now_ns)
+
+    def _faster(self, place: int) -> list[int]:
+        """Returns the faster controllers whose decisions a controller waits for."""
+        alone = self.controllers[place].asked_first
+        return [faster for faster in range(place) if self.controllers[faster].asked_first or not alone]
 
     def _asked(self, place: int, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
         """Returns the decisions of one controller. One that raises is given up: it decides nothing any more."""
@@ -73,7 +87,7 @@ class Team(Controller):
         """Returns the actors about which a faster controller has decided within its effect window."""
         return {
             address
-            for faster in range(place)
+            for faster in self._faster(place)
             for address, at_ns in self._decided_ns[faster].items()
             if now_ns - at_ns < self.controllers[faster].effect_ns
         }
@@ -88,6 +102,11 @@ class Team(Controller):
         for decided_ns in (*self._decided_ns, *self._held_since_ns):
             for address in [address for address in decided_ns if address not in view.by_address]:
                 del decided_ns[address]
+
+
+def _allotments(records: list[DecisionRecord]) -> dict[Address, tuple[str, ...]]:
+    decisions = [record.decision for record in records]
+    return {each.address: each.workers for each in decisions if isinstance(each, SetWorkers)}
 
 
 def _about(view: ElasticView, record: DecisionRecord) -> list[Address]:

@@ -20,12 +20,15 @@ RUNNING = "running"
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker that may hold tasks: the node that it is on, how many cores it keeps busy at most, and how many now."""
+    """A worker that may hold tasks: the node that it is on, how many cores it keeps busy at most, how many it kept busy
+    in the last second, and how many of these with other things than the rows of elastic actors: other functions,
+    sources, and what homes route."""
 
     name: str
     node: str
     cores: float = 1.0
     busy_share: float = 0.0
+    other_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class ActorView:
     remote_bytes_per_s: float = 0.0
     may_change: bool = True
     """False while a decision about it is carried out, or is too recent for its effect to be seen."""
+    may_be_allotted: bool = True
+    """Whether its workers may be changed: also while its shards move."""
 
     @cached_property
     def load(self) -> float:
@@ -93,8 +98,9 @@ class ElasticView:
     def of(observation: Observation) -> ElasticView:
         """Returns the view of an observation: running jobs, and workers that are not parked."""
         running = [job for _, job in sorted(observation.jobs.items()) if job.status == RUNNING]
+        other = _other_shares(observation)
         workers = {
-            name: WorkerView(name, worker.member.host, worker.cores, worker.busy_share)
+            name: WorkerView(name, worker.member.host, worker.cores, worker.busy_share, other.get(name, 0.0))
             for name, worker in sorted(observation.workers.items())
             if worker.member.role is MemberRole.WORKER and not worker.parked
         }
@@ -126,11 +132,32 @@ class ElasticView:
                     found[worker] += cost_ns / 1e9
         return found
 
+    def left_on(self, worker: str) -> float:
+        """Returns how much of a worker is left beside all shards and all other work; less than nothing if more was
+        asked of it."""
+        found = self.workers[worker]
+        return found.cores - found.other_share - self.elastic_load[worker]
+
     def holding(self, held: set[Address]) -> ElasticView:
         """Returns the view in which these actors may not be changed."""
         if not held:
             return self
-        actors = tuple(replace(actor, may_change=False) if actor.address in held else actor for actor in self.actors)
+        actors = tuple(
+            replace(actor, may_change=False, may_be_allotted=False) if actor.address in held else actor
+            for actor in self.actors
+        )
+        return replace(self, actors=actors)
+
+    def allotted(self, workers: Mapping[Address, tuple[str, ...]]) -> ElasticView:
+        """Returns the view in which these actors have been allotted these workers."""
+        if not workers:
+            return self
+        actors = tuple(
+            replace(actor, workers=workers.get(actor.address, actor.workers), may_be_allotted=False)
+            if actor.address in workers
+            else actor
+            for actor in self.actors
+        )
         return replace(self, actors=actors)
 
 
@@ -160,6 +187,22 @@ def _actor(address: Address, observed: ElasticObserved, parallelism: int) -> Act
         observed.remote_bytes_per_s,
         not observed.changing,
     )
+
+
+def _other_shares(observation: Observation) -> dict[str, float]:
+    """Returns what each worker does besides the rows of elastic actors. It is added up rather than the difference of
+    what a worker does and what its shards cost: shards that have just moved were another worker's in the last
+    second."""
+    found: dict[str, float] = {}
+    for job in observation.jobs.values():
+        for function in job.functions.values():
+            elastic = {each.partition for each in function.elastic}
+            for instance in function.actors:
+                if instance.partition not in elastic:
+                    found[instance.member] = found.get(instance.member, 0.0) + instance.busy_share
+            for each in function.elastic:
+                found[each.home] = found.get(each.home, 0.0) + each.routing_ns / 1e9
+    return found
 
 
 def _job(job: JobObserved) -> JobView:

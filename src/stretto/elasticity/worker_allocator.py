@@ -1,4 +1,4 @@
-"""Every few seconds: how many workers each elastic actor gets (elasticutor.txt 4.1), and which (4.2).
+"""Every second: how many workers each elastic actor gets (elasticutor.txt 4.1), and which (4.2).
 
 It does not follow every change of the load. An actor grows when even a load that is less by the margin needs more
 workers than it has. It gives workers back when a load that is more by the margin has needed fewer for `give_back_ns`
@@ -6,8 +6,10 @@ without a break, down to the most that was needed in that time. So a constant lo
 whichever side it comes from.
 
 Where there are too few workers for all, those that have not been needed for `yield_ns` are given back sooner, and jobs
-without an objective yield to those with one. Among equals nobody takes from another who needs what it has: how much is
-missing cannot be measured, because whoever cannot keep up is sent less, and so workers would change hands for ever.
+without an objective yield to those with one. Among the jobs of equals nobody takes from another who needs what it has:
+how much is missing cannot be measured, because whoever cannot keep up is sent less, and so workers would change hands
+for ever. The actors of one job are sent less in proportion, so what each has of its load is known: workers go from the
+one with the least load per worker to the one with the most (`levelling.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from stretto.elasticity.assignment import THRESHOLD_BYTES_PER_S, Assignment, Ass
 from stretto.elasticity.controller import Controller
 from stretto.elasticity.decisions import SetWorkers
 from stretto.elasticity.demand import Demands, DemandSettings, Wish
+from stretto.elasticity.levelling import Holding, level
 from stretto.elasticity.patience import Patience
 from stretto.elasticity.queueing import Station, least_cores, response_s
 from stretto.elasticity.records import Candidate, DecisionRecord, Trigger
@@ -53,14 +56,15 @@ class WorkerAllocator(Controller):
     """Decides the workers of all actors together. Parameters have the paper's values where it has them."""
 
     name = "workers"
+    asked_first = True
 
     def __init__(
         self,
         threshold_bytes_per_s: float = THRESHOLD_BYTES_PER_S,
         settings: DemandSettings | None = None,
         shared_load_max: float = SHARED_LOAD_MAX,
-        every_ns: int = 2_000_000_000,
-        effect_ns: int = 2_000_000_000,
+        every_ns: int = 1_000_000_000,
+        effect_ns: int = 1_000_000_000,
         give_back_ns: int = 20_000_000_000,
         yield_ns: int = 6_000_000_000,
     ) -> None:
@@ -100,7 +104,7 @@ class WorkerAllocator(Controller):
                 continue
             now = len({actor.home, *(name for name in actor.workers if name in view.workers)})
             recent = now_ns - self._decided_ns.get(actor.address, -self.effect_ns) < self.effect_ns
-            is_fixed = recent or not actor.may_change
+            is_fixed = recent or not actor.may_be_allotted
             target, enough = (now, now) if is_fixed else self._target(actor.address, now, wishes[place], now_ns)
             station = demands.stations[place]
             plans.append(_Plan(actor, station, has_objective[place], now, wishes[place], target, enough, is_fixed))
@@ -127,14 +131,30 @@ class WorkerAllocator(Controller):
         growing = [plan for plan in plans if plan.target > plan.now]
         for plan in plans:
             plan.target = min(plan.target, plan.enough) if plan.target <= plan.now else plan.target
-        shares = dict(zip((a.address for a in view.actors), demands.shares(spare + len(view.actors)), strict=True))
+        taken = sum(len(actor.workers) - 1 for actor in view.actors) - sum(plan.now - 1 for plan in plans)
+        cores = spare + taken + len(view.actors)
+        shares = dict(zip((actor.address for actor in view.actors), demands.shares(cores), strict=True))
         for plan in growing:
             plan.target = max(plan.now, min(plan.target, shares[plan.actor.address]))
         self._yield(plans, spare, now_ns)
         left = spare - sum(min(plan.target, plan.now) - 1 for plan in plans)
-        found = self._grow_what_fits(growing, left, now_ns)
+        missing = self._grow_what_fits(growing, left)
         _shed(plans, spare)
-        return found
+        self._level(plans, missing)
+        return [
+            self.record(plan.actor, now_ns, NO_WORKERS, None, Trigger.LOAD, {"wanted": float(plan.wish.cores)})
+            for plan in missing
+            if plan.target <= plan.now
+        ]
+
+    def _level(self, plans: list[_Plan], missing: list[_Plan]) -> None:
+        """Passes workers between the actors of jobs in which some cannot keep up and get nothing."""
+        for job in sorted({plan.actor.address.job for plan in missing}):
+            mine = [plan for plan in plans if plan.actor.address.job == job]
+            short = {plan.actor.address for plan in missing}
+            holdings = [Holding(plan.actor.load, plan.target, plan.actor.address in short) for plan in mine]
+            for plan, cores in zip(mine, level(holdings), strict=True):
+                plan.target = cores
 
     def _yield(self, plans: list[_Plan], spare: int, now_ns: int) -> None:
         """Those without an objective give up workers for those with one that have been short for a while."""
@@ -155,20 +175,19 @@ class WorkerAllocator(Controller):
             giver.target = min(giver.target, giver.now) - 1
             missing -= 1
 
-    def _grow_what_fits(self, growing: list[_Plan], left: int, now_ns: int) -> list[DecisionRecord]:
+    def _grow_what_fits(self, growing: list[_Plan], left: int) -> list[_Plan]:
         """Lets those grow for whom there are workers, but for any that yields: objectives first, then the most
-        overloaded. Returns records of those that get nothing."""
+        overloaded. Returns those that get nothing."""
         growing.sort(key=lambda plan: (not plan.has_objective, -plan.station.load / plan.now, plan.actor.address))
-        found = []
+        missing = []
         for plan in growing:
             if plan.target < plan.now:
                 continue
             plan.target = plan.now + max(0, min(plan.target - plan.now, left))
             left -= plan.target - plan.now
             if plan.target == plan.now:
-                seen = {"wanted": float(plan.wish.cores)}
-                found.append(self.record(plan.actor, now_ns, NO_WORKERS, None, Trigger.LOAD, seen))
-        return found
+                missing.append(plan)
+        return missing
 
     def _assigned(self, plans: list[_Plan], spare: SpareWorkers, now_ns: int) -> list[DecisionRecord]:
         """Returns the decisions that follow from all targets."""

@@ -154,6 +154,16 @@ def test_a_decision_becomes_an_order_and_its_report_the_outcome() -> None:
     assert done.effect["workers"] == 1.0
 
 
+def test_workers_are_allotted_while_shards_move_and_no_further_shards_are_moved() -> None:
+    coordinator, home, controller, _ = begun(lambda home: moves(home, 1))
+    controller._decisions = [SetWorkers("job", "keyed", 0, (home, other_of(home))), moves(home, 2)]
+    report(coordinator, home, 500, 4 * SECOND_NS)
+    effects = ticked(coordinator, 4 * SECOND_NS) + ticked(coordinator, 5 * SECOND_NS)
+    assert not orders(effects)
+    decided = {type(each.decision): each.outcome for each in records(effects) if each.effect is None}
+    assert decided == {SetWorkers: Outcome.DONE, MoveShards: Outcome.REFUSED}
+
+
 def test_what_a_home_refuses_has_failed_for_its_reason() -> None:
     coordinator, home, _, effects = begun(lambda home: moves(home, 1))
     (order,) = orders(effects)

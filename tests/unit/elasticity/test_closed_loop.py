@@ -121,16 +121,20 @@ def test_noise_leads_to_few_decisions() -> None:
     assert len(model.since(120.0)) <= 5
 
 
-def test_a_surge_gets_workers_within_seconds_and_gives_them_back_within_a_minute() -> None:
+@pytest.mark.parametrize("workers", [8, 32])
+def test_a_surge_gets_workers_within_three_seconds_and_gives_them_back_within_a_minute(workers: int) -> None:
+    """And not many more than it needs, however many are spare."""
     (actor,) = made = actors([0.3])
-    model = ElasticModel(8, made, controllers_named("auto"))
+    model = ElasticModel(workers, made, controllers_named("auto"))
     model.run(20.0)
     assert len(actor.workers) == 1
     actor.work = actor.work / actor.work.sum() * 5.0
-    model.run(10.0)
+    model.run(3.0)
     assert len(actor.workers) >= 6
-    model.run(5.0)
+    model.run(2.0)
     assert sum(actor.received) == pytest.approx(5.0)
+    model.run(10.0)
+    assert len(actor.workers) <= 7
     actor.work = actor.work / actor.work.sum() * 0.3
     model.run(60.0)
     assert actor.workers == ("w000",)

@@ -95,6 +95,37 @@ def test_a_restless_faster_one_does_not_keep_a_slower_one_away_for_ever(every_s:
     assert all(partitions == [] for at, partitions in fast.calls if at in free)
 
 
+class First(Eager):
+    """Allots a worker to every actor that may be allotted one."""
+
+    asked_first = True
+
+    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
+        free = [actor for actor in view.actors if actor.may_be_allotted]
+        self.calls.append((now_ns / SECOND_NS, [actor.address.partition for actor in free]))
+        return [self.record(actor, now_ns, "it may", SetWorkers(*actor.address, ("a", "b"))) for actor in free]
+
+
+class Seeing(Eager):
+    """Decides, and notes the workers that actors have."""
+
+    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
+        self.seen = [actor.workers for actor in view.actors]
+        return super().decide(view, now_ns)
+
+
+def test_who_is_asked_first_waits_for_nobody_and_the_others_see_what_it_has_allotted() -> None:
+    fast, first, slow = Seeing(0.5), First(0.5), Idle(5.0)
+    team = Team([slow, fast, first])
+    records = run(team, 3, view())
+    assert [partitions for _, partitions in first.calls] == [[0]] * 6
+    assert [partitions for _, partitions in fast.calls] == [[0]] * 6
+    assert fast.seen == [("a", "b")]
+    assert [record.controller for record in records[:2]] == ["First", "Seeing"]
+    # A slower one waits for both.
+    assert [partitions for _, partitions in slow.calls] == [[]]
+
+
 def test_a_repartition_concerns_all_partitions() -> None:
     fast, slow = Eager(1.0, effect_s=5.0, repartitions=True), Idle(1.5)
     Team([fast, slow]).decide(view(3), 0)

@@ -36,10 +36,12 @@ ELASTIC = ElasticObserved(
 def observation(status: str = "running", shards: ShardMap | None = EVEN) -> Observation:
     source = FunctionShape("source", 1)
     keyed = FunctionShape("Jumps", 2, feeds=(Feed("source", "in", False),), shards=shards)
-    read = ActorObserved(0, "a~1", FunctionMetrics(rows_out=500), FunctionMetrics(), 1_000_000_000)
+    second_ns = 1_000_000_000
+    read = ActorObserved(0, "a~1", FunctionMetrics(rows_out=500, busy_ns=second_ns // 4), FunctionMetrics(), second_ns)
+    jumped = ActorObserved(1, "a~1", FunctionMetrics(busy_ns=second_ns // 2), FunctionMetrics(), second_ns)
     functions = {
         "source": FunctionObserved(source, (read,)),
-        "Jumps": FunctionObserved(keyed, (), elastic=(ELASTIC,)),
+        "Jumps": FunctionObserved(keyed, (jumped,), elastic=(ELASTIC,)),
     }
     job = JobObserved("q8~2", status, "q8~2", ("a~1", "b~1"), {}, functions, SLO(latency_ms=50.0))
 
@@ -58,7 +60,10 @@ def observation(status: str = "running", shards: ShardMap | None = EVEN) -> Obse
 def test_running_jobs_and_workers_that_are_not_parked() -> None:
     view = ElasticView.of(observation())
     assert view.time_ns == 7
-    assert view.workers == {"a~1": WorkerView("a~1", "host1", 1.0, 0.6), "b~1": WorkerView("b~1", "host2", 1.0, 0.6)}
+    # The source and the routing are other work than rows of elastic actors.
+    expected = WorkerView("a~1", "host1", 1.0, 0.6, 0.25 + 5e-9), WorkerView("b~1", "host2", 1.0, 0.6)
+    assert view.workers == {worker.name: worker for worker in expected}
+    assert view.left_on("a~1") == pytest.approx(1.0 - 0.25 - 0.3)
     assert view.jobs == {"q8~2": JobView("q8~2", 50e6, 99.0, 1.0, 500.0)}
     (actor,) = view.actors
     assert actor.address == Address("q8~2", "Jumps", 1)
@@ -86,7 +91,18 @@ def test_only_keyed_functions_are_seen() -> None:
 def test_held_actors_may_not_be_changed() -> None:
     view = ElasticView.of(observation())
     assert view.holding(set()) is view
-    assert not view.holding({Address("q8~2", "Jumps", 1)}).actors[0].may_change
+    (held,) = view.holding({Address("q8~2", "Jumps", 1)}).actors
+    assert not held.may_change
+    assert not held.may_be_allotted
+
+
+def test_while_shards_move_workers_may_be_allotted() -> None:
+    view = ElasticView.of(observation())
+    (moving,) = view.actors
+    assert (moving.may_change, moving.may_be_allotted) == (False, True)
+    (allotted,) = view.allotted({moving.address: ("a~1", "c~1")}).actors
+    assert (allotted.workers, allotted.may_be_allotted) == (("a~1", "c~1"), False)
+    assert view.allotted({}) is view
 
 
 def test_the_columns_of_shards_have_one_length() -> None:
