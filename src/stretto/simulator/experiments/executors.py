@@ -69,6 +69,8 @@ class Setting:
     shuffles_per_minute: float = 2.0
     skew: float = 0.5
     keys: int = 10_000
+    functions: int = 1
+    """How many functions work on each key: a row is for one of them, and its key is the pair."""
     tuple_ms: float = 1.0
     tuple_bytes: int = 128
     shard_bytes: int = 32 * 1024
@@ -137,13 +139,14 @@ class Popularity:
     def __deepcopy__(self, memo: dict[int, Any]) -> Popularity:
         return self  # Shared by all generators.
 
-    def keys(self, places: npt.NDArray[np.float64], now_ns: int) -> Keys:
-        """Returns the keys at these places between 0 and 1. Time must not go back."""
+    def keys(self, chance: np.random.Generator, count: int, now_ns: int) -> Keys:
+        """Returns so many keys. Time must not go back."""
         while self._era < self._era_at(now_ns):
             self._era += 1
             self._change(np.random.default_rng((self._setting.seed, self._era)))
-        found: Keys = self._order[np.searchsorted(self._ends, places * self._ends[-1])]
-        return found
+        found: Keys = self._order[np.searchsorted(self._ends, chance.random(count) * self._ends[-1])]
+        functions = self._setting.functions
+        return found if functions == 1 else found * functions + chance.integers(functions, size=count)
 
     def _era_at(self, now_ns: int) -> int:
         per_minute = 60.0 if self._setting.drift else self._setting.shuffles_per_minute
@@ -183,12 +186,14 @@ class Generator(SimulatedSource):
             return Reading(None, now_ns, done=True)
         if now_ns < self._due_ns:
             return Reading(None, now_ns, next_ns=self._due_ns)
-        next_ns = None
+        next_ns, made_ns = None, now_ns
         if self._gap_ns:
+            # Rows that are read late were made when they were due: their latency begins there.
+            made_ns = self._due_ns
             next_ns = self._due_ns = self._due_ns + self._gap_ns
         count = self._setting.batch_rows
-        keys = self._popularity.keys(self._chance.random(count), now_ns)
-        made = np.full(count, now_ns, np.int64)
+        keys = self._popularity.keys(self._chance, count, now_ns)
+        made = np.full(count, made_ns, np.int64)
         batch = pa.RecordBatch.from_arrays([pa.array(keys), pa.array(made)], schema=SCHEMA)
         return Reading(batch, now_ns, next_ns=next_ns)
 
@@ -239,13 +244,20 @@ class Measured:
         found, rows = zip(*self.latencies, strict=True)
         return np.repeat(np.asarray(found, float), rows)
 
+    @property
+    def mean_ms(self) -> float:
+        return float(self.latencies_ms.mean())
+
+    @property
+    def p99_ms(self) -> float:
+        return float(np.percentile(self.latencies_ms, 99))
+
     def summary(self) -> dict[str, Any]:
         """Returns the figures that are compared."""
-        late = self.latencies_ms
         return {
             "tuples_per_s": round(self.tuples_per_s),
             "of_all_cores": round(self.utilisation, 3),
-            "latency_ms": {"mean": round(float(late.mean()), 1), "p99": round(float(np.percentile(late, 99)), 1)},
+            "latency_ms": {"mean": round(self.mean_ms, 1), "p99": round(self.p99_ms, 1)},
             "decisions": sum(record.decision is not None for record in self.decisions),
             "shards_moved": sum(each.moved for each in self.moves),
             "state_mb_per_s": round(self.state_bytes / 1e6 / self.setting.seconds, 2),
@@ -279,7 +291,7 @@ class Trial:
         names = sorted(f"w{i}~1" for i in range(setting.cores))
         # Placement goes by the order of names, so executors are on the nodes in turn, as in the paper.
         self._nodes = {name: f"node{rank % setting.nodes}" for rank, name in enumerate(names)}
-        real = KEPT_BYTES * setting.keys
+        real = KEPT_BYTES * setting.keys * setting.functions
         row_bytes = float(setting.tuple_bytes)
         self.links = NodeLinks(self.host_of, row_bytes, setting.state_bytes / real)
         self.cluster = self._cluster()

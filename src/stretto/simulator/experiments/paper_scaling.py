@@ -20,7 +20,7 @@ def on_cores(scale: PaperScale, cores: int, done: Done, **more: Any) -> Measured
     nodes = max(1, -(-cores // CORES_PER_NODE))
     rows = max(16, round(16 * cores / (nodes * CORES_PER_NODE) / more.get("tuple_ms", 1.0)))
     setting = scale.setting(
-        nodes=nodes, executors=1, controllers=balancing_only, warm_s=8.0, rows_per_core=rows, keys=10_000, **more
+        nodes=nodes, executors=1, controllers=balancing_only, rows_per_core=rows, keys=10_000, **more
     )
     trial = Trial(setting)
     workers = [name for node in range(nodes) for name in trial.workers_on(node)][:cores]
