@@ -17,18 +17,19 @@ WORTH = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The load of an actor, its workers, and whether it may take more: it cannot keep up, and none are spare."""
+    """The load of an actor, its workers, and how many it may have: more than now if it cannot keep up and none are
+    spare."""
 
     load: float
     workers: int
-    may_take: bool
+    workers_max: int
 
 
 def level(holdings: Sequence[Holding], worth: float = WORTH) -> list[int]:
     """Returns the workers of each actor, in all as many as before."""
     found = [each.workers for each in holdings]
-    takers = [place for place, each in enumerate(holdings) if each.may_take]
     for _ in range(sum(found)):
+        takers = [place for place, each in enumerate(holdings) if found[place] < each.workers_max]
         givers = [place for place, workers in enumerate(found) if workers > 1]
         if not takers or not givers:
             break

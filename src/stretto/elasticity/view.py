@@ -6,6 +6,7 @@ of this room acts on it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -191,17 +192,29 @@ def _actor(address: Address, observed: ElasticObserved, parallelism: int) -> Act
 
 def _other_shares(observation: Observation) -> dict[str, float]:
     """Returns what each worker does besides the rows of elastic actors. It is added up rather than the difference of
-    what a worker does and what its shards cost: shards that have just moved were another worker's in the last
-    second."""
+    what a worker does and what its shards cost: shards that have just moved were another worker's in the last second.
+
+    What a strategy spreads counts as if it were even over the workers of its job. It goes where there is room within
+    milliseconds, so that where it was in the last second says nothing; a controller that followed it would chase it
+    from worker to worker."""
     found: dict[str, float] = {}
     for job in observation.jobs.values():
+        spread = 0.0
         for function in job.functions.values():
             elastic = {each.partition for each in function.elastic}
+            instances = Counter(instance.partition for instance in function.actors)
             for instance in function.actors:
-                if instance.partition not in elastic:
+                if instance.partition in elastic:
+                    continue
+                if instances[instance.partition] > 1:
+                    spread += instance.busy_share
+                else:
                     found[instance.member] = found.get(instance.member, 0.0) + instance.busy_share
             for each in function.elastic:
                 found[each.home] = found.get(each.home, 0.0) + each.routing_ns / 1e9
+        members = [name for name in job.members if name in observation.workers]
+        for name in members if spread else ():
+            found[name] = found.get(name, 0.0) + spread / len(members)
     return found
 
 

@@ -152,7 +152,14 @@ class WorkerAllocator(Controller):
         for job in sorted({plan.actor.address.job for plan in missing}):
             mine = [plan for plan in plans if plan.actor.address.job == job]
             short = {plan.actor.address for plan in missing}
-            holdings = [Holding(plan.actor.load, plan.target, plan.actor.address in short) for plan in mine]
+            holdings = [
+                Holding(
+                    plan.actor.load,
+                    plan.target,
+                    plan.station.cores_max if plan.actor.address in short else plan.target,
+                )
+                for plan in mine
+            ]
             for plan, cores in zip(mine, level(holdings), strict=True):
                 plan.target = cores
 

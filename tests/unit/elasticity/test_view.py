@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stretto.actors.address import Address
@@ -86,6 +88,22 @@ def test_a_job_that_does_not_run_is_left_alone(status: str) -> None:
 
 def test_only_keyed_functions_are_seen() -> None:
     assert ElasticView.of(observation(shards=None)).actors == ()
+
+
+def test_what_a_strategy_spreads_counts_as_even_over_the_workers() -> None:
+    """It goes where there is room: where it was in the last second says nothing."""
+    seen = observation()
+    job = seen.jobs["q8~2"]
+    busy_ns = {"a~1": 100_000_000, "b~1": 500_000_000}
+    instances = tuple(
+        ActorObserved(0, name, FunctionMetrics(busy_ns=busy), FunctionMetrics(), 1_000_000_000)
+        for name, busy in busy_ns.items()
+    )
+    spread = FunctionObserved(FunctionShape("score", 1), instances)
+    job = replace(job, functions={**job.functions, "score": spread})
+    view = ElasticView.of(replace(seen, jobs={"q8~2": job}))
+    assert view.workers["a~1"].other_share == pytest.approx(0.25 + 0.3)
+    assert view.workers["b~1"].other_share == pytest.approx(0.3)
 
 
 def test_held_actors_may_not_be_changed() -> None:
