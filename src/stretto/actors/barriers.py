@@ -30,7 +30,7 @@ def run_barrier(instance: Instance, barrier: Barrier, now_ns: int) -> Outcome:
     first = barrier.messages[0]
     if isinstance(first.payload, Mark):
         # Answers must not depend on when checkpoints are taken, so the state is not shared again.
-        marking.pass_mark(instance, first.payload.checkpoint, outcome)
+        marking.pass_mark(instance, first.payload, outcome)
         return outcome
     if isinstance(first.payload, UserCritical) and first.payload.one:
         _run_together(instance, barrier.messages, outcome)

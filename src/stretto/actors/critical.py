@@ -41,9 +41,13 @@ class UserCritical(msgspec.Struct, frozen=True, tag="u", array_like=True):
 
 class Mark(msgspec.Struct, frozen=True, tag="m", array_like=True):
     """The boundary of a checkpoint: messages before it are in the checkpoint, those after it are not. It travels from
-    the sources to the sinks, and each actor waits for the marks of all its upstream actors."""
+    the sources to the sinks, and each actor waits for the marks of all its upstream actors.
+
+    The mark of a `handover` has a number from the same sequence: who passes it does nothing more, and the next attempt
+    of the job continues from there."""
 
     checkpoint: int
+    handover: bool = False
 
 
 Critical = Watermark | EndOfInput | UserCritical | Mark

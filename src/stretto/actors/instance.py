@@ -15,7 +15,7 @@ from typing import Any
 
 from pyarrow import RecordBatch
 
-from stretto.actors import barriers, marking, opening, tasks
+from stretto.actors import barriers, inheriting, marking, opening, tasks
 from stretto.actors.address import Address, Attempt, job_of
 from stretto.actors.channel import InChannel, Message, OutChannel, Payload
 from stretto.actors.context import Clock, Context
@@ -69,6 +69,8 @@ class Instance:
         self.others_counts: dict[str, int] = {}
         self._spilling: list[State] = []
         self._cold: list[Cold] = []
+        self._former: Instance | None = None
+        self._given = False
 
     def apply(self, work: Work, now_ns: int) -> Outcome:
         """Run the function on one piece of work. Raises whatever the function raises."""
@@ -95,12 +97,30 @@ class Instance:
         return outcome
 
     def close(self) -> None:
+        if self._given or self._former is not None:
+            return  # The function is another instance's, or still is.
         stores, self._cold, self._spilling = self._cold, [], []
         try:
             self.function.close()
         finally:
             for store in stores:
                 store.close()
+
+    def take_over(self, former: Instance) -> None:
+        """Uses the function of another instance from now on, with all that belongs to it. It is the other's until
+        `keep` is called: if the handover is called off, the other one goes on with it."""
+        self._former = former
+        self.function, self.ctx, self.timers = former.function, former.ctx, former.timers
+        self.watermark_us, self.consolidated = former.watermark_us, former.consolidated
+        self._spilling, self._cold = former._spilling, former._cold
+
+    def keep(self) -> None:
+        """What was taken over is this instance's alone."""
+        if self._former is not None:
+            self._former._given = True
+            self._former = None
+            for state in self.function.states().values():
+                state.forget_fragments()  # Those that are stored are another actor's.
 
     def spill_to(self, made: Callable[[int], Cold]) -> None:
         """Gives each state that can spill a cold store. Called before it is opened."""
@@ -292,6 +312,7 @@ APPLIES: dict[type, Applies] = {
     **barriers.APPLIES,
     **marking.APPLIES,
     **tasks.APPLIES,
+    **inheriting.APPLIES,
 }
 """Every kind of errand, and how it runs. Another room registers its kinds with `register`."""
 

@@ -15,19 +15,23 @@ if TYPE_CHECKING:
     from stretto.actors.instance import Instance
 
 
-def pass_mark(instance: Instance, checkpoint: int, outcome: Outcome) -> None:
-    """Takes the snapshot of an actor that has run everything before the mark and nothing after it."""
+def pass_mark(instance: Instance, mark: Mark, outcome: Outcome) -> None:
+    """Takes the snapshot of an actor that has run everything before the mark and nothing after it. At the mark of a
+    handover it takes none: the actor stays as it is until it is known who continues."""
     if instance.is_sink:
-        instance.function.seal(checkpoint)
-    outcome.snapshot = snapshot_of(instance, checkpoint)
+        instance.function.seal(mark.checkpoint)
+    if mark.handover:
+        outcome.passed = mark.checkpoint
+    else:
+        outcome.snapshot = snapshot_of(instance, mark.checkpoint)
     if not instance.finished:
-        instance.broadcast(Mark(checkpoint), outcome)
+        instance.broadcast(mark, outcome)
 
 
 def run_marking(instance: Instance, marking: Marking, now_ns: int) -> Outcome:
     """Runs the mark of a source, between two reads, or of a finished sink."""
     outcome = Outcome(now_ns)
-    pass_mark(instance, marking.checkpoint, outcome)
+    pass_mark(instance, Mark(marking.checkpoint, marking.handover), outcome)
     return outcome
 
 
@@ -43,14 +47,24 @@ APPLIES: dict[type[Errand], Callable[[Any, Any, int], Outcome]] = {Marking: run_
 def snapshot_of(instance: Instance, checkpoint: int) -> Snapshot:
     """Returns all that an instance needs to resume."""
     states = instance.function.states()
-    plain = {
+    plain = packed(plain_data(instance))
+    fragments = {name: state.fragments() for name, state in states.items()}
+    return Snapshot(checkpoint, plain, fragments, instance.finished, instance.sent_watermark_us)
+
+
+def channels_of(instance: Instance) -> list[tuple[str, int, str, int, bool]]:
+    """Returns the watermark and the end of each channel to an instance."""
+    return [(c.sender.function, c.sender.partition, c.input, c.watermark_us, c.ended) for c in instance.inputs]
+
+
+def plain_data(instance: Instance) -> dict[str, Any]:
+    """Returns all that an instance needs to resume besides its states, as plain data."""
+    return {
         "watermark_us": instance.watermark_us,
-        "channels": [(*c.sender[1:], c.input, c.watermark_us, c.ended) for c in instance.inputs],
+        "channels": channels_of(instance),
         "timers": instance.timers.pending(),
         "counts": summed((instance.ctx.counts, instance.others_counts)),
         "consolidated": instance.consolidated,
         "remembered": instance.function.remember(),
-        "described": {name: state.describe() for name, state in states.items()},
+        "described": {name: state.describe() for name, state in instance.function.states().items()},
     }
-    fragments = {name: state.fragments() for name, state in states.items()}
-    return Snapshot(checkpoint, packed(plain), fragments, instance.finished, instance.sent_watermark_us)

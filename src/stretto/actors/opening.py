@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stretto.actors import barriers, resuming
-from stretto.actors.function import EVENT_TIME_MAX_US
+from stretto.actors import barriers, inheriting, resuming
 from stretto.actors.snapshot import Origin
 from stretto.actors.work import End, Errand, Open, Outcome
 from stretto.errors import FunctionError
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def opened(instance: Instance, errand: Open, now_ns: int) -> Outcome:
-    """Opens the function and resumes; nothing can be sent yet."""
+    """Opens the function and resumes; nothing can be sent yet. A function that is taken over is open already."""
+    if instance.origin is not None and instance.origin.adopts is not None:
+        inheriting.adopt(instance, instance.origin, instance.origin.adopts)
+        return Outcome(now_ns)
     ctx = instance.ctx
     instance.function.open(ctx)
     if ctx.sent:
@@ -46,10 +49,12 @@ APPLIES: dict[type[Errand], Callable[[Any, Any, int], Outcome]] = {Open: opened,
 
 
 def _resume(instance: Instance, origin: Origin) -> None:
+    if origin.bequests:
+        origin = replace(origin, contents=inheriting.contents_of(origin.bequests))
     contents = list(origin.contents.values())
     if contents:
         instance.at_watermark(min(content.plain.watermark_us for content in contents))
-    _resume_channels(instance, origin)
+    inheriting.resume_channels(instance, origin)
     if origin.whole and contents:
         (content,) = contents
         # Timers that `open` has set were also set before the checkpoint.
@@ -71,24 +76,3 @@ def _resume(instance: Instance, origin: Origin) -> None:
     elif instance.is_sink:
         instance.function.discard_leftovers()
     instance.origin, instance.finished = None, origin.finished
-
-
-def _resume_channels(instance: Instance, origin: Origin) -> None:
-    """Restores the watermark and the end of each input. If the wiring is unchanged, the snapshot has them for each
-    channel."""
-    if origin.channels is not None:
-        for channel in instance.inputs:
-            channel.watermark_us, channel.ended = origin.channels[channel.sender.function, channel.sender.partition]
-        live = [channel for channel in instance.inputs if not channel.ended]
-        least_us = min((channel.watermark_us for channel in live), default=EVENT_TIME_MAX_US)
-        for channel in live:
-            if channel.watermark_us == least_us > instance.watermark_us:
-                # All are ahead of the instance: the next watermark on the slowest of them advances it.
-                channel.watermark_us = instance.watermark_us
-        return
-    ((_, content),) = origin.contents.items()
-    found: dict[tuple[Any, ...], list[tuple[int, bool]]] = {}
-    for function, partition, name, watermark_us, is_ended in content.plain.channels:
-        found.setdefault((function, partition, name), []).append((watermark_us, is_ended))
-    for channel in instance.inputs:
-        channel.watermark_us, channel.ended = found[*channel.sender[1:], channel.input].pop(0)

@@ -19,7 +19,7 @@ from stretto.actors.snapshot import Content, Origin
 from stretto.actors.timers import Pending
 from stretto.errors import StorageError, StrettoError
 from stretto.rendering import error_text
-from stretto.state import Fragment, State
+from stretto.state import State
 from stretto.state.kinds import key_columns
 from stretto.state.packing import packed, unpacked
 
@@ -47,18 +47,29 @@ def rebuild(instance: Instance, content: Content) -> None:
     """Restores the same partition as in the checkpoint, with the shards that its tasks had; states that are new stay
     empty."""
     for name, state in instance.function.states().items():
-        if name in content.fragments:
+        if _has(content, name):
             with _fitting(instance, name, content):
-                state.rebuild(content.fragments[name])
+                _rebuild(state, name, content)
         for part in content.parts:
-            if name in part.fragments:
+            if _has(part, name):
                 with _fitting(instance, name, part):
-                    state.take_in(_rebuilt(state, part.fragments[name]))
+                    state.take_in(_rebuilt(state, name, part))
 
 
-def _rebuilt(state: State, fragments: list[Fragment]) -> State:
+def _has(content: Content, state: str) -> bool:
+    return state in content.fragments or state in content.exported
+
+
+def _rebuild(state: State, name: str, content: Content) -> None:
+    if name in content.exported:
+        state.restore(content.exported[name])
+    else:
+        state.rebuild(content.fragments[name])
+
+
+def _rebuilt(state: State, name: str, content: Content) -> State:
     part = state.fresh()
-    part.rebuild(fragments)
+    _rebuild(part, name, content)
     return part
 
 
@@ -67,9 +78,9 @@ def divide(instance: Instance, origin: Origin) -> None:
     found = [(former, each) for former, whole in sorted(origin.contents.items()) for each in (whole, *whole.parts)]
     for former, content in found:
         for name, state in instance.function.states().items():
-            if name in content.fragments:
+            if _has(content, name):
                 with _fitting(instance, name, content):
-                    _take(instance, origin, former, name, state, _rebuilt(state, content.fragments[name]))
+                    _take(instance, origin, former, name, state, _rebuilt(state, name, content))
 
 
 def consolidated_of(instance: Instance, origin: Origin) -> bytes | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stretto.actors.executor import Executor
     from stretto.actors.gate import LesseeGate, LessorGate
     from stretto.actors.instance import Instance
-    from stretto.actors.work import Work
+    from stretto.actors.work import Errand, Work
 
 
 class Phase(Enum):
@@ -66,7 +66,8 @@ class Demand:
 class Seat:
     """The worker's record of one instance. Each group of fields is written by one part of the worker.
 
-    - Itself: `phase`, and `dropped` with its job.
+    - Itself: `phase`, and `dropped` with its job. While an attempt of its job takes over from another one, it is
+      `paused`: only the errands in this list may run.
     - What may run: `keeper` decides, with its own record in `gate`; without one, everything in the `mailbox` may.
       `criticals` counts the critical messages that its actor has sent; `marked` is the last checkpoint whose mark it
       has passed, or that was abandoned: that mark and earlier ones are void.
@@ -110,6 +111,7 @@ class Seat:
         "next_read",
         "outs",
         "path_ns",
+        "paused",
         "phase",
         "poll_due",
         "progress",
@@ -140,6 +142,7 @@ class Seat:
         self.extra_outs: list[OutChannel] = []
         self.phase = Phase.OPENING
         self.dropped = False
+        self.paused: list[Errand] | None = None
         self.mailbox = Mailbox()
         self.keeper: Keeper | None = None
         self.gate: LessorGate | LesseeGate | None = None
@@ -178,6 +181,11 @@ class Seat:
     def opening(self) -> bool:
         """Whether its next work is to open, which sends nothing and needs no credits."""
         return self.phase is Phase.OPENING
+
+    @property
+    def sends_nothing(self) -> bool:
+        """Whether its next work sends nothing, so that it needs no credits: it is opened, or is paused."""
+        return self.phase is Phase.OPENING or self.paused is not None
 
     def newly_busy_ns(self) -> int:
         """Returns how long it has run since this was last called."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -11,6 +11,9 @@ from stretto.actors.function import EVENT_TIME_MIN_US
 from stretto.actors.shards import ShardMap
 from stretto.state import Fragment
 from stretto.state.packing import unpacked
+
+if TYPE_CHECKING:
+    from stretto.actors.instance import Instance
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -54,7 +57,8 @@ def plain_of(data: Any) -> Plain:
 @dataclass(frozen=True, slots=True)
 class Content:
     """A snapshot as read back. `path` is its file, and `paths` the files of each state, for messages. `parts` are those
-    of the tasks of an elastic executor; no key is in two of them."""
+    of the tasks of an elastic executor; no key is in two of them. States that were handed over by a running instance
+    are `exported`, not in fragments."""
 
     plain: Plain
     fragments: dict[str, list[Fragment]] = field(default_factory=dict)
@@ -62,6 +66,7 @@ class Content:
     path: str = ""
     paths: dict[str, str] = field(default_factory=dict)
     parts: tuple[Content, ...] = ()
+    exported: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,10 @@ class Origin:
     its share of all `contents`: the function had `parallelism` partitions (0: it is new), which owned these `shards` if
     rows were partitioned by the same columns. What cannot be divided by key, such as counts, it gets from the
     partitions that it `leads`. `channels` has the watermark and end of each actor that feeds it; None if the snapshot
-    has them."""
+    has them.
+
+    In a handover between two attempts, `bequests` are what running instances gave, that of the home first, and
+    `adopts` is the one instance on the same worker whose function, with its state, is taken over as it is."""
 
     checkpoint: int
     contents: dict[int, Content]
@@ -82,3 +90,5 @@ class Origin:
     shards: ShardMap | None = None
     leads: frozenset[int] = frozenset()
     channels: dict[tuple[str, int], tuple[int, bool]] | None = None
+    bequests: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
+    adopts: Instance | None = None

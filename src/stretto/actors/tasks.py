@@ -87,9 +87,10 @@ class Finish(msgspec.Struct, frozen=True, tag="f", array_like=True):
 
 
 class Snap(msgspec.Struct, frozen=True, tag="s", array_like=True):
-    """A step of a barrier: the mark of a checkpoint."""
+    """A step of a barrier: the mark of a checkpoint, or of a handover."""
 
     checkpoint: int
+    handover: bool = False
 
 
 Step = Advance | Call | Finish | Snap
@@ -163,7 +164,7 @@ def steps_of(instance: Instance, messages: list[Message]) -> tuple[Step, ...]:
     """Returns the steps of a barrier with these critical messages, for the tasks; the home runs the messages."""
     first = messages[0].payload
     if isinstance(first, Mark):
-        return (Snap(first.checkpoint),)
+        return (Snap(first.checkpoint, first.handover),)
     if isinstance(first, UserCritical) and first.one:
         ordered = sorted(messages, key=lambda message: (message.channel.sender, message.channel.input))
         return (Call(first.name, [message.payload.payload for message in ordered], ordered[0].channel.input),)
@@ -213,6 +214,8 @@ def run_task_barrier(instance: Instance, barrier: TaskBarrier, now_ns: int) -> O
                 function.on_critical(name, payload, ctx)
             case Finish():
                 function.on_end(ctx)
+            case Snap(checkpoint=number, handover=True):
+                outcome.passed = number
             case Snap(checkpoint=checkpoint):
                 outcome.snapshot = marking.snapshot_of(instance, checkpoint)
         # The home makes the same call and sends the critical messages, once for the whole actor.

@@ -80,12 +80,22 @@ class Adoption(Errand):
 
 
 class Marking(Errand):
-    """A source reaches the mark of a checkpoint, or a finished sink takes part in it."""
+    """A source reaches the mark of a checkpoint or a handover, or a finished sink takes part in it."""
 
-    __slots__ = ("checkpoint",)
+    __slots__ = ("checkpoint", "handover")
 
-    def __init__(self, checkpoint: int) -> None:
+    def __init__(self, checkpoint: int, handover: bool = False) -> None:
         self.checkpoint = checkpoint
+        self.handover = handover
+
+
+class Bequeath(Errand):
+    """An instance that has passed the mark of a handover gives all that it has to the next attempt of its job."""
+
+    __slots__ = ()
+
+
+BEQUEATH = Bequeath()
 
 
 class Publishing(Errand):
@@ -104,9 +114,10 @@ class Outcome(msgspec.Struct):
     """The outcome of one run: payloads per channel in order, and what the worker needs to continue.
 
     For a source, `next_ns` is when its next row is due, and `gather_until_ns` how long it may wait for more. `states`
-    is what a lessee surrendered, or what a lessor shares. `progress_us` is the stream progress of what was sent; None
-    if unknown. `notice` is what the user should know of a read. `snapshot` is set if the run reached the mark of a
-    checkpoint. `parts` are the rows of a message by their route, if the run divided one."""
+    is what a lessee surrendered, what a lessor shares, or what is bequeathed. `progress_us` is the stream progress of
+    what was sent; None if unknown. `notice` is what the user should know of a read. `snapshot` is set if the run
+    reached the mark of a checkpoint; `passed` is the number of the mark of a handover, if it reached one. `parts` are
+    the rows of a message by their route, if the run divided one."""
 
     arrived_ns: int
     progress_us: int | None = None
@@ -117,5 +128,6 @@ class Outcome(msgspec.Struct):
     gather_until_ns: int = 0
     states: bytes | None = None
     snapshot: Snapshot | None = None
+    passed: int = 0
     parts: Sequence[tuple[int, RecordBatch]] = ()
     sends: Sends = msgspec.field(default_factory=list)

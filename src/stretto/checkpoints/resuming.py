@@ -24,6 +24,13 @@ from stretto.actors.shards import ShardMap
 from stretto.checkpoints.manifest import ActorRecord, Manifest
 
 
+def succession(before: Shapes, shapes: Shapes, records: Mapping[str, list[ActorRecord]] | None = None) -> Resumption:
+    """Returns how a dataflow takes over from a running one with the shapes `before`. Without the `records` of its
+    actors, only who follows whom is known."""
+    functions = {name: [ActorRecord()] * shape.parallelism for name, shape in before.items()}
+    return Resumption(Manifest("", 0, dict(records or functions), shapes=before), shapes)
+
+
 class Resumption:
     """How a dataflow resumes from `manifest`, or starts from the beginning if that is None."""
 

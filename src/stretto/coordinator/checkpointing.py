@@ -56,6 +56,14 @@ class Resuming(Protocol):
     def resume(self, job: Job) -> None: ...
 
 
+class HandedOver(Protocol):
+    """What checkpointing needs of the handovers."""
+
+    def declined(self, frame: Unstored) -> None: ...
+
+    def tick(self) -> None: ...
+
+
 class Checkpointing(Part):
     """The checkpoints of all jobs."""
 
@@ -63,8 +71,9 @@ class Checkpointing(Part):
         self._host = host
         self._jobs = jobs
 
-    def connect(self, recoveries: Resuming) -> None:
+    def connect(self, recoveries: Resuming, handovers: HandedOver) -> None:
         self._recoveries = recoveries
+        self._handovers = handovers
 
     def events(self) -> Handlers:
         return {
@@ -112,6 +121,8 @@ class Checkpointing(Part):
     def _is_due(self, job: Job) -> bool:
         durability = job.durability
         assert durability is not None
+        if job.handover is not None and job.handover.stage.excludes_checkpoints:
+            return False
         last = durability.manifests[-1] if durability.manifests else None
         if last is not None and not job.unfinished and last.finished:
             return False  # Everything is stored; only publishing is left.
@@ -216,6 +227,7 @@ class Checkpointing(Part):
             self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, None, event.unsaved))
         if job.status is JobStatus.RUNNING:
             self.publish(job)
+            self._handovers.tick()
         else:
             self._recoveries.resume(job)
 
@@ -229,6 +241,7 @@ class Checkpointing(Part):
         self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, None, event.reason))
         if job.status is not JobStatus.RUNNING:
             self._recoveries.resume(job)
+        self._handovers.tick()
 
     def _ask_again(self, durability: Durability) -> None:
         """Tries again after a while, if the checkpoint was to be a savepoint."""
@@ -247,6 +260,8 @@ class Checkpointing(Part):
         job, underway = self._underway(frame)
         if job is not None and underway is not None:
             self._abandon(job, f"{frame.actor.function}/{frame.actor.partition}: {frame.reason}")
+        else:
+            self._handovers.declined(frame)
 
     def _abandon(self, job: Job, reason: str) -> None:
         durability = job.durability
@@ -257,6 +272,7 @@ class Checkpointing(Part):
         for member in sorted(job.homes):
             self._host.send(member, Abandon(job.attempt, durability.checkpoint))
         self._host.effects.append(AnnounceCheckpoint(job.name, durability.checkpoint, None, reason))
+        self._handovers.tick()
 
     # Publishing.
 

@@ -8,12 +8,13 @@ by the opposite decision (`elasticity/reverting.py`). Users read the records.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stretto.actors.address import Address
 from stretto.actors.metrics import ShardTotals
-from stretto.coordinator.events import AnnounceDecision, AnnounceMisbehaviour, MoveShardsRequested
+from stretto.coordinator.events import AnnounceDecision, AnnounceMisbehaviour, MoveShardsRequested, RescaleRequested
 from stretto.coordinator.part import Handlers, Host, Part
 from stretto.coordinator.records import Job, JobStatus
 from stretto.elasticity.capacity import Holding, levers_for, means_of
@@ -51,6 +52,14 @@ class ShardLevers(Protocol):
     ) -> int | None: ...
 
 
+class Reshaping(Protocol):
+    """Whoever hands running jobs over to another attempt."""
+
+    def refusal(self, job: Job, parallelism: Mapping[str, int], avoid: frozenset[str] = ...) -> str | None: ...
+
+    def reshape(self, job: Job, order: int, parallelism: Mapping[str, int], avoid: frozenset[str] = ...) -> None: ...
+
+
 class Observers(Protocol):
     """Whoever observes the cluster."""
 
@@ -69,13 +78,14 @@ class Kept:
 class Enactor(Part):
     """The decisions of all controllers."""
 
-    def __init__(self, host: Host, team: Team, levers: ShardLevers) -> None:
+    def __init__(self, host: Host, team: Team, levers: ShardLevers, handovers: Reshaping) -> None:
         self._host = host
         self._team = team
         self._levers = levers
+        self._handovers = handovers
         self._numbers = 0
         self._under_way: dict[int, Kept] = {}
-        """By the number of the lever's order."""
+        """By the number of the lever's order; of handovers, that of the record, negative."""
         self._unmeasured: deque[Kept] = deque(maxlen=RECORDS_MAX)
         self._reverting = Reverting()
         self._judged: dict[int, Kept] = {}
@@ -88,7 +98,7 @@ class Enactor(Part):
         self._observers = observers
 
     def events(self) -> Handlers:
-        return {MoveShardsRequested: self._on_requested}
+        return {MoveShardsRequested: self._on_requested, RescaleRequested: self._on_rescale}
 
     # What elastic actors may use.
 
@@ -152,6 +162,14 @@ class Enactor(Part):
         record = DecisionRecord(self._host.now_ns, "user", *about, Trigger.ASKED, "it was asked for", decision=decision)
         self._enact(record, event.token)
 
+    def _on_rescale(self, event: RescaleRequested) -> None:
+        """A user gives functions another parallelism."""
+        (function, parallelism), *others = sorted(event.parallelism.items())
+        decision = Repartition(event.job, function, parallelism, tuple(others))
+        about = (event.job, function, None)
+        record = DecisionRecord(self._host.now_ns, "user", *about, Trigger.ASKED, "it was asked for", decision=decision)
+        self._enact(record, event.token)
+
     def _enact(self, record: DecisionRecord, token: str = "") -> None:
         self._numbers += 1
         kept = Kept(self._numbers, replace(record, number=self._numbers), token)
@@ -198,8 +216,14 @@ class Enactor(Part):
                     return record.finished(Outcome.REFUSED, "there is no such actor")
                 self._under_way[order] = kept
                 return record
-            case Repartition():
-                return record.finished(Outcome.REFUSED, "a running function cannot be repartitioned yet")
+            case Repartition(function=function, parallelism=parallelism, others=others):
+                wanted = {function: parallelism, **dict(others)}
+                refused = self._handovers.refusal(job, wanted)
+                if refused is not None:
+                    return record.finished(Outcome.REFUSED, refused)
+                self._under_way[-kept.number] = kept
+                self._handovers.reshape(job, -kept.number, wanted)
+                return kept.record
             case SetLessees():
                 return record.finished(Outcome.REFUSED, "the number of lessees cannot be set yet")
             case GiveCapacity() | TakeCapacity():
@@ -238,6 +262,13 @@ class Enactor(Part):
             self._announce(kept)
             if kept.record.reverts is not None:
                 self._reverted(kept.record.reverts)
+
+    def handed_over(self, order: int, spent: Mapping[str, float]) -> None:
+        """The next attempt of a job runs."""
+        kept = self._under_way.pop(order, None)
+        if kept is not None:
+            kept.record = kept.record.finished(Outcome.DONE, spent=dict(spent))
+            self._announce(kept)
 
     def failed(self, order: int, reason: str) -> None:
         """A lever reports that nothing was changed, or that the attempt has ended."""

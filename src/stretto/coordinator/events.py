@@ -95,6 +95,55 @@ class MoveShardsRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class RescaleRequested:
+    """A user gives functions of a running job another parallelism."""
+
+    job: str
+    parallelism: dict[str, int]
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeRequested:
+    """A running job is to have another parallelism, and no home on the workers to `avoid`, at one barrier."""
+
+    job: str
+    parallelism: dict[str, int]
+    avoid: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MakeCode:
+    """Effect: make the code of a job with these functions at another parallelism, then say `CodeMade` or
+    `CodeRefused`."""
+
+    job: str
+    order: int
+    parallelism: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeMade:
+    """The code for the next attempt of a job is where workers find it."""
+
+    job: str
+    order: int
+    digest: str
+    shapes: Shapes
+    spreads: bool = False
+    code_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRefused:
+    """The job cannot have that parallelism."""
+
+    job: str
+    order: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CloseRequested:
     """The cluster ends: all workers are to leave."""
 
@@ -330,6 +379,10 @@ Event = (
     | ForgetRequested
     | RetireRequested
     | MoveShardsRequested
+    | RescaleRequested
+    | ReshapeRequested
+    | CodeMade
+    | CodeRefused
     | CloseRequested
     | Ticked
     | JobLost
@@ -346,6 +399,7 @@ Effect = (
     | AnnounceLongRuns
     | AnnounceDecision
     | Observed
+    | MakeCode
     | Refuse
     | ReplaceWorker
     | WriteManifest

@@ -52,6 +52,16 @@ class Submitted(Protocol):
     def submit(self, job: Job) -> None: ...
 
 
+class HandedOver(Protocol):
+    """What jobs need of the handovers."""
+
+    def ready(self, sender: str, frame: Ready) -> None: ...
+
+    def failed(self, frame: Failed) -> None: ...
+
+    def give_up(self, job: Job, reason: str) -> None: ...
+
+
 class Observers(Protocol):
     """What jobs need of the observation."""
 
@@ -91,7 +101,10 @@ class Jobs(Part):
         self.attempts: dict[str, Job] = {}
         """Jobs by the name of their last attempt."""
 
-    def connect(self, checkpoints: Checkpoints, recoveries: Recoveries, submissions: Submitted) -> None:
+    def connect(
+        self, checkpoints: Checkpoints, recoveries: Recoveries, submissions: Submitted, handovers: HandedOver
+    ) -> None:
+        self._handovers = handovers
         self._checkpoints = checkpoints
         self._recoveries = recoveries
         self._submissions = submissions
@@ -190,6 +203,7 @@ class Jobs(Part):
     def _on_ready(self, sender: str, frame: Ready) -> None:
         job = self._host.running(frame.job)
         if job is None:
+            self._handovers.ready(sender, frame)
             return
         if job.status is JobStatus.RUNNING and sender not in job.members:
             if sender in self._rooms.workers_for(job):
@@ -202,6 +216,18 @@ class Jobs(Part):
 
     def _start(self, job: Job) -> None:
         self.announce(job, JobStatus.RUNNING)
+        self._begin_to_run(job)
+
+    def succeed(self, job: Job) -> None:
+        """The attempt of a running job has taken over from the one before. Workers that joined meanwhile get the code
+        that may have lessees."""
+        self._observers.began(job)
+        self._begin_to_run(job)
+        for member in self._rooms.workers_for(job) if job.spreads else ():
+            if member not in job.members:
+                self._host.send(member, _deployment(job))
+
+    def _begin_to_run(self, job: Job) -> None:
         for member in job.members:
             self._host.send(member, Start(job.attempt, job.hosts))
         self._hosts.started(job)
@@ -230,6 +256,8 @@ class Jobs(Part):
         job = self._host.running(frame.job)
         if job is not None:
             self.fail(job, frame.failure)
+        else:
+            self._handovers.failed(frame)
 
     def _on_misbehaved(self, sender: str, frame: Misbehaved) -> None:
         job = self.attempts.get(frame.job)
@@ -275,6 +303,7 @@ class Jobs(Part):
 
     def end(self, job: Job, status: JobStatus) -> None:
         """Ends a job and has every member drop its part of it."""
+        self._handovers.give_up(job, f"the job is {status.value}")
         self.announce(job, status)
         for member in self.holders(job):
             self._stops.ask(member, job.attempt)
@@ -308,6 +337,7 @@ class Jobs(Part):
 
     def stop(self, job: Job) -> None:
         """Has every member drop a job, and waits until all have reported it."""
+        self._handovers.give_up(job, "the job was stopped")
         job.become(JobStatus.STOPPING)
         job.unstopped = set(self.holders(job))
         for member in sorted(job.unstopped):

@@ -10,6 +10,7 @@ from stretto.coordinator.blame import Blame
 from stretto.coordinator.checkpointing import Checkpointing
 from stretto.coordinator.enacting import Enactor
 from stretto.coordinator.events import Death, Effect, Event
+from stretto.coordinator.handovers import Handovers
 from stretto.coordinator.hosts import LesseeHosts
 from stretto.coordinator.jobs import Jobs
 from stretto.coordinator.levers import Levers
@@ -39,6 +40,7 @@ class CoordinatorParts:
     submissions: type[Submissions] = Submissions
     blame: type[Blame] = Blame
     stopping: type[Stopping] = Stopping
+    handovers: type[Handovers] = Handovers
 
 
 class Coordinator:
@@ -73,18 +75,21 @@ class Coordinator:
         checkpointing = kinds.checkpointing(self, jobs)
         self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership, blame, stopping)
         self._submissions = submissions = kinds.submissions(self, jobs, hosts, membership)
+        handovers = kinds.handovers(self, jobs, membership, blame, stopping)
         levers = Levers(self)
-        enactor = Enactor(self, self._team, levers)
+        enactor = Enactor(self, self._team, levers, handovers)
         # Some parts need each other.
         blame.connect(jobs, recovery)
         stopping.connect(jobs)
         levers.connect(enactor)
+        handovers.connect(enactor)
+        recovery.connect(handovers)
         enactor.connect(observing)
         observing.connect(jobs.attempts, enactor)
         long_runners.connect(jobs.attempts)
-        jobs.connect(checkpointing, recovery, submissions)
-        checkpointing.connect(recovery)
-        acting: list[Part] = [blame, stopping, jobs, submissions, recovery, checkpointing]
+        jobs.connect(checkpointing, recovery, submissions, handovers)
+        checkpointing.connect(recovery, handovers)
+        acting: list[Part] = [blame, stopping, jobs, submissions, recovery, handovers, checkpointing]
         return [membership, hosts, *acting, observing, long_runners, levers, enactor]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:

@@ -33,6 +33,35 @@ def placed(shapes: Shapes, workers: list[str], driver: str | None, others: Itera
     return found
 
 
+def replaced(
+    before: Placement, shapes: Shapes, workers: list[str], driver: str | None, others: Iterable[Placement]
+) -> Placement:
+    """Returns the placement of the next attempt of a running job: an actor stays where it is if it may, so that little
+    has to move. New ones go to the least loaded workers, those with the same partition number to the same one."""
+    load = dict.fromkeys(workers, 0)
+    for placement in others:
+        _add(load, placement)
+    for name, homes in before.items():
+        _add(load, {name: homes[: shapes[name].parallelism]})
+    chosen: dict[int, str] = {}
+    found: Placement = {}
+    for name, shape in shapes.items():
+        homes = before.get(name, [])
+        if shape.on_driver:
+            found[name] = [driver] * shape.parallelism if driver is not None else []
+            continue
+        found[name] = []
+        for partition in range(shape.parallelism if workers else 0):
+            if partition < len(homes) and homes[partition] in load:
+                found[name].append(homes[partition])
+                continue
+            if partition not in chosen:
+                chosen[partition] = min(workers, key=lambda worker: (load[worker], worker))
+            load[chosen[partition]] += 1
+            found[name].append(chosen[partition])
+    return found
+
+
 def _add(load: dict[str, int], placement: Placement) -> None:
     for members in placement.values():
         for member in members:

@@ -71,6 +71,53 @@ class Underway:
         return actor in self.records and None not in self.parts.get(actor, {}).values()
 
 
+class HandoverStage(Enum):
+    """How far a handover is."""
+
+    CODE = "its code is made"
+    PREPARING = "its instances are made"
+    WAITING = "it waits for a checkpoint to end"
+    MARKING = "the barrier is under way"
+    OPENING = "its actors are opened"
+
+    @property
+    def excludes_checkpoints(self) -> bool:
+        return self in (HandoverStage.WAITING, HandoverStage.MARKING, HandoverStage.OPENING)
+
+
+@dataclass
+class Handover:
+    """The next attempt of a running job: what was asked for, what it will be, and whom it waits for.
+
+    `order` is the number under which its outcome is reported, `number` that of the mark. `awaited` are the members that
+    have not answered in this stage, `unpassed` the actors of the running attempt that have not passed the mark, and
+    `records` says how far the others were."""
+
+    order: int
+    parallelism: dict[str, int]
+    avoid: frozenset[str]
+    began_ns: int
+    stage: HandoverStage = HandoverStage.CODE
+    attempt: str = ""
+    shapes: Shapes = field(default_factory=dict)
+    placement: dict[str, list[str]] = field(default_factory=dict)
+    hosts: list[str] = field(default_factory=list)
+    digest: str = ""
+    spreads: bool = False
+    code_bytes: int = 0
+    number: int = 0
+    awaited: set[str] = field(default_factory=set)
+    unpassed: set[Actor] = field(default_factory=set)
+    records: dict[Actor, ActorRecord] = field(default_factory=dict)
+    marked_ns: int = 0
+    overdue_ns: int = 0
+    retry_ns: int = 0
+
+    @property
+    def members(self) -> list[str]:
+        return sorted({*self.hosts, *(home for homes in self.placement.values() for home in homes)})
+
+
 @dataclass
 class Durability:
     """A job's checkpoints. `manifests` are the complete ones that are kept, the latest last; `checkpoint` is the last
@@ -140,12 +187,21 @@ class Job:
     unstopped: set[str] = field(default_factory=set)
     unfinished: set[Actor] = field(default_factory=set)
     objective: SLO | None = None
+    handover: Handover | None = None
+    """The attempt that is to take over from this one, if there is to be one."""
+    marks: int = 0
+    """The number of handovers that were begun, in a job without checkpoints."""
 
     def become(self, status: JobStatus) -> None:
         """Moves to another status; a move that is not in the table is a fault of the protocol."""
         if self.status.ended or not (status.ended or status in MOVES[self.status]):
             raise InvariantError(f"job '{self.name}' is {self.status.value} and cannot become {status.value}")
         self.status = status
+
+    @property
+    def shapes_running(self) -> Shapes:
+        """The shapes of the functions with the splits that their sources have had from the first start."""
+        return self.durability.shapes or self.shapes if self.durability is not None else self.shapes
 
     @property
     def members(self) -> list[str]:

@@ -41,6 +41,12 @@ class JobsHere(Protocol):
     def holders(self, job: Job) -> list[str]: ...
 
 
+class HandedOver(Protocol):
+    """What recovery needs of the handovers."""
+
+    def give_up(self, job: Job, reason: str) -> None: ...
+
+
 class Recovery(Part):
     """The recoveries of all jobs."""
 
@@ -56,6 +62,9 @@ class Recovery(Part):
         self._suspects: dict[str, list[tuple[str, Broken]]] = {}
         """Reports of a broken connection, by the member at its other end, until it is known whether that is alive."""
 
+    def connect(self, handovers: HandedOver) -> None:
+        self._handovers = handovers
+
     def frames(self) -> FrameHandlers:
         return {Broken: self._on_broken, Unfetched: self._on_unfetched, Heartbeat: self._on_heartbeat}
 
@@ -63,6 +72,7 @@ class Recovery(Part):
         """Gives up the running attempt."""
         durability = job.durability
         assert durability is not None
+        self._handovers.give_up(job, "the job lost a worker and resumes from its last checkpoint")
         for member in self._jobs.holders(job):
             self._stops.ask(member, job.attempt)
         durability.attempt += 1

@@ -65,11 +65,13 @@ class SetWorkers:
 
 @dataclass(frozen=True, slots=True)
 class Repartition:
-    """A function gets another number of partitions while it runs: the operator-level way, with one joint barrier."""
+    """A function gets another number of partitions while it runs: the operator-level way, with one joint barrier.
+    `others` are further functions that get another number at the same barrier."""
 
     job: str
     function: str
     parallelism: int
+    others: tuple[tuple[str, int], ...] = ()
 
     @property
     def address(self) -> None:
@@ -78,10 +80,12 @@ class Repartition:
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
-        return {"kind": "repartition", "parallelism": self.parallelism}
+        others = {"others": dict(self.others)} if self.others else {}
+        return {"kind": "repartition", "parallelism": self.parallelism, **others}
 
     def __str__(self) -> str:
-        return f"repartition into {self.parallelism}"
+        others = "".join(f", '{function}' into {parallelism}" for function, parallelism in self.others)
+        return f"repartition into {self.parallelism}{others}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from stretto.protocol.checkpointing import (
     Unstored,
 )
 from stretto.protocol.elastic import AwaitCriticals, Give, Given, GivenInMemory, MoveShards, ShardsMoved, Taken
+from stretto.protocol.handover import Bequest, BequestInMemory, CallOff, HandOver, Passed, Prepared, Received, TakeOver
 from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Members
@@ -29,15 +30,16 @@ Jobs = Deploy | Loaded | Ready | Start | Hosts | HostsLeft | Drain | Stop | Stop
 Checkpointing = (
     Checkpoint | Abandon | Overdue | Stored | StoredInParts | Unstored | Unfetched | Broken | Publish | Published
 )
+Handover = Prepared | HandOver | CallOff | Passed | Bequest | BequestInMemory | Received | TakeOver
 Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
 Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | Taken | AwaitCriticals
 Scheduling = ScheduleRequest | ScheduleReply
 Reports = Report | LongRuns | Misbehaved | Stuck
 
-Control = Membership | Jobs | Checkpointing | Reports | Leasing | Elastic | Scheduling | OpenChannel
+Control = Membership | Jobs | Checkpointing | Handover | Reports | Leasing | Elastic | Scheduling | OpenChannel
 """Infrequent frames, decoded by their tag."""
 OnChannel = CriticalSent | Grant | Offered
 """Frames that name a channel by its number, packed more tightly."""
-Peer = OpenChannel | OnChannel | Data | Leasing | Elastic | Scheduling
+Peer = OpenChannel | OnChannel | Data | Leasing | Elastic | Scheduling | Bequest | BequestInMemory
 """All that workers send each other."""
 Frame = Any

@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from stretto.actors.address import Address
+from stretto.actors.shape import Shapes
 from stretto.checkpoints.manifest import Manifest, Storage
 
 
@@ -21,17 +22,26 @@ class Failure(msgspec.Struct, frozen=True):
     sample: str | None = None
 
 
+class Predecessor(msgspec.Struct, frozen=True, array_like=True):
+    """The running attempt that another one takes over from, and the shapes of its functions."""
+
+    attempt: str
+    shapes: Shapes
+
+
 class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
     """Make the instances of a job that are placed here. `digest` names the code, which is in a file.
 
     A worker where nothing is placed gets it too, if it may host lessees of the job. Sinks of a job with `storage`
-    publish rows only when they are in a complete checkpoint; `origin` is the checkpoint to resume from."""
+    publish rows only when they are in a complete checkpoint; `origin` is the checkpoint to resume from. An attempt that
+    `follows` a running one is not opened before that has come to its mark."""
 
     job: str
     digest: str
     placement: dict[str, list[str]]
     storage: Storage | None = None
     origin: Manifest | None = None
+    follows: Predecessor | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):

@@ -132,7 +132,7 @@ class ReadyQueue:
             self._hot = None
             if now_ns - self._current_since_ns < self._quantum_ns:
                 hot.queued = False
-                if not hot.dropped and (not hot.starved or hot.opening):
+                if not hot.dropped and (not hot.starved or hot.sends_nothing):
                     return hot
             else:
                 heapq.heappush(heap, self._entry(hot))
@@ -171,7 +171,7 @@ class ReadyQueue:
                 return None
             del self._since_ns[seat]
             seat.queued = False
-            if not seat.dropped and (not seat.starved or seat.opening):
+            if not seat.dropped and (not seat.starved or seat.sends_nothing):
                 return seat
         return None
 
@@ -193,7 +193,7 @@ def _first(heap: list[Entry]) -> Seat | None:
         _, number, seat = heapq.heappop(heap)
         if seat.queued and seat.entry == number:
             seat.queued = False
-            if not seat.dropped and (not seat.starved or seat.opening):
+            if not seat.dropped and (not seat.starved or seat.sends_nothing):
                 return seat
     return None
 

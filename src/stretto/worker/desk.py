@@ -156,7 +156,7 @@ class StrategyDesk(Part):
 
     def may_run(self, seat: Seat) -> bool:
         """Whether an instance may run, if it has work."""
-        return not seat.dropped and (not seat.starved or seat.opening)
+        return not seat.dropped and (not seat.starved or seat.sends_nothing)
 
     def has_work(self, seat: Seat) -> bool:
         """Whether an instance has work."""

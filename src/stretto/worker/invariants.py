@@ -19,6 +19,10 @@ def check_seat(seat: Seat, running: bool) -> None:
             raise InvariantError(f"a channel of {seat.address} has more credits than it began with")
     if (seat.gate is None) != (seat.keeper is None):
         raise InvariantError(f"{seat.address} has a gate without a keeper, or a keeper without a gate")
+    if seat.paused is not None:
+        if seat.paused and not seat.queued and not running:
+            raise InvariantError(f"{seat.address} is paused with an errand but is not up for running")
+        return
     has_work = bool(seat.mailbox) if seat.keeper is None else seat.keeper.has_work(seat)
     ready = (has_work or seat.rest is not None or seat.poll_due) and not seat.starved
     if ready and not seat.queued and not running:

@@ -54,6 +54,14 @@ class Neighbours(Protocol):
     def changed(self) -> None: ...
 
 
+class TakingOver(Protocol):
+    """Whoever takes over from a running attempt."""
+
+    def prepare(self, job: LocalJob) -> None: ...
+
+    def start(self, job: LocalJob) -> None: ...
+
+
 class JobsHost(Host, Protocol):
     """The machine, which can drop a job."""
 
@@ -72,6 +80,7 @@ class Jobs(Part):
         snapshots: Resuming,
         reports: Reporting,
         neighbours: Neighbours,
+        takers: TakingOver,
     ) -> None:
         self._host = host
         self._channels = channels
@@ -80,6 +89,7 @@ class Jobs(Part):
         self._snapshots = snapshots
         self._reports = reports
         self._neighbours = neighbours
+        self._takers = takers
 
     def events(self) -> Handlers:
         return {CodeLoaded: self._on_code_loaded, CodeFailed: self._on_code_failed}
@@ -98,7 +108,7 @@ class Jobs(Part):
     # It begins.
 
     def _on_deploy(self, sender: str, frame: Deploy) -> None:
-        self._host.jobs[frame.job] = LocalJob(frame.job, frame.placement, frame.storage, frame.origin)
+        self._host.jobs[frame.job] = LocalJob(frame.job, frame.placement, frame.storage, frame.origin, frame.follows)
         self._host.effects.append(LoadCode(frame.job, frame.digest))
 
     def _on_code_failed(self, event: CodeFailed) -> None:
@@ -119,7 +129,9 @@ class Jobs(Part):
         for seat in job.seats.values():
             self._hosting.take_in(seat, job)
         self._neighbours.changed()
-        if job.origin is not None:
+        if job.follows is not None:
+            self._takers.prepare(job)
+        elif job.origin is not None:
             self._snapshots.fetch(job)
         else:
             self.open(job)
@@ -130,7 +142,10 @@ class Jobs(Part):
         job.opening = len(opening)
         job.finished = len(job.seats) - len(opening)
         for seat in opening:
-            seat.mailbox.append(OPEN)
+            if seat.paused is not None:
+                seat.paused.append(OPEN)
+            else:
+                seat.mailbox.append(OPEN)
             self._host.offer(seat)
         self._ready_if_opened(job)
 
@@ -158,6 +173,8 @@ class Jobs(Part):
             return
         job.phase = JobPhase.RUNNING
         self._hosting.set_hosts(job, frame.hosts)
+        if job.follows is not None:
+            self._takers.start(job)
         self._snapshots.start(job)
         for source in self._open_sources(job):
             self._poll(source)

@@ -8,6 +8,8 @@ from stretto.actors.address import Address
 from stretto.actors.deployment import Deployment
 from stretto.actors.seat import Seat
 from stretto.checkpoints.manifest import Manifest, Storage
+from stretto.protocol.handover import HandOver
+from stretto.protocol.jobs import Predecessor
 from stretto.scheduling.strategy import Strategy
 from stretto.worker.demands import Demands
 
@@ -26,7 +28,7 @@ class LocalJob:
 
     `hosts_change` is the change of hosts that the coordinator waits to hear of, once no lessor here has a lessee where
     none may be any more; 0 when it does not wait. A job with checkpoints has `storage`; `origin` is the one it
-    resumes from."""
+    resumes from. One that `follows` another attempt takes over from it while that runs."""
 
     def __init__(
         self,
@@ -34,13 +36,19 @@ class LocalJob:
         placement: dict[str, list[str]],
         storage: Storage | None = None,
         origin: Manifest | None = None,
+        follows: Predecessor | None = None,
     ) -> None:
         self.job = job
         self.placement = placement
         self.storage = storage
         self.origin = origin
+        self.follows = follows
         self.checkpoint = 0
         """The last one that the coordinator has begun."""
+        self.handover: HandOver | None = None
+        """How it is handed over to another attempt, once that has begun."""
+        self.called_off = 0
+        """The last handover that was called off; marks up to it are void."""
         self.phase = JobPhase.LOADING
         self.deployment: Deployment | None = None
         self.seats: dict[Address, Seat] = {}

@@ -33,6 +33,8 @@ from stretto.worker.elastic.owners import Owners
 from stretto.worker.elastic.routing import Routing
 from stretto.worker.events import Effect, Event, Ran, Run, RunFailed
 from stretto.worker.guarding import GuardedPolicy, is_shipped
+from stretto.worker.handover.givers import Givers
+from stretto.worker.handover.takers import Takers
 from stretto.worker.hosting import Hosting
 from stretto.worker.invariants import check_seat
 from stretto.worker.jobs import Jobs
@@ -72,6 +74,8 @@ class WorkerParts:
     owners: type[Owners] = Owners
     snapshots: type[Snapshots] = Snapshots
     resuming: type[Resuming] = Resuming
+    givers: type[Givers] = Givers
+    takers: type[Takers] = Takers
     run_bounds: type[RunBounds] = RunBounds
 
 
@@ -121,7 +125,9 @@ class Worker:
         snapshots = kinds.snapshots(self)
         marks = Marks(self, barriers, snapshots, hosting)
         resuming = kinds.resuming(self)
-        jobs = Jobs(self, channels, desk, hosting, resuming, reports, run_bounds)
+        takers = kinds.takers(self)
+        givers = kinds.givers(self, snapshots, takers)
+        jobs = Jobs(self, channels, desk, hosting, resuming, reports, run_bounds, takers)
         self.membership = membership = Membership(self)
         # Some need each other.
         channels.connect(forwarding, registration, programs, hosting, desk, sending, routing)
@@ -130,13 +136,14 @@ class Worker:
         barriers.connect(marks, homes, activation)
         snapshots.connect(marks)
         resuming.connect(jobs)
+        takers.connect(jobs)
         membership.connect(jobs)
         own = desk.own
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
-        others: list[Part] = [jobs, snapshots, resuming, membership, self.alarms, reports, run_bounds]
+        others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
         return [channels, desk, hosting, *leasing, *others]
 
     def _declare(self) -> None:
@@ -212,6 +219,8 @@ class Worker:
 
     def _next_work(self, seat: Seat) -> Work | None:
         work: Work | None = None
+        if seat.paused is not None:
+            return seat.paused.pop(0) if seat.paused else None
         if seat.rest is not None:
             work, seat.rest = seat.rest, None
         elif seat.keeper is not None:
@@ -230,6 +239,10 @@ class Worker:
     def offer(self, seat: Seat) -> None:
         """Put a seat up for running if it has work and may send."""
         if seat.queued or seat.dropped or seat is self._running:
+            return
+        if seat.paused is not None:
+            if seat.paused:
+                self.ready.enqueue(seat)
             return
         has_work = seat.mailbox.count if seat.keeper is None else seat.keeper.has_work(seat)
         if (has_work or seat.poll_due or seat.rest is not None) and (not seat.starved or seat.opening):

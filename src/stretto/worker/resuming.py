@@ -60,22 +60,10 @@ class Resuming(Part):
         self._host.effects.append(FetchSnapshots(job.storage, job.job, wanted))
 
     def _wanted(self, seat: Seat, resumption: Resumption, checkpoint: int) -> Wanted:
-        actor = seat.address[1:]
-        function = seat.address.function
-        followed = resumption.follows(*actor)
+        followed = resumption.follows(*seat.address[1:])
         records = {former: record for former, record in followed.items() if record.plain is not None}
-        whole = resumption.is_whole(function) and bool(records)
-        seat.instance.origin = Origin(
-            checkpoint,
-            {},
-            whole,
-            resumption.finished(*actor),
-            resumption.parallelism(function),
-            resumption.former_shards(function),
-            frozenset() if whole else resumption.leads(*actor),
-            None if resumption.is_same else resumption.channels(*actor),
-        )
-        return Wanted(records, whole)
+        seat.instance.origin = origin_of(seat, resumption, checkpoint, bool(records))
+        return Wanted(records, seat.instance.origin.whole)
 
     def _on_fetched(self, event: Fetched) -> None:
         job = self._host.jobs.get(event.job)
@@ -89,7 +77,8 @@ class Resuming(Part):
 
     def start(self, job: LocalJob) -> None:
         """All are ready. An actor that will get nothing more comes to its end."""
-        for seat in job.seats.values() if job.origin is not None else ():
+        resumes = job.origin is not None or job.follows is not None
+        for seat in job.seats.values() if resumes else ():
             if seat.phase is Phase.OPEN and seat.instance.inputs_ended:
                 seat.mailbox.append(END)
                 self._host.offer(seat)
@@ -100,3 +89,20 @@ class Resuming(Part):
             assert job.origin is not None
             unfetched = Unfetched(event.job, job.origin.checkpoint, event.reason, event.damaged)
             self._host.effects.append(Send(COORDINATOR, unfetched))
+
+
+def origin_of(seat: Seat, resumption: Resumption, checkpoint: int, has_content: bool) -> Origin:
+    """Returns what an actor resumes from, without the contents. It is whole only if there is any."""
+    actor = seat.address[1:]
+    function = seat.address.function
+    whole = resumption.is_whole(function) and has_content
+    return Origin(
+        checkpoint,
+        {},
+        whole,
+        resumption.finished(*actor),
+        resumption.parallelism(function),
+        resumption.former_shards(function),
+        frozenset() if whole else resumption.leads(*actor),
+        None if resumption.is_same else resumption.channels(*actor),
+    )

@@ -76,9 +76,13 @@ class Snapshots(Part):
             self._host.stale += 1
             return
         job.checkpoint = frame.checkpoint
+        self.begin(job)
+
+    def begin(self, job: LocalJob) -> None:
+        """Let sources send the mark of the last checkpoint or handover that the coordinator has begun."""
         for seat in job.seats.values():
             if seat.instance.is_source and seat.phase is Phase.OPEN:
-                self._mark(seat, frame.checkpoint)
+                self._mark(seat, job)
             else:
                 self._has_finished(seat, job)
 
@@ -91,10 +95,11 @@ class Snapshots(Part):
         if seat.instance.is_source:
             self._unmark(seat, job.checkpoint)
         if seat.phase is Phase.FINISHED and seat.instance.lingers and seat.marked < job.checkpoint:
-            self._mark(seat, job.checkpoint)
+            self._mark(seat, job)
 
-    def _mark(self, seat: Seat, checkpoint: int) -> None:
-        seat.mailbox.append(Marking(checkpoint))
+    def _mark(self, seat: Seat, job: LocalJob) -> None:
+        is_handover = job.handover is not None and job.handover.number == job.checkpoint
+        seat.mailbox.append(Marking(job.checkpoint, is_handover))
         self._host.offer(seat)
 
     def _unmark(self, seat: Seat, checkpoint: int) -> None:
@@ -144,10 +149,14 @@ class Snapshots(Part):
         if job is None:
             self._host.stale += 1
             return
-        job.checkpoint = max(job.checkpoint, frame.checkpoint)
+        self.abandon(job, frame.checkpoint)
+
+    def abandon(self, job: LocalJob, checkpoint: int) -> None:
+        """The marks up to this one are void."""
+        job.checkpoint = max(job.checkpoint, checkpoint)
         for seat in job.seats.values():
-            self._unmark(seat, frame.checkpoint)
-            self._marks.called_off(seat, frame.checkpoint)
+            self._unmark(seat, checkpoint)
+            self._marks.called_off(seat, checkpoint)
 
     def _on_overdue(self, sender: str, frame: Overdue) -> None:
         job = self._host.jobs.get(frame.job)

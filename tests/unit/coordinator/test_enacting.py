@@ -13,7 +13,9 @@ from stretto.actors.shards import SHARDS, ShardMap
 from stretto.coordinator.events import (
     AnnounceDecision,
     AnnounceMisbehaviour,
+    CodeRefused,
     Effect,
+    MakeCode,
     MoveShardsRequested,
     SubmitRequested,
     WorkerExpected,
@@ -198,11 +200,23 @@ def test_capacity_that_a_function_cannot_have_is_refused() -> None:
     assert (record.outcome, record.outcome_reason) == (Outcome.REFUSED, "it cannot have more or fewer instances")
 
 
-def test_repartitioning_is_refused_with_its_reason() -> None:
-    *_, effects = begun(lambda home: Repartition("job", "keyed", 2))
+def test_repartitioning_has_code_made_for_the_next_attempt() -> None:
+    coordinator, _, _, effects = begun(lambda home: Repartition("job", "keyed", 2))
+    (wanted,) = [effect for effect in effects if isinstance(effect, MakeCode)]
+    assert (wanted.job, wanted.parallelism) == ("job", {"keyed": 2})
+    assert {record.outcome for record in records(effects)} == {Outcome.PENDING}
+    refused = CodeRefused("job", wanted.order, "its rows would get out of order")
+    (record,) = records(coordinator.handle(refused, 4 * SECOND_NS))
+    assert (record.outcome, record.outcome_reason) == (Outcome.FAILED, "its rows would get out of order")
+
+
+def test_what_cannot_be_repartitioned_is_refused_with_the_reason() -> None:
+    *_, effects = begun(lambda home: Repartition("job", "other", 2))
     (record,) = records(effects)
-    assert record.outcome is Outcome.REFUSED
-    assert "cannot be repartitioned" in str(record.outcome_reason)
+    assert (record.outcome, record.outcome_reason) == (
+        Outcome.REFUSED,
+        "the job has no function 'other', but keyed, sink, source",
+    )
 
 
 class Broken(Controller):

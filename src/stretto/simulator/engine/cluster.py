@@ -144,6 +144,10 @@ class SimulatedCluster:
         self._latest_ns: dict[tuple[str, str], int] = {}
         self._wake_ns: dict[str, int] = {}
         self._deployments: dict[str, Deployment] = {}
+        self._next_deployments: dict[str, Deployment] = {}
+        """What a job is to be, for handovers that change its parallelism."""
+        self._codes: dict[str, Deployment] = {}
+        """The deployments of handovers, by their digests."""
         self._frames_waiting: dict[str, deque[working.Event]] = {}
         self._busy: set[str] = set()
         self._owed_ns: dict[str, int] = {}
@@ -154,6 +158,9 @@ class SimulatedCluster:
         self._clocks: dict[str, SteadyClock] = {}
         self.jobs: dict[str, SimulatedJob] = {}
         self.recoveries = 0
+        self.handed_over: list[str] = []
+        """The attempts of jobs that others have taken over from."""
+        self.handovers_called_off = 0
         self.shards_moved = 0
         self.moves: list[ShardsMoved] = []
         """What homes have reported about moves of shards."""
@@ -190,6 +197,7 @@ class SimulatedCluster:
         """Ask the coordinator to run a deployment. Nothing happens before `run`."""
         job = self.jobs[deployment.job] = SimulatedJob()
         self._deployments[deployment.job] = deployment
+        self._next_deployments.pop(deployment.job, None)
         shapes = shapes_of(deployment)
         request = coordination.SubmitRequested(deployment.job, "", shapes, deployment.spreads, checkpoints)
         self._later(0, partial(self._coordinate, request))
@@ -198,6 +206,12 @@ class SimulatedCluster:
     def stop(self, job: str, after_ns: int, drain: bool = False) -> None:
         """Stop a job after `after_ns` of virtual time."""
         self._later(after_ns, partial(self._coordinate, coordination.StopRequested(job, drain)))
+
+    def reshape(self, deployment: Deployment, avoid: frozenset[str] = frozenset()) -> None:
+        """Hand a running job over to an attempt with the parallelism of this deployment, off the workers to `avoid`."""
+        self._next_deployments[deployment.job] = deployment
+        counts = {name: spec.parallelism for name, spec in deployment.functions.items()}
+        self._coordinate(coordination.ReshapeRequested(deployment.job, counts, avoid))
 
     def ask(self, request: coordination.Event) -> None:
         """Have the coordinator handle an event now."""
@@ -373,6 +387,7 @@ class SimulatedCluster:
         if isinstance(event, FrameArrived) and isinstance(event.frame, ShardsMoved):
             self.shards_moved += event.frame.moved
             self.moves.append(event.frame)
+        under_way = [(job, job.attempt, job.handover) for job in self.coordinator.jobs.values() if job.handover]
         for effect in self.coordinator.handle(event, self._clocks[COORDINATOR].now_ns()):
             match effect:
                 case Send(to=to, frame=frame):
@@ -386,14 +401,32 @@ class SimulatedCluster:
                     self.observation = observation
                 case coordination.AnnounceMisbehaviour(job=job):
                     self.jobs[job].given_up.append(effect)
+                case coordination.MakeCode():
+                    self._later(self._random.randint(*self._timing.delay_ns), partial(self._make_code, effect))
                 case coordination.AnnounceDecision(number=number, record=record):
                     self.decisions[number] = record
                 case Refuse(reason=reason):
                     self.refusals.append(reason)
                 case _:
                     self.carry_out_for_coordinator(effect)
+        for known, before, handover in under_way:
+            if known.attempt == handover.attempt:
+                self.handed_over.append(before)
+            elif known.handover is not handover:
+                self.handovers_called_off += 1
         if self._controllers is not None:
             self._wake_coordinator()
+
+    def _make_code(self, request: coordination.MakeCode) -> None:
+        deployment = self._next_deployments.get(request.job)
+        if deployment is None:
+            refused = coordination.CodeRefused(request.job, request.order, "there is no such deployment")
+            self._coordinate(refused)
+            return
+        digest = f"code {len(self._codes) + 1}"
+        self._codes[digest] = deployment
+        shapes, spreads = shapes_of(deployment), deployment.spreads
+        self._coordinate(coordination.CodeMade(request.job, request.order, digest, shapes, spreads))
 
     def _wake_coordinator(self) -> None:
         """Tell the coordinator the time when a controller is due, and as often as it may observe, while jobs run."""
@@ -439,8 +472,9 @@ class SimulatedCluster:
                     if isinstance(frame, Data):
                         self._owed_ns[name] = self._owed_ns.get(name, 0) + self._timing.send_ns
                     self._transmit(name, to, frame)
-                case working.LoadCode(job=job):
-                    self._work(name, working.CodeLoaded(job, self._deployments[job_of(job)]))
+                case working.LoadCode(job=job, digest=digest):
+                    deployment = self._codes.get(digest) or self._deployments[job_of(job)]
+                    self._work(name, working.CodeLoaded(job, deployment))
                 case working.Close(seats=seats):
                     for seat in seats:
                         seat.instance.close()

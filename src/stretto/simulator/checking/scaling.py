@@ -1,0 +1,158 @@
+"""`stretto simulate scaling`: tests handovers of running jobs on random dataflows, by seed.
+
+A random dataflow gets other numbers of partitions and other homes while it runs, at random moments: during barriers,
+checkpoints, moves of shards and other handovers, and with faults. Its results must equal those of a sequential run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from stretto.coordinator.records import JobStatus
+from stretto.errors import StrettoError
+from stretto.simulator.checking import faults
+from stretto.simulator.checking.barriers import STEPS_MAX, TIMINGS, result_of
+from stretto.simulator.checking.checkers import Violation, barriers_of, messages_of, moves, once, order
+from stretto.simulator.checking.elastic import CREDIT_BYTES, LENGTH, plan_moves
+from stretto.simulator.checking.elastic_scenarios import ElasticScenario
+from stretto.simulator.checking.history import History
+from stretto.simulator.checking.row_order import rows_in_order
+from stretto.simulator.checking.scenarios import Scenario
+from stretto.simulator.engine.cluster import SimulatedCluster
+from stretto.simulator.engine.durable import DurableCluster, Parts
+from stretto.simulator.engine.storage import SimulatedFiles
+
+SPAN_NS = 100_000_000
+"""Handovers are asked for within this time from the start; most runs take longer."""
+JOB = "scenario"
+
+
+@dataclass
+class Trial:
+    """The run of one seed: its size and its violations."""
+
+    seed: int
+    handovers: int = 0
+    called_off: int = 0
+    barriers: int = 0
+    messages: int = 0
+    checkpoints: int = 0
+    recoveries: int = 0
+    violations: list[Violation] = field(default_factory=list)
+    log: str = ""
+
+
+def try_seed(seed: int, workers_max: int, functions_max: int, parts: Parts | None = None) -> list[Trial]:
+    """Run one random scenario without checkpoints and without faults, and one with both, and check them."""
+    return [
+        try_plain(seed, workers_max, functions_max, parts),
+        try_with_faults(seed, workers_max, functions_max, parts),
+    ]
+
+
+def _kind(seed: int) -> type[Scenario]:
+    """Elastic functions, or lessees."""
+    return ElasticScenario if seed % 2 else Scenario
+
+
+def try_plain(seed: int, workers_max: int, functions_max: int, parts: Parts | None = None) -> Trial:
+    """Run one random scenario without checkpoints: a handover that fails must leave the job as it was."""
+    chance = random.Random(seed * 11 + 5)
+    workers = chance.randint(2, max(2, workers_max))
+    scenario, reference = (_kind(seed)(seed, functions_max, length=LENGTH) for _ in range(2))
+    scenario.deployment.credit_bytes = chance.choice(CREDIT_BYTES)
+    history = History()
+    timing = chance.choice(TIMINGS)
+    cluster = DurableCluster(
+        workers, seed, SimulatedFiles(), parts=parts, timing=timing, steps_max=STEPS_MAX, history=history
+    )
+    cluster.submit_plain(scenario.deployment)
+    job = cluster.jobs[JOB]
+    trial = Trial(seed)
+    plan_handovers(cluster, scenario, chance, trial)
+    if isinstance(scenario, ElasticScenario):
+        plan_moves(cluster, scenario, chance)
+    try:
+        cluster.run()
+    except StrettoError as error:
+        trial.violations.append(Violation("liveness" if "queue is empty" in str(error) else "invariant", str(error)))
+    if job.status is JobStatus.FAILED and job.failure is not None:
+        failure = f"{job.failure.fact}: {job.failure.traceback or job.failure.detail}"
+        trial.violations.append(Violation("failed", failure))
+    trial.violations += moves(history, cluster.handed_over)
+    if isinstance(scenario, ElasticScenario):
+        trial.violations += rows_in_order(history, scenario.deployment.functions)
+    else:
+        trial.violations += [*order(history), *once(history)]
+    if job.status is JobStatus.FINISHED:
+        trial.violations += result_of(scenario, reference)
+    trial.barriers, trial.messages = barriers_of(history), messages_of(history)
+    _count(trial, [cluster])
+    trial.log = history.log() if trial.violations else ""
+    cluster.close()
+    return trial
+
+
+def try_with_faults(seed: int, workers_max: int, functions_max: int, parts: Parts | None = None) -> Trial:
+    """Run one random scenario with checkpoints and random faults, and compare the results."""
+    trial = Trial(seed)
+    clusters: list[DurableCluster] = []
+
+    def disturb(cluster: DurableCluster, scenario: faults.Tested, chance: random.Random) -> None:
+        clusters.append(cluster)
+        assert isinstance(scenario, Scenario)
+        scenario.deployment.credit_bytes = chance.choice(CREDIT_BYTES)
+        plan_handovers(cluster, scenario, chance, trial)
+        _plan_crashes(cluster, chance)
+        if isinstance(scenario, ElasticScenario):
+            plan_moves(cluster, scenario, chance)
+
+    found = faults.try_seed(seed, workers_max, functions_max, parts, False, _kind(seed), disturb)
+    trial.checkpoints, trial.recoveries, trial.violations = found.checkpoints, found.recoveries, found.violations
+    trial.log = "\n".join(found.faults)
+    _count(trial, clusters)
+    return trial
+
+
+def _count(trial: Trial, clusters: list[DurableCluster]) -> None:
+    trial.handovers = sum(len(cluster.handed_over) for cluster in clusters)
+    trial.called_off = sum(cluster.handovers_called_off for cluster in clusters)
+
+
+def plan_handovers(cluster: SimulatedCluster, scenario: Scenario, chance: random.Random, trial: Trial) -> None:
+    """Have the job handed over several times, mostly with another parallelism, sometimes off one of the workers."""
+    for _ in range(chance.randint(2, 5)):
+        at_ns = chance.randint(0, SPAN_NS if chance.random() < 0.5 else SPAN_NS // 4)
+        cluster.plan(at_ns, partial(_hand_over, cluster, scenario, random.Random(chance.random())))
+
+
+def _hand_over(cluster: SimulatedCluster, scenario: Scenario, chance: random.Random) -> None:
+    workers = sorted(name for name in cluster.workers if not name.startswith("driver"))
+    avoid = frozenset(chance.sample(workers, 1)) if len(workers) > 1 and chance.random() < 0.4 else frozenset()
+    cluster.reshape(scenario.rescaled(chance), avoid)
+
+
+def _plan_crashes(cluster: DurableCluster, chance: random.Random) -> None:
+    """Have workers crash while a job is being handed over, in the middle of it."""
+    if chance.random() < 0.6:
+        at_ns = chance.randint(0, SPAN_NS)
+        _crash_in_handover(cluster, chance.randint(0, 3_000_000), at_ns + SPAN_NS, at_ns)
+
+
+def _crash_in_handover(cluster: DurableCluster, later_ns: int, until_ns: int, at_ns: int) -> None:
+    """Crash some worker soon after a handover is seen to be under way, from `at_ns` on."""
+
+    def look(left: int) -> Callable[[], None]:
+        def happen() -> None:
+            job = cluster.coordinator.jobs.get(JOB)
+            if job is not None and job.handover is not None and job.handover.number:
+                cluster.plan(later_ns, cluster.crash_some)
+            elif left:
+                cluster.plan(1_000_000, look(left - 1))
+
+        return happen
+
+    cluster.plan(at_ns, look((until_ns - at_ns) // 1_000_000))
