@@ -120,6 +120,8 @@ class MakeCode:
     job: str
     order: int
     parallelism: dict[str, int]
+    current: dict[str, int]
+    """The parallelism of all functions now."""
 
 
 @dataclass(frozen=True, slots=True)

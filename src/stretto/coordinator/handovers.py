@@ -38,7 +38,7 @@ RETRY_NS = 200_000_000
 class JobsHere(Protocol):
     """What handovers need of the jobs."""
 
-    def succeed(self, job: Job) -> None: ...
+    def succeed(self, job: Job, before: Mapping[str, list[str]]) -> None: ...
 
     def holders(self, job: Job) -> list[str]: ...
 
@@ -120,7 +120,8 @@ class Handovers(Part):
             handover.spreads, handover.code_bytes = job.spreads, job.code_bytes
             self._deploy(job, handover)
         else:
-            self._host.effects.append(MakeCode(job.name, order, handover.parallelism))
+            current = {name: shape.parallelism for name, shape in job.shapes.items()}
+            self._host.effects.append(MakeCode(job.name, order, handover.parallelism, current))
 
     def _workers(self, job: Job, avoid: frozenset[str]) -> list[str]:
         return [name for name in self._rooms.workers_for(job) if name not in avoid]
@@ -321,7 +322,7 @@ class Handovers(Part):
     def _commit(self, job: Job, handover: Handover) -> None:
         """The point of no return: the next attempt starts, and the one before is dropped."""
         who = succession(job.shapes_running, handover.shapes, self._records(job, handover))
-        before, holders = job.attempt, self._jobs.holders(job)
+        before, holders, placement = job.attempt, self._jobs.holders(job), job.placement
         self._jobs.rename(job, handover.attempt)
         job.shapes, job.placement, job.hosts = handover.shapes, handover.placement, handover.hosts
         job.digest, job.spreads, job.code_bytes = handover.digest, handover.spreads, handover.code_bytes
@@ -331,7 +332,7 @@ class Handovers(Part):
             job.durability.shapes = job.shapes  # For the next manifest.
             job.durability.resumed_from = job.origin.checkpoint if job.origin is not None else 0
         job.handover = None
-        self._jobs.succeed(job)
+        self._jobs.succeed(job, placement)
         for member in holders:
             self._stops.ask(member, before)
         now_ns = self._host.now_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from stretto.coordinator.blame import failure_of_loss
@@ -66,6 +67,8 @@ class Observers(Protocol):
     """What jobs need of the observation."""
 
     def began(self, job: Job) -> None: ...
+
+    def succeeded(self, job: Job, before: Mapping[str, list[str]]) -> None: ...
 
     def note(self) -> None: ...
 
@@ -218,14 +221,15 @@ class Jobs(Part):
         self.announce(job, JobStatus.RUNNING)
         self._begin_to_run(job)
 
-    def succeed(self, job: Job) -> None:
-        """The attempt of a running job has taken over from the one before. Workers that joined meanwhile get the code
-        that may have lessees."""
-        self._observers.began(job)
+    def succeed(self, job: Job, before: Mapping[str, list[str]]) -> None:
+        """The attempt of a running job has taken over from the one with the placement `before`. Workers that joined
+        meanwhile get the code, if it may have lessees."""
+        self._observers.succeeded(job, before)
         self._begin_to_run(job)
         for member in self._rooms.workers_for(job) if job.spreads else ():
             if member not in job.members:
                 self._host.send(member, _deployment(job))
+        self._observers.observe()
 
     def _begin_to_run(self, job: Job) -> None:
         for member in job.members:

@@ -72,6 +72,13 @@ class Observing(Part):
         self._shards[job.name] = {}
         self.note()
 
+    def succeeded(self, job: Job, before: Mapping[str, list[str]]) -> None:
+        """Begins an attempt that has taken over from a running one with this placement. Actors that have stayed where
+        they were go on counting."""
+        kept = {place: series for place, series in self._series[job.name].items() if _stays(job, before, place)}
+        self.began(job)
+        self._series[job.name] = kept
+
     def note(self) -> None:
         """Something has changed that the next observation shows."""
         self._changed = True
@@ -187,3 +194,9 @@ def _state_bytes(last: Manifest | None, function: str) -> int | None:
     records = [part for record in last.functions[function] for part in (record, *record.parts)]
     fragments = [each for record in records for state in record.states.values() for each in state]
     return sum(fragment.piece.bytes for fragment in fragments)
+
+
+def _stays(job: Job, before: Mapping[str, list[str]], place: Place) -> bool:
+    function, partition, member = place
+    homes, former = job.placement.get(function, []), before.get(function, [])
+    return len(homes) == len(former) > partition and homes[partition] == former[partition] == member

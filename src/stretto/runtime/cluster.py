@@ -31,9 +31,13 @@ from stretto.coordinator.events import (
     AnnounceMisbehaviour,
     CheckpointRequested,
     CloseRequested,
+    CodeMade,
+    CodeRefused,
     ForgetRequested,
+    MakeCode,
     MoveShardsRequested,
     ReplaceWorker,
+    RescaleRequested,
     StopRequested,
     SubmitRequested,
     WorkerEnded,
@@ -41,14 +45,14 @@ from stretto.coordinator.events import (
 from stretto.coordinator.machine import LOST_AFTER_NS
 from stretto.coordinator.records import JobStatus
 from stretto.elasticity.naming import controllers_named
-from stretto.errors import ClusterError, EngineError, InvariantError
+from stretto.errors import ClusterError, EngineError, InvariantError, StrettoError
 from stretto.observation.model import Observation
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, positive_duration_us
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
-from stretto.rendering import error_text
+from stretto.rendering import error_text, message_of
 from stretto.runtime.checkpoint_plans import Wish, opened_checkpoints
-from stretto.runtime.code_store import CodeStore, local_modules
+from stretto.runtime.code_store import CodeStore, Shipped, local_modules
 from stretto.runtime.cold_store import check_rocksdict
 from stretto.runtime.coordinator_loop import CoordinatorLoop
 from stretto.runtime.descriptors import raise_descriptor_limit
@@ -59,6 +63,7 @@ from stretto.runtime.job import ActorExecution, Job, warning_of
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.process_guard import Ending
+from stretto.runtime.rescaling import Submitted
 from stretto.runtime.session import timezone_of
 from stretto.runtime.slots import free_slots, hold_slots, release_slots, require_free_slot, require_free_slots
 from stretto.runtime.starting import Start
@@ -119,8 +124,10 @@ class Cluster:
         self._members_changed = threading.Condition()
         self._ended: dict[str, str] = {}
         self._executions: dict[str, ActorExecution] = {}
-        self._deployments: dict[str, Deployment] = {}
-        self._digests: dict[str, str] = {}
+        self._submitted: dict[str, Submitted] = {}
+        self._codes: dict[str, Deployment] = {}
+        """The deployments of all jobs, also those that they were handed over to, by their digests."""
+        self._digests: dict[str, set[str]] = {}
         self._microbatches: list[Job] = []
         self._names_used: dict[str, int] = {}
         self._closed = False
@@ -136,6 +143,7 @@ class Cluster:
             self._on_checkpoint,
             self._on_noticed,
             self._on_decision,
+            self._on_code_wanted,
             controllers,
             lost_after_us * 1_000,
         )
@@ -257,7 +265,7 @@ class Cluster:
         return WorkerLoop(machine, transport, self._deployment_of, self._on_sink_opened)
 
     def _deployment_of(self, run: str, digest: str) -> Deployment:
-        return self._deployments[job_of(run)]
+        return self._codes[digest]
 
     def _run_driver_worker(self) -> None:
         try:
@@ -364,9 +372,36 @@ class Cluster:
         if change.status.ended:
             self._coordinator.request(ForgetRequested(change.job))
             del self._executions[change.job]
-            self._deployments.pop(change.job, None)
+            self._submitted.pop(change.job, None)
             self._coordinator.manifests.stores.pop(change.job, None)
-            self._code.remove(self._digests.pop(change.job))
+            for digest in self._digests.pop(change.job):
+                self._codes.pop(digest, None)
+                self._code.remove(digest)
+
+    def _on_code_wanted(self, wanted: MakeCode) -> None:
+        """Lowers a plan again, in another thread, since the coordinator must not wait for it."""
+        threading.Thread(target=self._make_code, args=(wanted,), name="stretto-code", daemon=True).start()
+
+    def _make_code(self, wanted: MakeCode) -> None:
+        submitted = self._submitted.get(wanted.job)
+        if submitted is None:
+            return  # It has ended.
+        try:
+            deployment = submitted.rescaled(wanted.current, wanted.parallelism)
+            code = self._put_code(wanted.job, deployment, submitted.plan)
+        except Exception as error:
+            reason = message_of(error) if isinstance(error, StrettoError) else error_text(error)
+            self._coordinator.request(CodeRefused(wanted.job, wanted.order, reason))
+            return
+        shapes, spreads = shapes_of(deployment), deployment.spreads
+        self._coordinator.request(CodeMade(wanted.job, wanted.order, code.digest, shapes, spreads, code.bytes))
+
+    def _put_code(self, job: str, deployment: Deployment, plan: Plan) -> Shipped:
+        """Writes the code of a deployment to where workers find it."""
+        code = self._code.put(_for_workers(deployment), local_modules(_modules_of(plan)))
+        self._codes[code.digest] = deployment
+        self._digests.setdefault(job, set()).add(code.digest)
+        return code
 
     def _on_sink_opened(self, instance: Instance) -> None:
         execution = self._executions.get(job_of(instance.address.job))
@@ -450,11 +485,11 @@ class Cluster:
         if wish is not None:
             store, checkpoints = opened_checkpoints(app.name, deployment, wish)
             self._coordinator.manifests.stores[name] = store
-        code = self._code.put(_for_workers(deployment), local_modules(_modules_of(plan)))
+        code = self._put_code(name, deployment, plan)
         execution = ActorExecution(self, name, plan, checkpoints is not None)
         self._executions[name] = execution
-        self._deployments[name] = deployment
-        self._digests[name] = code.digest
+        is_durable = checkpoints is not None
+        self._submitted[name] = Submitted(plan, parallelism, app.batch_rows, app.batch_delay_us, deployment, is_durable)
         shapes = shapes_of(deployment)
         self._coordinator.request(
             SubmitRequested(name, code.digest, shapes, deployment.spreads, checkpoints, plan.slo, code.bytes)
@@ -510,6 +545,9 @@ class Cluster:
         self._coordinator.request(CheckpointRequested(job))
 
     def request_moves(self, request: MoveShardsRequested) -> None:
+        self._coordinator.request(request)
+
+    def request_rescale(self, request: RescaleRequested) -> None:
         self._coordinator.request(request)
 
     def request_stop(self, job: str, drain: bool, savepoint: str | None = None) -> None:

@@ -17,6 +17,7 @@ from stretto.coordinator.events import (
     AnnounceMembers,
     AnnounceMisbehaviour,
     Event,
+    MakeCode,
     Observed,
     PruneCheckpoints,
     ReplaceWorker,
@@ -52,6 +53,7 @@ class CoordinatorLoop:
         on_checkpoint: Callable[[AnnounceCheckpoint], None],
         on_noticed: Callable[[AnnounceMisbehaviour | AnnounceLongRuns], None],
         on_decision: Callable[[AnnounceDecision], None],
+        on_code_wanted: Callable[[MakeCode], None],
         controllers: Team,
         lost_after_ns: int = LOST_AFTER_NS,
     ) -> None:
@@ -65,6 +67,7 @@ class CoordinatorLoop:
         self._on_checkpoint = on_checkpoint
         self._on_noticed = on_noticed
         self._on_decision = on_decision
+        self._on_code_wanted = on_code_wanted
         self._on_job = on_job
         self._on_members = on_members
         self._on_failed = on_failed
@@ -168,5 +171,7 @@ class CoordinatorLoop:
                     self._on_noticed(effect)
                 case AnnounceDecision():
                     self._on_decision(effect)
+                case MakeCode():
+                    self._on_code_wanted(effect)
                 case ReplaceWorker():
                     self._on_loss(effect)

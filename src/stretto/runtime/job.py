@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +22,7 @@ from stretto.coordinator.events import (
     AnnounceLongRuns,
     AnnounceMisbehaviour,
     MoveShardsRequested,
+    RescaleRequested,
 )
 from stretto.coordinator.records import JobStatus
 from stretto.elasticity.records import DecisionRecord, Outcome
@@ -58,6 +59,7 @@ class Execution(Protocol):
     def move_shards(
         self, function: str, partition: int, moves: Mapping[int, str], timeout_s: float
     ) -> DecisionRecord: ...
+    def rescale(self, parallelism: Mapping[str, int], timeout_s: float) -> DecisionRecord: ...
     @property
     def checkpoints(self) -> Checkpoints: ...
     def checkpoint(self, timeout_s: float) -> int: ...
@@ -187,6 +189,25 @@ class Job:
         to decide where they are."""
         return self._execution.move_shards(function, partition, moves, timeout)
 
+    def rescale(
+        self, function: str | Mapping[str, int], parallelism: int | None = None, *, timeout: float = 90.0
+    ) -> DecisionRecord:
+        """Gives a function another parallelism while the job runs, with one barrier and without going back to a
+        checkpoint, and waits until it runs so. Several functions get theirs at the same barrier, by a dict:
+        `job.rescale({"Jumps": 8, "Users": 8})`.
+
+        If it cannot be done, because a state cannot be divided for instance, a ClusterError says why, and the job goes
+        on as it was. The app keeps the parallelism that it was written with: submit it with the new one the next
+        time."""
+        wanted = dict(function) if isinstance(function, Mapping) else {function: parallelism}
+        if not wanted or any(type(count) is not int for count in wanted.values()):
+            raise UserError(
+                "rescale() needs a number of partitions for each function",
+                f"it got {wanted}",
+                'Call job.rescale("Jumps", parallelism=8), or job.rescale({"Jumps": 8}).',
+            )
+        return self._execution.rescale(wanted, timeout)  # type: ignore[arg-type]
+
     @property
     def checkpoints(self) -> Checkpoints:
         """The job's checkpoints: complete ones, failed ones, recoveries."""
@@ -271,19 +292,38 @@ class ActorExecution:
         with self._changed:
             return list(self._decisions.values())
 
-    def move_shards(self, function: str, partition: int, moves: Mapping[int, str], timeout_s: float) -> DecisionRecord:
-        token = secrets.token_hex(8)
-        request = MoveShardsRequested(self._job, function, partition, tuple(sorted(moves.items())), token)
+    def _answer(self, token: str, ask: Callable[[], None], timeout_s: float) -> DecisionRecord | None:
+        """Asks the coordinator, and returns what has become of it; None if that is not known in time."""
 
         def answer() -> DecisionRecord | None:
             found = self._answers.get(token)
             return None if found is None or found.outcome is Outcome.PENDING else found
 
         with self._changed:
-            self._cluster.request_moves(request)
+            ask()
             self._changed.wait_for(lambda: answer() is not None or self._status.ended, timeout_s)
             found = answer()
             self._answers.pop(token, None)
+        return found
+
+    def rescale(self, parallelism: Mapping[str, int], timeout_s: float) -> DecisionRecord:
+        token = secrets.token_hex(8)
+        request = RescaleRequested(self._job, dict(parallelism), token)
+        found = self._answer(token, lambda: self._cluster.request_rescale(request), timeout_s)
+        if found is None or found.outcome is not Outcome.DONE:
+            why = f"the job is {self._status.value}" if found is None else found.outcome_reason
+            named = ", ".join(f"'{function}' to {count}" for function, count in sorted(parallelism.items()))
+            raise ClusterError(
+                f"job '{self._job}' was not rescaled: {named}",
+                why,
+                "It goes on as it was, unless it has ended. A savepoint and a new start can change more than this.",
+            )
+        return found
+
+    def move_shards(self, function: str, partition: int, moves: Mapping[int, str], timeout_s: float) -> DecisionRecord:
+        token = secrets.token_hex(8)
+        request = MoveShardsRequested(self._job, function, partition, tuple(sorted(moves.items())), token)
+        found = self._answer(token, lambda: self._cluster.request_moves(request), timeout_s)
         if found is None or found.outcome is not Outcome.DONE:
             why = f"the job is {self._status.value}" if found is None else found.outcome_reason
             raise ClusterError(

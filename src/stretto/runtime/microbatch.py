@@ -109,6 +109,9 @@ class MicrobatchQuery:
     def move_shards(self, function: str, partition: int, moves: Mapping[int, str], timeout_s: float) -> DecisionRecord:
         raise EngineError("a job in micro-batches has no shards", None, 'Use engine="actors".')
 
+    def rescale(self, parallelism: Mapping[str, int], timeout_s: float) -> DecisionRecord:
+        raise EngineError("a job in micro-batches cannot be rescaled while it runs", None, 'Use engine="actors".')
+
     def checkpoint(self, timeout_s: float) -> int:
         raise EngineError("a job in micro-batches has no checkpoints of its own", None, 'Use engine="actors".')
 

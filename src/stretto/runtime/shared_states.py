@@ -15,9 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+from msgspec.structs import replace
 
 from stretto.errors import ProtocolError
 from stretto.protocol.elastic import Given, GivenInMemory
+from stretto.protocol.handover import Bequest, BequestInMemory
 from stretto.protocol.membership import Member
 
 DIRECTORY = Path("/dev/shm")
@@ -37,7 +39,7 @@ class SharedStates:
         self._together: dict[str, bool] = {}
         self._sweep()
 
-    def outgoing(self, frame: Given, receiver: Member) -> Given | GivenInMemory:
+    def outgoing(self, frame: Given | Bequest, receiver: Member) -> Given | GivenInMemory | Bequest | BequestInMemory:
         """Returns the frame to send: with its states in shared memory if they are large and the receiver is here."""
         if len(frame.states) < SHARED_FROM_BYTES or not self._is_here(receiver):
             return frame
@@ -47,9 +49,11 @@ class SharedStates:
         except OSError:
             return frame  # There is no shared memory, or it is full.
         length = len(frame.states)
+        if isinstance(frame, Bequest):
+            return BequestInMemory(replace(frame, states=b""), name, length)
         return GivenInMemory(frame.actor, frame.move, frame.piece, frame.pieces, name, length, frame.following)
 
-    def incoming(self, frame: GivenInMemory) -> Given:
+    def incoming(self, frame: GivenInMemory | BequestInMemory) -> Given | Bequest:
         """Returns the frame with its states, and removes the file; a ProtocolError says what is wrong with it."""
         if not _NAME.fullmatch(frame.name):
             raise ProtocolError("states in shared memory have a name that no worker gives", repr(frame.name[:80]))
@@ -57,6 +61,8 @@ class SharedStates:
             states = self._read(frame.name, frame.length)
         except OSError as error:
             raise ProtocolError("states in shared memory cannot be read", f"{frame.name}: {error.strerror}") from error
+        if isinstance(frame, BequestInMemory):
+            return replace(frame.bequest, states=states)
         return Given(frame.actor, frame.move, frame.piece, frame.pieces, states, frame.following)
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from stretto.errors import ProtocolError
 from stretto.protocol.channels import Data
 from stretto.protocol.elastic import Given, GivenInMemory
 from stretto.protocol.frames import Frame, Peer
+from stretto.protocol.handover import Bequest, BequestInMemory
 from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Leave, Member
 from stretto.runtime.codec import FRAME_BYTES_MAX, Decoder, encode
 from stretto.runtime.door import Door
@@ -158,7 +159,7 @@ class Transport:
 
     def send(self, to: str, frame: Frame) -> None:
         """Sends a frame to the coordinator or to a member; never blocks."""
-        if type(frame) is Given and to in self._members:
+        if type(frame) in (Given, Bequest) and to in self._members:
             frame = self._shared.outgoing(frame, self._members[to])
         parts = encode(frame)
         if to == COORDINATOR:
@@ -233,12 +234,12 @@ class Transport:
                     self.refusals.add(f"{sender} asked to join as {frame.member.name[:80]!r}")
                     return
                 self._routes.setdefault(sender, identity)
-            if type(frame) is GivenInMemory:
+            if type(frame) in (GivenInMemory, BequestInMemory):
                 self._accept_shared(sender, frame, arrivals)
                 return
         arrivals.append((sender, frame))
 
-    def _accept_shared(self, sender: str, frame: GivenInMemory, arrivals: list[Arrival]) -> None:
+    def _accept_shared(self, sender: str, frame: GivenInMemory | BequestInMemory, arrivals: list[Arrival]) -> None:
         try:
             arrivals.append((sender, self._shared.incoming(frame)))
         except ProtocolError as error:

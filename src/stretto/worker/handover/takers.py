@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from stretto.actors.address import Address
+from stretto.actors.gate import LesseeGate
 from stretto.actors.instance import Instance
 from stretto.actors.seat import Phase, Seat
 from stretto.actors.shape import shapes_of
@@ -104,14 +105,21 @@ class Takers(Part):
         who = self._succession(job, records)
         inheritance = self._inheritances.pop(frame.job)
         for seat in job.seats.values():
-            self._let_follow(seat, who, inheritance, frame.number)
+            assert job.follows is not None
+            before = self._host.seat_of(Address(job.follows.attempt, *seat.address[1:]))
+            is_task = before is not None and isinstance(before.gate, LesseeGate)
+            self._let_follow(seat, who, inheritance, frame.number, None if is_task else before)
         self._jobs.open(job)
 
-    def _let_follow(self, seat: Seat, who: Resumption, inheritance: Inheritance, number: int) -> None:
+    def _let_follow(
+        self, seat: Seat, who: Resumption, inheritance: Inheritance, number: int, before: Seat | None
+    ) -> None:
         """Says what an actor resumes from. One that had finished does not run again, but for a sink with output to
-        publish."""
+        publish. If the same actor was here `before`, it goes on counting what it has done."""
         actor, instance = seat.address[1:], seat.instance
         seat.marked = number
+        if before is not None and who.is_whole(actor[0]):
+            seat.metrics, seat.latency, seat.cost_ns = before.metrics, before.latency, before.cost_ns
         if who.finished(*actor) and not (instance.is_sink and instance.durable):
             seat.phase = Phase.FINISHED
             return
