@@ -18,6 +18,7 @@ from stretto.cli.simulate.elastic_paper import elastic_paper
 from stretto.cli.simulate.faults import faults
 from stretto.cli.simulate.henge import henge
 from stretto.cli.simulate.neighbours import neighbours
+from stretto.cli.simulate.scaling import scaling
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.cli.simulate.stela import stela
 from stretto.cli.simulate.strategies import strategies
@@ -107,6 +108,11 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate elastic --seeds 1000[/]   "
     "[bold]stretto simulate elastic --faults[/]   [bold]stretto simulate elastic --mutate give-early[/]"
 )(elastic)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate scaling --seeds 1000[/]   "
+    "[bold]stretto simulate scaling --mutate source-reads-on[/]"
+)(scaling)
 
 simulate.command(
     epilog="Examples:  [bold]stretto simulate faults --seeds 10000[/]   "

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from stretto.coordinator.records import JobStatus
+from stretto.coordinator.records import Job, JobStatus
 from stretto.errors import StrettoError
 from stretto.simulator.checking import faults
-from stretto.simulator.checking.barriers import STEPS_MAX, TIMINGS, result_of
+from stretto.simulator.checking.barriers import TIMINGS, result_of
 from stretto.simulator.checking.checkers import Violation, barriers_of, messages_of, moves, once, order
 from stretto.simulator.checking.elastic import CREDIT_BYTES, LENGTH, plan_moves
 from stretto.simulator.checking.elastic_scenarios import ElasticScenario
@@ -27,6 +27,9 @@ from stretto.simulator.engine.storage import SimulatedFiles
 
 SPAN_NS = 100_000_000
 """Handovers are asked for within this time from the start; most runs take longer."""
+LOOK_NS = 1_000_000
+STEPS_MAX = 60_000
+"""A run without faults takes a few thousand."""
 JOB = "scenario"
 
 
@@ -72,7 +75,7 @@ def try_plain(seed: int, workers_max: int, functions_max: int, parts: Parts | No
     cluster.submit_plain(scenario.deployment)
     job = cluster.jobs[JOB]
     trial = Trial(seed)
-    plan_handovers(cluster, scenario, chance, trial)
+    plan_handovers(cluster, scenario, chance)
     if isinstance(scenario, ElasticScenario):
         plan_moves(cluster, scenario, chance)
     try:
@@ -105,7 +108,7 @@ def try_with_faults(seed: int, workers_max: int, functions_max: int, parts: Part
         clusters.append(cluster)
         assert isinstance(scenario, Scenario)
         scenario.deployment.credit_bytes = chance.choice(CREDIT_BYTES)
-        plan_handovers(cluster, scenario, chance, trial)
+        plan_handovers(cluster, scenario, chance)
         _plan_crashes(cluster, chance)
         if isinstance(scenario, ElasticScenario):
             plan_moves(cluster, scenario, chance)
@@ -122,11 +125,15 @@ def _count(trial: Trial, clusters: list[DurableCluster]) -> None:
     trial.called_off = sum(cluster.handovers_called_off for cluster in clusters)
 
 
-def plan_handovers(cluster: SimulatedCluster, scenario: Scenario, chance: random.Random, trial: Trial) -> None:
-    """Have the job handed over several times, mostly with another parallelism, sometimes off one of the workers."""
+def plan_handovers(cluster: SimulatedCluster, scenario: Scenario, chance: random.Random) -> None:
+    """Have the job handed over several times, mostly with another parallelism, sometimes off one of the workers; often
+    also when the input of some actors has ended and that of others has not."""
     for _ in range(chance.randint(2, 5)):
         at_ns = chance.randint(0, SPAN_NS if chance.random() < 0.5 else SPAN_NS // 4)
         cluster.plan(at_ns, partial(_hand_over, cluster, scenario, random.Random(chance.random())))
+    if chance.random() < 0.5:
+        happen = partial(_hand_over, cluster, scenario, random.Random(chance.random()))
+        _once(cluster, lambda job: 0 < len(job.unfinished) < len(job.actors), happen)
 
 
 def _hand_over(cluster: SimulatedCluster, scenario: Scenario, chance: random.Random) -> None:
@@ -136,23 +143,26 @@ def _hand_over(cluster: SimulatedCluster, scenario: Scenario, chance: random.Ran
 
 
 def _plan_crashes(cluster: DurableCluster, chance: random.Random) -> None:
-    """Have workers crash while a job is being handed over, in the middle of it."""
+    """Have a worker crash in the middle of a handover."""
     if chance.random() < 0.6:
-        at_ns = chance.randint(0, SPAN_NS)
-        _crash_in_handover(cluster, chance.randint(0, 3_000_000), at_ns + SPAN_NS, at_ns)
+        later_ns, after_ns = chance.randint(0, 3_000_000), chance.randint(0, SPAN_NS)
+        _once(cluster, _is_marked, lambda: cluster.plan(later_ns, cluster.crash_some), after_ns)
 
 
-def _crash_in_handover(cluster: DurableCluster, later_ns: int, until_ns: int, at_ns: int) -> None:
-    """Crash some worker soon after a handover is seen to be under way, from `at_ns` on."""
+def _is_marked(job: Job) -> bool:
+    return job.handover is not None and job.handover.number > 0
 
-    def look(left: int) -> Callable[[], None]:
-        def happen() -> None:
-            job = cluster.coordinator.jobs.get(JOB)
-            if job is not None and job.handover is not None and job.handover.number:
-                cluster.plan(later_ns, cluster.crash_some)
-            elif left:
-                cluster.plan(1_000_000, look(left - 1))
 
-        return happen
+def _once(
+    cluster: SimulatedCluster, condition: Callable[[Job], bool], happen: Callable[[], None], after_ns: int = 0
+) -> None:
+    """Look at the job every millisecond for a while, and let something happen when the condition holds first."""
 
-    cluster.plan(at_ns, look((until_ns - at_ns) // 1_000_000))
+    def look(left: int) -> None:
+        job = cluster.coordinator.jobs.get(JOB)
+        if job is not None and job.status is JobStatus.RUNNING and condition(job):
+            happen()
+        elif left and (job is None or not job.status.ended):
+            cluster.plan(LOOK_NS, partial(look, left - 1))
+
+    cluster.plan(after_ns, partial(look, 4 * SPAN_NS // LOOK_NS))

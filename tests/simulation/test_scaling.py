@@ -1,0 +1,57 @@
+"""Handovers of running jobs on random scenarios: no violation in many seeds, and every planted bug is caught.
+
+`stretto simulate scaling` runs the same with more seeds.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from stretto.simulator.checking.scaling import try_plain, try_seed, try_with_faults
+from stretto.simulator.checking.scaling_mutations import SCALING_MUTATIONS
+
+PLAIN_SEEDS = 12
+FAULT_SEEDS = 8
+CAUGHT_WITHIN = 1_000
+CAUGHT_AT = {"sealed-lost": 43, "end-lost": 11}
+"""Where to look first for bugs that few runs show."""
+
+
+def test_no_handover_loses_repeats_or_reorders_a_row() -> None:
+    handovers = 0
+    for seed in range(PLAIN_SEEDS):
+        trial = try_plain(seed, workers_max=4, functions_max=6)
+        assert not trial.violations, f"seed {seed}: {trial.violations[0]}\n{trial.log}"
+        handovers += trial.handovers
+    assert handovers > PLAIN_SEEDS // 2
+
+
+def test_what_is_given_in_many_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stretto.worker.handover.givers.PIECE_BYTES", 50)
+    for seed in range(3):
+        trial = try_plain(seed, workers_max=4, functions_max=6)
+        assert not trial.violations, f"seed {seed}: {trial.violations[0]}\n{trial.log}"
+
+
+def test_nor_with_checkpoints_and_faults() -> None:
+    handovers = recoveries = 0
+    for seed in range(FAULT_SEEDS):
+        trial = try_with_faults(seed, workers_max=4, functions_max=6)
+        assert not trial.violations, f"seed {seed}: {trial.violations[0]}, faults: {trial.log}"
+        handovers += trial.handovers
+        recoveries += trial.recoveries
+    assert handovers
+    assert recoveries
+
+
+def test_there_are_at_least_six_mutations() -> None:
+    assert len(SCALING_MUTATIONS) >= 6
+
+
+@pytest.mark.parametrize("name", SCALING_MUTATIONS)
+def test_a_broken_handover_is_caught(name: str) -> None:
+    seeds = chain((CAUGHT_AT.get(name, 0),), range(CAUGHT_WITHIN))
+    found = (trial for seed in seeds for trial in try_seed(seed, 4, 6, SCALING_MUTATIONS[name]))
+    assert any(trial.violations for trial in found), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
