@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from stretto.actors.address import Address
+from stretto.actors.address import Address, job_of
 from stretto.actors.metrics import ShardTotals
 from stretto.coordinator.events import AnnounceDecision, AnnounceMisbehaviour, MoveShardsRequested, RescaleRequested
 from stretto.coordinator.part import Handlers, Host, Part
@@ -112,7 +112,10 @@ class Enactor(Part):
         return home, *sorted(owners - {home})
 
     def is_changing(self, actor: Address) -> bool:
-        """Whether a decision about an actor is being carried out."""
+        """Whether a decision about an actor is being carried out, or about all of its job."""
+        job = self._host.jobs.get(job_of(actor.job))
+        if job is not None and job.handover is not None:
+            return True
         return any(kept.record.decision and kept.record.decision.address == actor for kept in self._under_way.values())
 
     # Deciding.

@@ -354,6 +354,13 @@ class Handovers(Part):
             if job.handover is not None and member in (*job.handover.members, *job.members):
                 self.call_off(job, f"worker {member} was lost")
 
+    def broken(self, attempt: str, one: str, other: str) -> None:
+        """The connection between two members broke: what actors gave may be lost. `attempt` is one that is there."""
+        job = self._host.running(attempt) or self._next(attempt)[0]
+        handover = job.handover if job is not None else None
+        if job is not None and handover is not None and {one, other} <= {*job.members, *handover.members}:
+            self.call_off(job, f"the connection between {one} and {other} broke")
+
     def call_off(self, job: Job, reason: str) -> None:
         """Lets the old attempt go on, and drops the next one."""
         if job.handover is not None:

@@ -46,6 +46,8 @@ class HandedOver(Protocol):
 
     def give_up(self, job: Job, reason: str) -> None: ...
 
+    def broken(self, attempt: str, one: str, other: str) -> None: ...
+
 
 class Recovery(Part):
     """The recoveries of all jobs."""
@@ -151,6 +153,7 @@ class Recovery(Part):
     def _confirm_broken(self, member: str) -> None:
         """Recovers or fails the jobs of broken connections with a member, since the member is alive."""
         for sender, frame in self._suspects.pop(member, ()):
+            self._handovers.broken(frame.job, sender, member)
             job = self._host.running(frame.job)
             if job is None or not {sender, member} <= set(job.members):
                 continue

@@ -26,11 +26,11 @@ from stretto.coordinator.handovers import RETRY_NS, TIMEOUT_NS
 from stretto.coordinator.machine import Coordinator
 from stretto.coordinator.placement import replaced
 from stretto.coordinator.records import JobStatus
-from stretto.protocol.checkpointing import Checkpoint, Unstored
+from stretto.protocol.checkpointing import Broken, Checkpoint, Unstored
 from stretto.protocol.handover import CallOff, HandOver, Passed, Prepared, Received, TakeOver
 from stretto.protocol.jobs import Deploy, Failed, Failure, Ready, Start, Stop
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
-from stretto.protocol.membership import Join, Member, MemberRole
+from stretto.protocol.membership import Heartbeat, Join, Member, MemberRole
 
 WORKERS = ("w0~1", "w1~1", "w2~1")
 PLAN = CheckpointPlan(Storage("memory", 1, "0123abcd"), None, 3)
@@ -182,6 +182,18 @@ def test_a_lost_member_of_the_next_attempt_alone_costs_nothing() -> None:
     (other,) = set(WORKERS) - set(told.job.members)
     told.effects = []
     told.tell(WorkerEnded(other, "its process died"))
+    assert (told.job.attempt, told.job.status, told.job.handover) == ("job", JobStatus.RUNNING, None)
+    assert set(told.sent(CallOff)) == set(told.job.members)
+
+
+def test_a_broken_connection_calls_it_off() -> None:
+    told = Told()
+    told.prepared()
+    (other,) = set(WORKERS) - set(told.job.members)
+    told.effects = []
+    told.frame(told.job.placement["keyed"][0], Broken("job", other, "the connection broke"))
+    assert told.job.handover is not None, "the other one may be gone"
+    told.frame(other, Heartbeat())
     assert (told.job.attempt, told.job.status, told.job.handover) == ("job", JobStatus.RUNNING, None)
     assert set(told.sent(CallOff)) == set(told.job.members)
 

@@ -2,7 +2,8 @@
 
 *Scaling*: the shards of one calculator are spread evenly over 1, 2, 4, 8 workers, and rows come as fast as they are
 taken. *Shift*: hot keys change every few seconds, at a rate that one worker cannot take and all of them together can;
-static, where the calculator stays on its home, against elastic, where controllers move shards.
+static, where the calculator stays on its home, against resource-centric, where it is repartitioned while it runs, and
+elastic, where controllers move shards.
 
 A row costs the same whoever runs it, so the cost is per row: a batch that is divided over eight workers costs each of
 them an eighth.
@@ -28,6 +29,7 @@ from stretto.bench.elastic.costs import Cost, Spending
 from stretto.bench.elastic.exchange import Exchange
 from stretto.bench.elastic.micro import Microbenchmark
 from stretto.bench.elastic.orders import Orders
+from stretto.bench.elastic.repartitioning import Repartitioner
 from stretto.bench.elastic.tuples import Tuples
 from stretto.bench.gates import Gate
 from stretto.bench.verify import Match, Verdict
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
 WORKERS = (1, 2, 4, 8)
 APPROACHES = ("static", "resource_centric", "elastic")
-"""The second one, repartitioning a running function, is not measured: there is no lever for it yet."""
+"""The second one repartitions the running function (`repartitioning.py`)."""
 SETTLES = 0.5
 """Rates and latency are those of the rest of the run, after this share of its time."""
 POLL_S = 0.02
@@ -112,6 +114,7 @@ class HotReport:
     p99_ms: dict[str, float | None] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     shards_moved: int = 0
+    repartitioned: int = 0
     rate: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -122,6 +125,7 @@ class HotReport:
             "match": not self.wrong,
             "rate": round(self.rate, 1),
             "shards_moved": self.shards_moved,
+            "repartitioned": self.repartitioned,
             **({"wrong": self.wrong} if self.wrong else {}),
         }
 
@@ -131,12 +135,17 @@ def measure(spark: SparkSession, asked: HotPartition, note: Callable[[str], None
     report = HotReport(throughput=dict.fromkeys(APPROACHES), p99_ms=dict.fromkeys(APPROACHES))
     with Cluster.on_spark(spark, asked.workers, elasticity="off") as cluster:
         measure_scaling(cluster, asked, report, note, [count for count in WORKERS if count <= asked.workers])
-        measure_shift(cluster, asked, False, report)
-        note(f"static: {report.throughput['static']} rows/s, p99 {report.p99_ms['static']} ms")
+        for approach in ("static", "resource_centric"):
+            measure_shift(cluster, asked, approach, report)
+            note(_shown(approach, report))
     with Cluster.on_spark(spark, asked.workers, elasticity="auto") as cluster:
-        measure_shift(cluster, asked, True, report)
-        note(f"elastic: {report.throughput['elastic']} rows/s, p99 {report.p99_ms['elastic']} ms")
+        measure_shift(cluster, asked, "elastic", report)
+        note(_shown("elastic", report))
     return report
+
+
+def _shown(approach: str, report: HotReport) -> str:
+    return f"{approach}: {report.throughput[approach]} rows/s, p99 {report.p99_ms[approach]} ms"
 
 
 def measure_scaling(
@@ -177,12 +186,24 @@ def _spread(cluster: Cluster, job: Job, count: int) -> None:
     job.move_shards("calculator", targets)
 
 
-def measure_shift(cluster: Cluster, asked: HotPartition, elastic: bool, report: HotReport) -> None:
-    """Runs the workload whose hot keys shift to its end, static or elastic."""
+def measure_shift(cluster: Cluster, asked: HotPartition, approach: str, report: HotReport) -> None:
+    """Runs the workload whose hot keys shift to its end, by one of the approaches."""
     workload = asked.shifting()
-    approach = "elastic" if elastic else "static"
     app = workload.app(name=f"shift-{approach}")
-    job = cluster.submit(app.elastic(workers_max=asked.workers) if elastic else app)
+    job = cluster.submit(app.elastic(workers_max=asked.workers) if approach == "elastic" else app)
+    if approach == "resource_centric":
+        with Repartitioner(cluster, job, asked.workers) as repartitioner:
+            _measure_run(job, asked, approach, report)
+        report.repartitioned = repartitioner.done
+    else:
+        _measure_run(job, asked, approach, report)
+    if approach == "elastic":
+        report.shards_moved = round(sum((record.spent or {}).get("shards", 0.0) for record in job.decisions()))
+    _check(approach, workload, {sink.name: job.results(sink.name) for sink in job.plan.sinks}, report)
+
+
+def _measure_run(job: Job, asked: HotPartition, approach: str, report: HotReport) -> None:
+    """Lets a job run to its end, and takes the figures of the later part of it."""
     settled = _metrics_at(job, asked.seconds * SETTLES)
     end = _metrics_at(job, asked.seconds)
     # On a slow machine all rows may have been read before the first look: then the whole run is what was measured.
@@ -192,9 +213,6 @@ def measure_shift(cluster: Cluster, asked: HotPartition, elastic: bool, report: 
     latency = found.latency_ms.get("p99")
     report.p99_ms[approach] = None if latency is None else round(latency, 1)
     job.wait()
-    if elastic:
-        report.shards_moved = round(sum((record.spent or {}).get("shards", 0.0) for record in job.decisions()))
-    _check(approach, workload, {sink.name: job.results(sink.name) for sink in job.plan.sinks}, report)
 
 
 def _metrics_at(job: Job, elapsed_s: float) -> JobMetrics:

@@ -59,9 +59,10 @@ def elastic(
     """Measure one hot partition: how it scales with its shards on more workers, and what happens when hot keys shift.
 
     scaling has the rows per second with the shards spread evenly over 1, 2, 4, 8 workers. throughput and p99_ms are
-    those of the shift in the second half of the stream: static, where the partition stays on one worker, and elastic,
-    where controllers move its shards; resource_centric is null, because a running function cannot be repartitioned yet.
-    match is whether every row of every run was right, and each key's rows in order; the exit code is 1 if not.
+    those of the shift in the second half of the stream: static, where the partition stays on one worker,
+    resource_centric, where the function gets other partitions while it runs, and elastic, where controllers move its
+    shards; repartitioned and shards_moved say how often. match is whether every row of every run was right, and each
+    key's rows in order; the exit code is 1 if not.
 
     Functions that wait run side by side on few cores; with --compute, no more workers help than there are cores."""
     asked = hot.HotPartition(
