@@ -21,7 +21,7 @@ from stretto.actors.channel import InChannel, Message, OutChannel, Payload
 from stretto.actors.context import Clock, Context
 from stretto.actors.critical import END_OF_INPUT, EndOfInput, UserCritical, Watermark
 from stretto.actors.deployment import FunctionSpec
-from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
+from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US, Function
 from stretto.actors.metrics import summed
 from stretto.actors.routing import BoundStage
 from stretto.actors.shard_sizes import ShardSizes
@@ -121,6 +121,11 @@ class Instance:
             self._former = None
             for state in self.function.states().values():
                 state.forget_fragments()  # Those that are stored are another actor's.
+
+    def release(self) -> None:
+        """Lets go of the function with its state, so that its memory is free before the next garbage collection. Called
+        after it is closed."""
+        self.function, self.timers, self.consolidated = Function(), Timers(), None
 
     def spill_to(self, made: Callable[[int], Cold]) -> None:
         """Gives each state that can spill a cold store. Called before it is opened."""

@@ -6,6 +6,7 @@ import gc
 import logging
 from collections.abc import Callable
 
+from stretto.actors.address import job_of
 from stretto.actors.deployment import Deployment
 from stretto.actors.instance import Instance
 from stretto.actors.work import OPEN
@@ -216,8 +217,15 @@ class WorkerLoop:
         self._garbage_due_ns = None
         gc.collect()
 
+    def _goes_on(self, instance: Instance) -> bool:
+        """Whether another attempt of its job is here. A collection would pause it, so that it would show in its output
+        as the handover itself hardly does."""
+        return any(job_of(name) == job_of(instance.address.job) for name in self._machine.jobs)
+
     def _close(self, instances: list[Instance]) -> None:
-        self._garbage_due_ns = self._now_ns() + GARBAGE_AFTER_NS
+        handed_over = [instance for instance in instances if self._goes_on(instance)]
+        if len(handed_over) < len(instances):
+            self._garbage_due_ns = self._now_ns() + GARBAGE_AFTER_NS
         for instance in instances:
             self._note.begin(instance)
             try:
@@ -228,6 +236,8 @@ class WorkerLoop:
                 failure = failure_of(error, instance, None)
                 log.warning("closing %s failed: %s\n%s", instance.address, failure.detail, failure.traceback)
             self._note.end()
+        for instance in handed_over:
+            instance.release()
         self._note.forget(instances)
 
 

@@ -12,7 +12,7 @@ from stretto.actors.mailbox_states import MailboxState, Trigger
 from stretto.actors.metrics import LatencySketch
 from stretto.actors.seat import Seat
 from stretto.actors.tasks import steps_of
-from stretto.actors.work import Barrier, Errand, Outcome, Work
+from stretto.actors.work import Barrier, Bequeath, Errand, Outcome, Work
 from stretto.protocol.leasing import Ack, SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.worker.leasing.programs import Programs
 from stretto.worker.leasing.rules import Rules
@@ -95,7 +95,10 @@ class Barriers(Part):
         return {SyncAck: self._on_sync_ack, SyncReply: self._on_sync_reply, Ack: self._on_ack}
 
     def errands(self) -> dict[type[Errand], AfterRun]:
-        return {Barrier: AfterRun(settles=self._ran, completes=self._sent, last_word=True)}
+        return {
+            Barrier: AfterRun(settles=self._ran, completes=self._sent, last_word=True),
+            Bequeath: AfterRun(completes=self._bequeathed),
+        }
 
     # It begins.
 
@@ -223,6 +226,12 @@ class Barriers(Part):
             gate.waiting.pop(message.channel, None)
             self._executed_one(seat, gate, message)
         if outcome.finished or not gate.members or self._rules.may_complete(gate):
+            self._complete(seat, gate)
+
+    def _bequeathed(self, seat: Seat, errand: Bequeath, outcome: Outcome) -> None:
+        """The last ACK of the barrier before a handover may have come while the actor gave what it has."""
+        gate = seat.gate
+        if isinstance(gate, LessorGate) and gate.ran and seat.interrupted is None and self._rules.may_complete(gate):
             self._complete(seat, gate)
 
     def _executed_one(self, seat: Seat, gate: LessorGate, message: Message) -> None:
