@@ -27,6 +27,8 @@ from stretto.elasticity.records import Candidate, DecisionRecord, Trigger
 from stretto.elasticity.view import ActorView, ElasticView
 
 NAME = "reverting"
+Revertible = MoveShards | SetWorkers | Repartition
+"""Asks for capacity and numbers of lessees are not: who decides about whole jobs goes back to whole configurations."""
 REST_NS = 60_000_000_000
 """For so long a decision that was taken back is not repeated."""
 WAITING_MIN = 16.0
@@ -45,7 +47,7 @@ class _Known:
     """A decision that was carried out, and its opposite."""
 
     record: DecisionRecord
-    opposite: Decision
+    opposite: Revertible
     again_ns: int | None = None
     """When it is looked at again, once it has looked worse."""
 
@@ -152,7 +154,7 @@ def _undone_is_better(decision: MoveShards, actor: ActorView, view: ElasticView)
     return undone * (1 + NOISE / 2) < actual_imbalance(actor)
 
 
-def _opposite(decision: Decision, view: ElasticView) -> Decision | None:
+def _opposite(decision: Decision, view: ElasticView) -> Revertible | None:
     """Returns the decision that leads back to what is seen now; None if that is not known."""
     match decision:
         case MoveShards(job, function, partition, moves):
@@ -164,9 +166,11 @@ def _opposite(decision: Decision, view: ElasticView) -> Decision | None:
         case Repartition(job, function, _):
             actors = [actor for actor in view.actors if actor.address[:2] == (job, function)]
             return Repartition(job, function, actors[0].parallelism) if actors else None
+        case _:
+            return None
 
 
-def _applicable(known: _Known, view: ElasticView) -> Decision | None:
+def _applicable(known: _Known, view: ElasticView) -> Revertible | None:
     """Returns what of the opposite still applies: nobody has changed it since, and the workers are still there."""
     decision, opposite = known.record.decision, known.opposite
     if isinstance(opposite, Repartition):
