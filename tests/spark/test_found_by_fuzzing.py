@@ -65,6 +65,10 @@ CONDITIONALS = (
     "decimal('2.5')", "binary(s)", "div(n, h)", "X'00fF'", "hex(x'1')", "coalesce(1, d, s2)", "coalesce(s, 1, 2.5)",
 )  # fmt: skip
 REMAINDERS = (
+    "99999999999999999999999999999999999999 div 0.01", "9999999999999999999999999999999999999 div 0.1", "d div e",
+    "conv('\ufb01', 16, 10)", "conv('ff', 16, 10)",
+    "typeof(nvl2(interval 2 years, interval 1 month, interval 1 month))",
+    "array_join(raise_error(s), NULL)",
     "99999999999999999999999999999999999999 % e", "pmod(99999999999999999999999999999999999999, e)",
     "try_mod(99999999999999999999999999999999999999, e)",
     "90000000000000000000000000000000000000 % cast('0.00000000000003' as decimal(38,18))", "d % e",

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from stretto.expressions import decimals, types
 from stretto.expressions.casts import cast
 from stretto.expressions.nodes import Node, Site, combine, elementwise, null
-from stretto.expressions.vectors import Value, arrow_operand, both_valid, dtype_of, from_arrow
+from stretto.expressions.vectors import Value, arrow_operand, both_valid, bound, dtype_of, from_arrow
 
+_DECIMAL_MAX = 10**types.DECIMAL_DIGITS_MAX
 _UFUNCS: dict[str, Callable[..., Any]] = {"+": np.add, "-": np.subtract, "*": np.multiply}
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 
@@ -125,7 +126,7 @@ def overflow(kind: pa.DataType, site: Site) -> Exception:
 
 def truncated_quotient(a: Any, b: Any) -> Any:
     """Returns an integer quotient rounded towards zero; numpy rounds down."""
-    quotient = np.floor_divide(a, b)
+    quotient = a // b  # Not by numpy, which takes no integers of more than 64 bits.
     return quotient + ((quotient * b != a) & ((a < 0) != (b < 0)))
 
 
@@ -152,7 +153,9 @@ def _integral_division(left: Node, right: Node, site: Site) -> Node:
 
 
 def _decimal_division(left: Node, right: Node, site: Site) -> Node:
-    """Returns a quotient of decimals as a bigint. Spark takes its low 64 bits, whether it fits or not."""
+    """Returns a quotient of decimals as a bigint. Spark takes its low 64 bits, whether it fits or not.
+
+    But one of more than 38 digits fails, since it is a decimal first."""
     s1, s2 = decimals.operand_type(left).scale, decimals.operand_type(right).scale
     first, second = left.run, right.run
 
@@ -161,7 +164,12 @@ def _decimal_division(left: Node, right: Node, site: Site) -> Node:
         b, b_valid = second(batch)
         valid = both_valid(a_valid, b_valid)
         a, b = decimals.align(a, decimals.nonzero(b, valid, site, "div"), s1, s2)
-        return decimals.low_64_bits(truncated_quotient(a, b)), valid
+        quotients = truncated_quotient(a, b)
+        if bound(quotients) >= _DECIMAL_MAX:
+            over = abs(quotients) >= _DECIMAL_MAX
+            if np.any(over if valid is None else over & valid):
+                raise overflow(types.BIGINT, site)
+        return decimals.low_64_bits(quotients), valid
 
     return combine(types.BIGINT, run, site, (left, right), fallible=True)
 

@@ -135,8 +135,8 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
         arguments = [null(types.NULL, node.site) if node.type == types.NULL else node for node in arguments]
     # round(2L) is 2L again, but no longer a literal in Spark's decimal rules.
     with casts_of(arguments) as operands:
-        # The type of nullif is that of its first argument.
-        typed = arguments[:1] if name.lower() == "nullif" else arguments
+        # The type of nullif is that of its first argument, and the first one of nvl2 is a condition.
+        typed = {"nullif": arguments[:1], "nvl2": arguments[1:]}.get(name.lower(), arguments)
         node = united_over(replace(function.build(site, *arguments), literal=False), typed)
     return replace(in_sparks_order(name.lower(), node, operands, site), fields=node.fields)
 

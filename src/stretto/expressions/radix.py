@@ -81,8 +81,9 @@ def _converted(text: str, base: int, target: int, site: Site) -> str | None:
         return None
     negative = text.startswith("-")
     value = 0
-    for char in text[negative:].upper():
-        digit = _DIGITS.find(char)
+    for char in text[negative:]:
+        # Only letters of ASCII: 'ﬁ' would become FI.
+        digit = _DIGITS.find(char.upper()) if char.isascii() else -1
         if not 0 <= digit < base:
             break
         value = value * base + digit

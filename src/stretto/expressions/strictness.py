@@ -63,7 +63,7 @@ NULL_AFTER = frozenset(("abs", "array_size", "negative", "positive", "space", "u
 
 UNTYPED_IGNORED = frozenset(
     (
-        "json_array_length", "json_object_keys", "mask", "soundex", "str_to_map", "timestamp_micros",
+        "array_join", "json_array_length", "json_object_keys", "mask", "soundex", "str_to_map", "timestamp_micros",
         "timestamp_millis", "timestamp_seconds", "to_unix_timestamp", "unix_date", "unix_micros", "unix_millis",
         "unix_seconds", "unix_timestamp",
     )

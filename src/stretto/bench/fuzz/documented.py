@@ -99,9 +99,13 @@ def without_ranges(kind: str) -> str:
 
 
 def _not_utf8(term: Term, mine: Any, theirs: Any) -> bool:
-    return isinstance(mine, Failure) and mine.text.startswith("bytes that are not UTF-8")
+    if isinstance(mine, Failure):
+        return mine.text.startswith("bytes that are not UTF-8")
+    return mine is None and isinstance(theirs, str) and _FOREIGN.search(theirs) is not None
 
 
+_FOREIGN = re.compile("[\udc80-\udcff]")
+"""Bytes of a text that are not UTF-8 (`plain.py`). try_cast is NULL there."""
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b")
 _TIME_ALONE = re.compile(
     r"cannot cast '\s*(T?\d{1,2}:\d{1,2}.*|now|today|tomorrow|yesterday)\s*' to (timestamp|date)", re.DOTALL
