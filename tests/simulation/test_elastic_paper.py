@@ -49,14 +49,16 @@ def test_executors_get_the_cores_of_their_nodes(shuffled: dict[str, Measured]) -
     assert not any(record.outcome is Outcome.FAILED for record in elastic.decisions)
 
 
-def test_a_constant_load_ends_in_few_decisions() -> None:
-    setting = replace(SMALL, skew=0.5, keys=10_000, shuffles_per_minute=0.0, load=0.6, warm_s=30.0, seconds=40.0)
+def test_a_constant_load_comes_to_rest_within_ten_seconds() -> None:
+    setting = replace(SMALL, skew=0.5, keys=10_000, shuffles_per_minute=0.0, load=0.6, warm_s=10.0, seconds=30.0)
     measured = Trial(setting).run()
     assert measured.utilisation == pytest.approx(0.6, rel=0.1)
-    late = [record for record in measured.decisions if record.decision is not None and record.at_ns > 31e9]
-    workers = [record for record in late if record.controller == "workers"]
-    assert len(workers) <= 4
-    assert len(late) <= 60  # Two controllers could have made 200.
+    assert measured.p99_ms < 100
+    decided = [record for record in measured.decisions if record.decision is not None]
+    assert any(record.controller == "workers" for record in decided)
+    late = [record for record in decided if record.at_ns > 11e9]
+    assert not [record for record in late if record.controller == "workers"]
+    assert len(late) <= 4  # Two controllers could have made 180.
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -119,10 +121,10 @@ class WithSpread(Trial):
 
 
 def test_controllers_do_not_fight_the_strategies() -> None:
-    """The hot stateless function needs 1.9 workers, and the elastic one 4.8 of 8, with a constant load for 75
-    seconds."""
+    """The hot stateless function needs 1.9 workers, and the elastic one 4.8 of 8, with a constant load for 40 seconds.
+    The strategy has work run wherever there is room; shards do not go after it."""
     small = replace(SMALL, nodes=1, executors=1, shuffles_per_minute=0.0, skew=0.5, keys=10_000)
-    setting = replace(small, load=0.6, rows_per_core=8, warm_s=30.0, seconds=45.0)
+    setting = replace(small, load=0.6, rows_per_core=8, warm_s=15.0, seconds=25.0)
     trial = WithSpread(setting)
     measured = trial.run()
     assert measured.utilisation == pytest.approx(0.6, rel=0.1)  # Both keep up.
@@ -131,6 +133,6 @@ def test_controllers_do_not_fight_the_strategies() -> None:
     assert sum(actor.totals.rows_in > 0 for actor in scoring.actors) > 1
     decided = [record for record in measured.decisions if record.decision is not None]
     assert {record.function for record in measured.decisions} == {"calculator"}
-    late = [record for record in decided if record.at_ns > 31e9]
-    assert sum(record.controller == "workers" for record in late) <= 4
-    assert len(late) <= 80  # Of 110 that there could have been: shards still move too often under a constant load.
+    late = [record for record in decided if record.at_ns > 16e9]
+    assert sum(record.controller == "workers" for record in late) <= 2
+    assert len(late) <= 12  # Of 75 that there could have been.
