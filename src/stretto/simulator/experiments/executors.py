@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -149,8 +150,14 @@ class Popularity:
         return found if functions == 1 else found * functions + chance.integers(functions, size=count)
 
     def _era_at(self, now_ns: int) -> int:
-        per_minute = 60.0 if self._setting.drift else self._setting.shuffles_per_minute
-        return int((now_ns - self._begins_ns) * per_minute / 60e9)
+        setting = self._setting
+        per_minute = 60.0 if setting.drift else setting.shuffles_per_minute
+        if not per_minute:
+            return 0
+        period_s = 60 / per_minute
+        # One of the shuffles is a second after the warm-up: a short run would see none if they were rare.
+        first_s = (setting.warm_s + 1) % period_s
+        return max(0, 1 + floor(((now_ns - self._begins_ns) / SECOND_NS - first_s) / period_s))
 
     def _change(self, chance: np.random.Generator) -> None:
         drift = self._setting.drift
