@@ -1,13 +1,16 @@
 """Elasticity: how much of the cluster each function gets, and which shard is where. Pure.
 
 A controller gets a view of the cluster and returns records of decisions; the enactor in the coordinator carries them
-out. Controllers look at keyed actors only: what is stateless or combines is spread by strategies, message by message.
-They must never know the clock, a machine, or how a decision is carried out.
+out. Most look at keyed actors only: what is stateless or combines is spread by strategies, message by message. The
+controller of objectives looks at jobs and asks for capacity; scaling strategies say who gets new workers. They must
+never know the clock, a machine, or how a decision is carried out.
 
 Read next: `view.py` (what controllers see), `decisions.py` and `records.py` (what they say), `controller.py` and
 `team.py` (how they are called); then the controllers `shard_balancer.py`, `worker_allocator.py` and
-`home_bottleneck.py`, and what they compute with: `balancing.py`, `queueing.py`, `assignment.py`, `skew.py`.
-`reverting.py` judges what they have decided.
+`home_bottleneck.py`, and what they compute with: `balancing.py`, `queueing.py`, `assignment.py`, `skew.py`. For
+objectives: `intent_controller.py`, `utility_controller.py`, `transfers.py`, `intents.py`, `capacity.py`. For workers
+that come and go: `scaling_strategies.py`, `effective_throughput.py`, `topology.py`, `measured_rates.py`.
+`reverting.py` judges what has been decided.
 """
 
 from stretto.elasticity.controller import Controller
