@@ -31,7 +31,9 @@ def test_a_partition_runs_on_two_workers(cluster: Cluster) -> None:
     report = HotReport()
     asked = HotPartition(workers=2, seconds=1.0, scaling_s=0.3)
     measure_scaling(cluster, asked, report, lambda text: None, [1, 2])
-    measure_shift(cluster, asked, "elastic", report)
+    for approach in ("resource_centric", "elastic"):
+        measure_shift(cluster, asked, approach, report)
     assert not report.wrong
     assert all(report.scaling[count] > 0 for count in (1, 2))
+    assert report.throughput["resource_centric"]
     assert report.throughput["elastic"]

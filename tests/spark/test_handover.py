@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from stretto import App, Function, MapState, ValueState, sinks, sources
 from stretto.actors.context import Context
+from stretto.actors.sink import Sink
 from stretto.bench.gates import Gate
 from stretto.errors import ClusterError, UserError
 from stretto.operators.windows import tumbling
@@ -54,7 +56,7 @@ class OneValue(Numbered):
         self.total.set(self.total.get() + batch.num_rows)
 
 
-def app_of(where: Path, gate: Gate, function: Function) -> App:
+def app_of(where: Path, gate: Gate, function: Function, sums: Sink | None = None) -> App:
     times = pa.array([i * 1_000 for i in range(ROWS)], pa.timestamp("us", tz="UTC"))
     table = pa.table({"k": [i % KEYS for i in range(ROWS)], "v": list(range(ROWS)), "t": times})
     (where / "rows").mkdir(exist_ok=True)
@@ -63,7 +65,7 @@ def app_of(where: Path, gate: Gate, function: Function) -> App:
     rows = app.source("rows", gate.before(sources.parquet(where / "rows", time="t")), time="t")
     rows.key_by("k").apply(function, "k long, n long", name="Numbers").sink(sinks.collect(), name="numbers")
     windows = rows.key_by("k").window(tumbling("1 s"))
-    windows.aggregate(total="sum(v)", name="Sums").sink(sinks.collect(), name="sums")
+    windows.aggregate(total="sum(v)", name="Sums").sink(sums or sinks.collect(), name="sums")
     return app
 
 
@@ -75,10 +77,13 @@ def has_rows(job: Job, share: float) -> bool:
 def assert_right(job: Job) -> None:
     numbers = sorted((row["k"], row["n"]) for row in job.results("numbers").to_pylist())
     assert numbers == [(k, n + 1) for k in range(KEYS) for n in range(ROWS // KEYS)]
+    assert_sums(job.results("sums").to_pylist())
+
+
+def assert_sums(rows: list[dict[str, Any]]) -> None:
     right: dict[tuple[int, int], int] = {}
     for i in range(ROWS):
         right[i % KEYS, i // ROWS_PER_WINDOW] = right.get((i % KEYS, i // ROWS_PER_WINDOW), 0) + i
-    rows = job.results("sums").to_pylist()
     assert {(row["k"], int(row["window_start"].timestamp())): row["total"] for row in rows} == right
     assert len(rows) == len(right), "a row came twice"
 
@@ -101,6 +106,24 @@ def test_a_running_query_is_rescaled(
     gate.open()
     job.wait(120)
     assert_right(job)
+    assert not job.checkpoints.recoveries
+
+
+def test_files_of_other_writers_are_published_once(
+    cluster: Cluster, tmp_path: Path, eventually: Callable[..., object]
+) -> None:
+    gate = Gate(tmp_path / "gate", 0.5)
+    app = app_of(tmp_path, gate, Numbered(), sinks.parquet(tmp_path / "out"))
+    job = cluster.submit(app, engine="actors", checkpoint=tmp_path / "c", every="300 ms")
+    eventually(lambda: has_rows(job, 0.5), what="rows")
+    job.rescale({"Sums": 3, "Numbers": 2})
+    assert len(cluster.observation.jobs[job.name].placement["sums"]) == 3, "the sink follows who feeds it"
+    known = len(job.checkpoints.complete)
+    eventually(lambda: len(job.checkpoints.complete) > known, what="a checkpoint of the new attempt")
+    job.rescale("Sums", parallelism=1)
+    gate.open()
+    job.wait(120)
+    assert_sums(pq.read_table(tmp_path / "out").to_pylist())
     assert not job.checkpoints.recoveries
 
 

@@ -46,8 +46,9 @@ def test_a_mutation_is_caught_with_a_witness_and_a_way_to_see_it_again() -> None
         ["faults", "--workers", "4", "--functions", "5", "--mutate", "states-forgotten", "--rescale"],
         ["faults", "--functions", "4", "--mutate", "offset-forgotten"],
         ["barriers", "--workers", "5", "--functions", "6", "--mutate", "state-lost", "--strategy", "reject"],
+        ["scaling", "--workers", "3", "--functions", "5", "--mutate", "position-lost"],
     ],
-    ids=["rescale", "faults", "barriers"],
+    ids=["rescale", "faults", "barriers", "scaling"],
 )
 def test_the_command_that_is_printed_does_the_same_run_again(options: list[str]) -> None:
     result = runner.invoke(program, ["simulate", *options, "--seeds", "100", "--json"])
