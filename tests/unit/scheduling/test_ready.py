@@ -42,7 +42,7 @@ def seat(name: str, *deadlines: int, cost_ns: float = 0.0, job: str = "job", lat
         queued=False,
         dropped=False,
         starved=0,
-        opening=False,
+        sends_nothing=False,
         entry=0,
         keeper=None,
         rest=None,
