@@ -18,6 +18,8 @@ import stretto
 from stretto.actors.address import Address
 from stretto.actors.critical import EndOfInput, Last, Mark, SyncProgram, UserCritical, Watermark
 from stretto.actors.metrics import FunctionMetrics, SketchBins
+from stretto.actors.shape import Feed, FunctionShape
+from stretto.actors.shards import ShardMap
 from stretto.actors.tasks import Advance, Call, Finish, Snap
 from stretto.checkpoints.manifest import ActorRecord, FragmentRecord, Manifest, Piece, Storage
 from stretto.errors import ProtocolError
@@ -45,6 +47,17 @@ from stretto.protocol.elastic import (
     Taken,
 )
 from stretto.protocol.frames import Control, Peer
+from stretto.protocol.handover import (
+    Bequest,
+    BequestInMemory,
+    CallOff,
+    FormerActor,
+    HandOver,
+    Passed,
+    Prepared,
+    Received,
+    TakeOver,
+)
 from stretto.protocol.jobs import (
     Deploy,
     Drain,
@@ -123,6 +136,20 @@ rows = st.fixed_dictionaries(
 plain = st.none() | st.booleans() | ints | texts | st.lists(ints | floats, max_size=3)
 steps = st.builds(Advance, ints) | st.builds(Call, texts, plain, texts) | st.builds(Finish) | st.builds(Snap, counts)
 followings = st.builds(Following, counts, lasts)
+SHAPES = {"f": FunctionShape("f", 2, feeds=(Feed("source", "in", False),), shards=ShardMap.even(2))}
+bequests = st.builds(
+    Bequest,
+    texts,
+    counts,
+    texts,
+    counts,
+    counts,
+    counts,
+    st.binary(max_size=50),
+    st.booleans(),
+    st.lists(texts, max_size=2).map(tuple),
+    st.booleans(),
+)
 FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Join: st.builds(Join, members),
     Heartbeat: st.builds(Heartbeat),
@@ -177,6 +204,19 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Give: st.builds(Give, actors, counts, st.lists(counts, max_size=3).map(tuple), texts, payloads, counts),
     Given: st.builds(
         Given, actors, counts, counts, counts, st.binary(max_size=20), st.lists(followings, max_size=3).map(tuple)
+    ),
+    Prepared: st.builds(Prepared, texts),
+    HandOver: st.builds(HandOver, texts, counts, st.just(SHAPES), texts, st.just(SHAPES), st.just({"f": ["w0~1"]})),
+    CallOff: st.builds(CallOff, texts, counts),
+    Passed: st.builds(Passed, actors, counts, st.booleans(), st.integers(-(2**63), 2**63 - 1)),
+    Bequest: bequests,
+    BequestInMemory: st.builds(BequestInMemory, bequests, texts, counts),
+    Received: st.builds(Received, texts, counts),
+    TakeOver: st.builds(
+        TakeOver,
+        texts,
+        counts,
+        st.dictionaries(texts, st.lists(st.builds(FormerActor, st.booleans(), counts), max_size=3), max_size=2),
     ),
     GivenInMemory: st.builds(
         GivenInMemory, actors, counts, counts, counts, texts, counts, st.lists(followings, max_size=3).map(tuple)
