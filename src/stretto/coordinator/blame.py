@@ -287,7 +287,8 @@ class Blame(Part):
 
     def _refresh(self) -> None:
         """Counts the workers, and acquits jobs that have run for a while, or have ended."""
-        self._workers_max = max(self._workers_max, len(self._hosts.workers()))
+        present = len(self._hosts.workers())
+        self._workers_max = max(present, min(self._workers_max, self._hosts.wanted))
         names = {job.name for job in self._unended()}
         self._suspicions = {
             name: suspicion

@@ -14,13 +14,23 @@ from typing import Protocol
 
 from stretto.actors.address import Address, job_of
 from stretto.actors.metrics import ShardTotals
-from stretto.coordinator.events import AnnounceDecision, AnnounceMisbehaviour, MoveShardsRequested, RescaleRequested
+from stretto.coordinator.events import (
+    AnnounceDecision,
+    AnnounceMisbehaviour,
+    DrainRequested,
+    MoveShardsRequested,
+    RescaleRequested,
+    ScaleInRequested,
+    ScaleOutRequested,
+)
 from stretto.coordinator.part import Handlers, Host, Part
 from stretto.coordinator.records import Job, JobStatus
 from stretto.elasticity.capacity import Holding, levers_for, means_of
 from stretto.elasticity.decisions import (
+    AddWorkers,
     Capacity,
     Decision,
+    DrainWorker,
     GiveCapacity,
     MoveShards,
     Repartition,
@@ -52,6 +62,22 @@ class ShardLevers(Protocol):
     ) -> int | None: ...
 
 
+class Additions(Protocol):
+    """Whoever has workers started."""
+
+    def add(self, count: int) -> str: ...
+
+
+class Drains(Protocol):
+    """Whoever has workers leave."""
+
+    def refusal(self, member: str) -> str | None: ...
+
+    def leavers(self, count: int) -> tuple[list[str], str | None]: ...
+
+    def drain(self, member: str) -> None: ...
+
+
 class Reshaping(Protocol):
     """Whoever hands running jobs over to another attempt."""
 
@@ -78,14 +104,25 @@ class Kept:
 class Enactor(Part):
     """The decisions of all controllers."""
 
-    def __init__(self, host: Host, team: Team, levers: ShardLevers, handovers: Reshaping) -> None:
+    def __init__(
+        self,
+        host: Host,
+        team: Team,
+        levers: ShardLevers,
+        handovers: Reshaping,
+        additions: Additions,
+        drains: Drains,
+    ) -> None:
         self._host = host
         self._team = team
         self._levers = levers
         self._handovers = handovers
+        self._additions = additions
+        self._drains = drains
         self._numbers = 0
-        self._under_way: dict[int, Kept] = {}
-        """By the number of the lever's order; of handovers, that of the record, negative."""
+        self._under_way: dict[int | str, Kept] = {}
+        """By the number of the lever's order; of handovers, that of the record, negative; or by the name of the worker
+        that comes or goes."""
         self._unmeasured: deque[Kept] = deque(maxlen=RECORDS_MAX)
         self._reverting = Reverting()
         self._judged: dict[int, Kept] = {}
@@ -98,7 +135,13 @@ class Enactor(Part):
         self._observers = observers
 
     def events(self) -> Handlers:
-        return {MoveShardsRequested: self._on_requested, RescaleRequested: self._on_rescale}
+        return {
+            MoveShardsRequested: self._on_requested,
+            RescaleRequested: self._on_rescale,
+            ScaleOutRequested: self._on_scale_out,
+            ScaleInRequested: self._on_scale_in,
+            DrainRequested: self._on_drain,
+        }
 
     # What elastic actors may use.
 
@@ -165,6 +208,28 @@ class Enactor(Part):
         record = DecisionRecord(self._host.now_ns, "user", *about, Trigger.ASKED, "it was asked for", decision=decision)
         self._enact(record, event.token)
 
+    def _on_scale_out(self, event: ScaleOutRequested) -> None:
+        self._enact(self._asked(AddWorkers(event.count)), event.token)
+
+    def _on_scale_in(self, event: ScaleInRequested) -> None:
+        """A user has workers leave, all of them or none."""
+        members, why = self._drains.leavers(event.count)
+        for member in members:
+            record = self._asked(DrainWorker(member))
+            if why is None:
+                self._enact(record, event.token)
+            else:
+                self._numbers += 1
+                self._announce(Kept(self._numbers, record.finished(Outcome.REFUSED, why), event.token))
+
+    def _on_drain(self, event: DrainRequested) -> None:
+        self._enact(self._asked(DrainWorker(event.name)), event.token)
+
+    def _asked(self, decision: AddWorkers | DrainWorker) -> DecisionRecord:
+        """Returns the record of what a user wants of the cluster."""
+        about = ("", "", None)
+        return DecisionRecord(self._host.now_ns, "user", *about, Trigger.ASKED, "it was asked for", decision=decision)
+
     def _on_rescale(self, event: RescaleRequested) -> None:
         """A user gives functions another parallelism."""
         (function, parallelism), *others = sorted(event.parallelism.items())
@@ -199,6 +264,8 @@ class Enactor(Part):
     def _carried_out(self, kept: Kept, decision: Decision) -> DecisionRecord:
         """Begins a decision; returns its record, which says so if it was refused or is done."""
         record = kept.record
+        if isinstance(decision, AddWorkers | DrainWorker):
+            return self._scaled(kept, decision)
         job = self._host.jobs.get(decision.job)
         if job is None or job.status is not JobStatus.RUNNING:
             return record.finished(Outcome.REFUSED, "the job does not run")
@@ -250,7 +317,30 @@ class Enactor(Part):
                 break
         return record
 
+    def _scaled(self, kept: Kept, decision: AddWorkers | DrainWorker) -> DecisionRecord:
+        """Begins to add or drain workers."""
+        if isinstance(decision, AddWorkers):
+            if decision.count < 1:
+                return kept.record.finished(Outcome.REFUSED, "there is no worker to add")
+            self._under_way[self._additions.add(decision.count)] = kept
+            return kept.record
+        refusal = self._drains.refusal(decision.member)
+        if refusal is not None:
+            return kept.record.finished(Outcome.REFUSED, refusal)
+        self._under_way[decision.member] = kept
+        # No actor is to use it any more, also if it was allotted.
+        self.member_lost(decision.member)
+        self._drains.drain(decision.member)
+        return kept.record
+
     # What became of decisions.
+
+    def finished(self, order: str, spent: Mapping[str, float]) -> None:
+        """Workers have joined, or one has left."""
+        kept = self._under_way.pop(order, None)
+        if kept is not None:
+            kept.record = kept.record.finished(Outcome.DONE, spent=spent)
+            self._announce(kept)
 
     def done(self, order: int, moved: ShardsMoved) -> None:
         """A lever reports."""
@@ -273,7 +363,7 @@ class Enactor(Part):
             kept.record = kept.record.finished(Outcome.DONE, spent=dict(spent))
             self._announce(kept)
 
-    def failed(self, order: int, reason: str) -> None:
+    def failed(self, order: int | str, reason: str) -> None:
         """A lever reports that nothing was changed, or that the attempt has ended."""
         kept = self._under_way.pop(order, None)
         if kept is not None:

@@ -76,10 +76,36 @@ class WorkerEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class RetireRequested:
-    """A worker is to leave: it gets no new lessees, and is asked to leave when the last one is gone."""
+class StartFailed:
+    """A worker that was to be added cannot be started, or has not come in time."""
 
     name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleOutRequested:
+    """So many more workers are to be started."""
+
+    count: int
+    token: str = ""
+    """What the user knows the request by."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleInRequested:
+    """So many workers are to leave, all or none; the coordinator chooses them."""
+
+    count: int
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRequested:
+    """A worker is to leave: it gets nothing new, and is asked to leave once nothing is there any more."""
+
+    name: str
+    token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +200,20 @@ class ReplaceWorker:
     name: str
     parked: bool
     joined: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Effect: start one more worker under this name, then report `WorkerExpected`, or `StartFailed`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseWorker:
+    """Effect: end the Spark task of a worker that was lost while it drained, since it may hang and keep its slot."""
+
+    name: str
 
 
 # Jobs.
@@ -379,7 +419,10 @@ Event = (
     | SubmitRequested
     | StopRequested
     | ForgetRequested
-    | RetireRequested
+    | StartFailed
+    | ScaleOutRequested
+    | ScaleInRequested
+    | DrainRequested
     | MoveShardsRequested
     | RescaleRequested
     | ReshapeRequested
@@ -404,6 +447,8 @@ Effect = (
     | MakeCode
     | Refuse
     | ReplaceWorker
+    | StartWorker
+    | ReleaseWorker
     | WriteManifest
     | PruneCheckpoints
     | AnnounceCheckpoint

@@ -1,37 +1,42 @@
-"""The workers that may host lessees of a job; a worker retires when no job has anything left there."""
+"""The workers that may host lessees of a job, and when nothing of any job is left on one."""
 
 from __future__ import annotations
 
-from stretto.coordinator.events import RetireRequested
+from typing import Protocol
+
 from stretto.coordinator.membership import Membership
-from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
+from stretto.coordinator.part import FrameHandlers, Host, Part
 from stretto.coordinator.records import Job, JobStatus
 from stretto.protocol.jobs import Hosts, HostsLeft
-from stretto.protocol.membership import Leave, MemberRole
+
+
+class Leavers(Protocol):
+    """Whoever has workers leave that are drained."""
+
+    def dismiss_idle(self) -> None: ...
 
 
 class LesseeHosts(Part):
-    """The hosts of every job, and the workers that are about to leave."""
+    """The hosts of every job."""
 
     def __init__(self, host: Host, membership: Membership) -> None:
         self._host = host
         self._membership = membership
-        self.retiring: set[str] = set()
-        self._dismissed: set[str] = set()
 
-    def events(self) -> Handlers:
-        return {RetireRequested: self._on_retire_requested}
+    def connect(self, leavers: Leavers) -> None:
+        self._leavers = leavers
 
     def frames(self) -> FrameHandlers:
         return {HostsLeft: self._on_hosts_left}
 
-    def member_lost(self, member: str) -> None:
-        self.retiring.discard(member)
-        self._dismissed.discard(member)
-
     def workers(self) -> list[str]:
         """Returns the members that host ordinary actors, in a stable order."""
-        return [name for name in self._membership.active() if name not in self.retiring]
+        return self._membership.active()
+
+    @property
+    def wanted(self) -> int:
+        """How many workers there are to be."""
+        return self._membership.wanted
 
     def loaded(self, job: Job, sender: str) -> None:
         """Adds a worker that joined later as a host, since it has loaded the code of a running job."""
@@ -39,13 +44,16 @@ class LesseeHosts(Part):
             self._change(job, [*job.hosts, sender])
 
     def started(self, job: Job) -> None:
-        """Removes hosts that began to retire while the job was deployed."""
-        if any(name in self.retiring for name in job.hosts):
-            self._change(job, [name for name in job.hosts if name not in self.retiring])
+        """Removes hosts that began to drain while the job was deployed."""
+        staying = set(self.workers())
+        if not staying.issuperset(job.hosts):
+            self._change(job, [name for name in job.hosts if name in staying])
 
     def _change(self, job: Job, hosts: list[str]) -> None:
-        """Sends the new hosts to all members of a job; removed hosts may still have lessees until the next barrier."""
+        """Sends the new hosts to all members of a job; removed hosts may still have lessees until the next barrier, and
+        are members of the job until then: if one is lost, what its lessees know is lost."""
         before = job.members
+        job.leaving = {*job.leaving, *job.hosts}.difference(hosts)
         job.hosts = hosts
         job.change += 1
         job.unchanged = {member for member in {*before, *job.members} if member in self._membership.members}
@@ -56,25 +64,23 @@ class LesseeHosts(Part):
         job = self._host.running(frame.job)
         if job is not None and frame.change == job.change:
             job.unchanged.discard(sender)
+            if not job.unchanged:
+                job.leaving = set()
             self.dismiss_idle()
 
-    def _on_retire_requested(self, event: RetireRequested) -> None:
-        member = self._membership.members.get(event.name)
-        homes = [job.name for job in self._host.jobs.values() if not job.status.ended and event.name in job.homes]
-        if member is None or member.role is MemberRole.DRIVER or homes or event.name in self.retiring:
-            why = f"it is home to actors of {', '.join(homes)}" if homes else "it is no worker, or is already leaving"
-            self._host.refuse(f"{event.name} cannot retire: {why}")
-            return
-        self.retiring.add(event.name)
+    def withdraw(self, member: str) -> None:
+        """Takes a worker from the hosts of all running jobs: leases and shards leave it. A job that is being deployed
+        follows when it starts."""
         for job in self._host.jobs.values():
-            if job.status is JobStatus.RUNNING and event.name in job.hosts:
-                self._change(job, [name for name in job.hosts if name != event.name])
-        self.dismiss_idle()
+            if job.status is JobStatus.RUNNING and member in job.hosts:
+                self._change(job, [name for name in job.hosts if name != member])
+
+    def is_free(self, member: str) -> bool:
+        """Whether nothing of a job that has not ended is on a worker. A lessee may be anywhere until all members have
+        confirmed the last change."""
+        running = [job for job in self._host.jobs.values() if not job.status.ended]
+        return not any(member in job.members or job.unchanged for job in running)
 
     def dismiss_idle(self) -> None:
-        """Asks the retiring workers that are idle to leave."""
-        running = [job for job in self._host.jobs.values() if not job.status.ended]
-        for name in sorted(self.retiring - self._dismissed):
-            if not any(name in job.members or job.unchanged for job in running):
-                self._dismissed.add(name)
-                self._host.send(name, Leave())
+        """Asks the draining workers that are idle to leave."""
+        self._leavers.dismiss_idle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from stretto.coordinator.records import Job
@@ -11,6 +12,9 @@ class Workers(Protocol):
     """Whoever knows the workers that are not parked and not about to leave."""
 
     def workers(self) -> list[str]: ...
+
+    @property
+    def wanted(self) -> int: ...
 
 
 class Rooms(Protocol):
@@ -33,3 +37,11 @@ class Stops(Protocol):
     """Whoever has members drop an attempt of a job."""
 
     def ask(self, member: str, attempt: str) -> None: ...
+
+
+class Settled(Protocol):
+    """Whoever hears what has become of an order."""
+
+    def finished(self, order: str, spent: Mapping[str, float]) -> None: ...
+
+    def failed(self, order: int | str, reason: str) -> None: ...

@@ -182,13 +182,18 @@ class Jobs(Part):
     def joined(self, member: str) -> None:
         """Deploys the code of all jobs that may have lessees to a new worker."""
         for job in self._host.jobs.values():
-            if job.spreads and job.status is JobStatus.RUNNING and member in self._rooms.workers_for(job):
-                self._host.send(member, _deployment(job))
+            if job.status is JobStatus.RUNNING:
+                self._send_code(job, member)
+
+    def _send_code(self, job: Job, member: str) -> None:
+        if job.spreads and member in self._rooms.workers_for(job):
+            self._host.send(member, _deployment(job))
 
     def rename(self, job: Job, attempt: str) -> None:
         """Begins another attempt; frames of earlier attempts are ignored from now on."""
         del self.attempts[job.attempt]
         job.attempt = attempt
+        job.leaving, job.unchanged = set(), set()
         self.attempts[attempt] = job
 
     def announce(self, job: Job, status: JobStatus) -> None:
@@ -235,6 +240,8 @@ class Jobs(Part):
         for member in job.members:
             self._host.send(member, Start(job.attempt, job.hosts))
         self._hosts.started(job)
+        for member in sorted(set(self._hosts.workers()).difference(job.members)):
+            self._send_code(job, member)  # It joined while the job was deployed.
         if job.durability is not None:
             job.durability.unread = 0
             job.durability.due_ns = self._host.now_ns + (job.durability.interval_ns or 0)

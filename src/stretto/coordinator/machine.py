@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from stretto.coordinator.adding import Adding
 from stretto.coordinator.blame import Blame
 from stretto.coordinator.checkpointing import Checkpointing
+from stretto.coordinator.draining import Draining
 from stretto.coordinator.enacting import Enactor
 from stretto.coordinator.events import Death, Effect, Event
 from stretto.coordinator.handovers import Handovers
@@ -40,6 +42,10 @@ class CoordinatorParts:
     submissions: type[Submissions] = Submissions
     blame: type[Blame] = Blame
     stopping: type[Stopping] = Stopping
+    membership: type[Membership] = Membership
+    hosts: type[LesseeHosts] = LesseeHosts
+    jobs: type[Jobs] = Jobs
+    draining: type[Draining] = Draining
     handovers: type[Handovers] = Handovers
 
 
@@ -65,23 +71,28 @@ class Coordinator:
 
     def _assembled(self, lost_after_ns: int, kinds: CoordinatorParts) -> list[Part]:
         """Makes the parts and connects them."""
-        self._membership = membership = Membership(self, lost_after_ns)
-        hosts = LesseeHosts(self, membership)
+        self._membership = membership = kinds.membership(self, lost_after_ns)
+        hosts = kinds.hosts(self, membership)
         observing = Observing(self, membership)
         long_runners = LongRunners(self)
         self._blame = blame = kinds.blame(self, hosts)
         stopping = kinds.stopping(self, membership)
-        self._jobs = jobs = Jobs(self, membership, hosts, observing, long_runners, blame, stopping)
+        self._jobs = jobs = kinds.jobs(self, membership, hosts, observing, long_runners, blame, stopping)
         checkpointing = kinds.checkpointing(self, jobs)
         self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership, blame, stopping)
         self._submissions = submissions = kinds.submissions(self, jobs, hosts, membership)
         handovers = kinds.handovers(self, jobs, membership, blame, stopping)
         levers = Levers(self)
-        enactor = Enactor(self, self._team, levers, handovers)
+        self._adding = adding = Adding(self, membership)
+        self._draining = draining = kinds.draining(self, membership, hosts, handovers)
+        enactor = Enactor(self, self._team, levers, handovers, adding, draining)
         # Some parts need each other.
         blame.connect(jobs, recovery)
         stopping.connect(jobs)
         levers.connect(enactor)
+        hosts.connect(draining)
+        adding.connect(enactor)
+        draining.connect(enactor, observing)
         handovers.connect(enactor)
         recovery.connect(handovers)
         enactor.connect(observing)
@@ -90,7 +101,7 @@ class Coordinator:
         jobs.connect(checkpointing, recovery, submissions, handovers)
         checkpointing.connect(recovery, handovers)
         acting: list[Part] = [blame, stopping, jobs, submissions, recovery, handovers, checkpointing]
-        return [membership, hosts, *acting, observing, long_runners, levers, enactor]
+        return [membership, hosts, *acting, observing, long_runners, levers, adding, draining, enactor]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Handles one event, and returns the effects to carry out in order."""
@@ -142,6 +153,7 @@ class Coordinator:
     def joined(self, member: str) -> None:
         """Informs the parts of a new member."""
         self._jobs.joined(member)
+        self._adding.joined(member)
         self._submissions.tick()
         self._recovery.tick()
 
@@ -153,6 +165,15 @@ class Coordinator:
             self._blame.judge(member, death)
         self._jobs.lost(member, role, reason, death)
 
+    def ended(self, member: str) -> None:
+        """Informs the parts that the Spark task of a worker has returned."""
+        self._draining.ended(member)
+
+    def start_failed(self, member: str, reason: str) -> None:
+        """Informs the parts of a worker that cannot be started."""
+        self._adding.start_failed(member, reason)
+        self._submissions.tick()
+
     def end_all(self) -> None:
         """Ends all jobs, since the cluster closes."""
         self._jobs.end_all()
@@ -162,6 +183,16 @@ class Coordinator:
     @property
     def members(self) -> dict[str, Member]:
         return self._membership.members
+
+    @property
+    def active(self) -> list[str]:
+        """The workers that get work."""
+        return self._membership.active()
+
+    @property
+    def wanted(self) -> int:
+        """How many workers there are to be."""
+        return self._membership.wanted
 
     @property
     def version(self) -> int:

@@ -10,11 +10,14 @@ from stretto.coordinator.events import (
     CloseRequested,
     Death,
     DeathCause,
+    ReleaseWorker,
     ReplaceWorker,
+    StartFailed,
     WorkerEnded,
     WorkerExpected,
 )
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
+from stretto.coordinator.standing import Standing, Standings
 from stretto.protocol.membership import Join, Leave, Left, Member, MemberRole, Members
 
 HELD_UP_AFTER_NS = 1_000_000_000
@@ -28,18 +31,26 @@ class MembershipHost(Host, Protocol):
 
     def lost(self, member: str, role: MemberRole, reason: str, death: Death | None) -> None: ...
 
+    def ended(self, member: str) -> None: ...
+
+    def start_failed(self, member: str, reason: str) -> None: ...
+
     def end_all(self) -> None: ...
 
 
 class Membership(Part):
-    """The members, and when each last sent a frame. A parked one is idle until another one is lost."""
+    """The members, how each stands, and when each last sent a frame."""
 
     def __init__(self, host: MembershipHost, lost_after_ns: int) -> None:
         self._host = host
         self._lost_after_ns = lost_after_ns
         self.version = 0
         self.members: dict[str, Member] = {}
-        self.parked: set[str] = set()
+        self.standings = Standings()
+        self.wanted = 0
+        """How many workers there are to be, besides spare ones; those that are lost count until they are replaced."""
+        self._named: set[str] = set()
+        """Workers that were ever named here, without their incarnation: a name that was drained is not used again."""
         self.closing = False
         self._expected: dict[str, str] = {}
         self.coming: dict[str, int] = {}
@@ -48,7 +59,12 @@ class Membership(Part):
         self._ticked_ns = 0
 
     def events(self) -> Handlers:
-        return {WorkerExpected: self._on_expected, WorkerEnded: self._on_ended, CloseRequested: self._on_close}
+        return {
+            WorkerExpected: self._on_expected,
+            StartFailed: self._on_start_failed,
+            WorkerEnded: self._on_ended,
+            CloseRequested: self._on_close,
+        }
 
     def frames(self) -> FrameHandlers:
         return {Left: self._on_left}
@@ -63,18 +79,54 @@ class Membership(Part):
         return min((name for name, member in self.members.items() if member.role is MemberRole.DRIVER), default=None)
 
     def active(self) -> list[str]:
-        """The workers that are not parked, in a stable order."""
-        workers = (name for name, member in self.members.items() if member.role is MemberRole.WORKER)
-        return sorted(name for name in workers if name not in self.parked)
+        """The workers that get work, in a stable order: those that are neither parked nor leaving."""
+        active = self.standings.named(Standing.ACTIVE)
+        return sorted(n for n, member in self.members.items() if member.role is MemberRole.WORKER and n in active)
+
+    @property
+    def parked(self) -> set[str]:
+        """The spare workers, also those that have not joined."""
+        return self.standings.named(Standing.PARKED, Standing.COMING_SPARE)
+
+    @property
+    def draining(self) -> list[str]:
+        """The workers that are to leave once nothing is there, in a stable order."""
+        return sorted(self.standings.named(Standing.DRAINING))
 
     # Joining.
 
+    def name_more(self, count: int) -> list[str]:
+        """Returns names for so many more workers, which are wanted from now on."""
+        found: list[str] = []
+        number = 0
+        while len(found) < count:
+            if f"w{number}" not in self._named:
+                self._named.add(f"w{number}")
+                found.append(f"w{number}~1")
+            number += 1
+        self.wanted += count
+        for name in found:
+            self.coming.setdefault(worker_of(name), self._host.now_ns)
+        return found
+
     def _on_expected(self, event: WorkerExpected) -> None:
         self._expected[event.name] = event.public_key
-        if event.parked:
-            self.parked.add(event.name)
-        else:
+        self.standings.begin(event.name, Standing.COMING_SPARE if event.parked else Standing.COMING)
+        if not event.parked:
             self.coming.setdefault(worker_of(event.name), self._host.now_ns)
+
+    def _on_start_failed(self, event: StartFailed) -> None:
+        """Gives up a worker that was to be added; one that has joined in the meantime stays."""
+        base = worker_of(event.name)
+        expected = [name for name in self._expected if worker_of(name) == base]
+        if not expected and base not in self.coming:
+            return
+        for name in expected:
+            del self._expected[name]
+            self.standings.end(name)
+        if self.coming.pop(base, None) is not None:
+            self.wanted -= 1
+        self._host.start_failed(event.name, event.reason)
 
     def is_expected(self, name: str) -> bool:
         """Whether a worker was started and has not joined yet."""
@@ -89,6 +141,11 @@ class Membership(Part):
         del self._expected[sender]
         self.coming.pop(worker_of(sender), None)
         self.members[sender] = member
+        spare = self.standings.of(sender) is Standing.COMING_SPARE
+        self.standings.move(sender, Standing.PARKED if spare else Standing.ACTIVE)
+        if member.role is MemberRole.WORKER and not spare and worker_of(sender) not in self._named:
+            self.wanted += 1
+        self._named.add(worker_of(sender))
         if member.role is not MemberRole.DRIVER:
             self._seen_ns[sender] = self._host.now_ns
         self._announce()
@@ -121,44 +178,61 @@ class Membership(Part):
                 how = f"sent nothing for {self._lost_after_ns / 1e9:g} s"
                 self._lose(name, f"it {how}", death=Death(how, DeathCause.ANY))
 
+    def drain(self, name: str) -> None:
+        """Lets a worker get nothing new, and wants one worker less."""
+        self.standings.move(name, Standing.DRAINING)
+        self.wanted -= 1
+
+    def dismiss(self, name: str) -> None:
+        """Asks a drained worker to leave."""
+        self.standings.move(name, Standing.DISMISSED)
+        self._host.send(name, Leave())
+
     def _on_left(self, sender: str, frame: Left) -> None:
-        self._lose(sender, "it left", replace=False)
+        self._lose(sender, "it left", left=True)
 
     def _on_ended(self, event: WorkerEnded) -> None:
-        if self._expected.pop(event.name, None) is not None and not self.closing:
-            self._replace(event.name, joined=False)
-        self._lose(event.name, event.reason, death=event.death)
+        if self._expected.pop(event.name, None) is not None:
+            standing = self.standings.end(event.name)
+            if not self.closing:
+                self._replace(event.name, standing is Standing.COMING_SPARE, joined=False)
+        self._lose(event.name, event.reason, death=event.death, ended=True)
+        self._host.ended(event.name)
 
     def lose(self, name: str, reason: str) -> None:
         """Replaces a worker that is alive but of no use."""
         self._lose(name, reason)
 
-    def _lose(self, name: str, reason: str, replace: bool = True, death: Death | None = None) -> None:
+    def _lose(
+        self, name: str, reason: str, death: Death | None = None, left: bool = False, ended: bool = False
+    ) -> None:
+        """Removes a member. One that was not leaving is replaced; the Spark task of one that was is ended, unless it
+        has returned (`ended`) or is about to (`left`)."""
         if name not in self.members:
             return
         role = self.members.pop(name).role
+        standing = self.standings.end(name)
         self._seen_ns.pop(name, None)
-        if not replace:
-            self.parked.discard(name)
         self._host.effects.append(AnnounceLoss(name, reason))
         if not self.closing:
             self._announce()
-            if replace and role is not MemberRole.DRIVER:
-                self._replace(name)
+            if standing is not None and standing.is_leaving:
+                if not left and not ended:
+                    self._host.effects.append(ReleaseWorker(name))
+            elif not left and role is not MemberRole.DRIVER:
+                self._replace(name, standing is Standing.PARKED)
         self._host.lost(name, role, reason, death)
 
-    def _replace(self, name: str, joined: bool = True) -> None:
+    def _replace(self, name: str, was_spare: bool, joined: bool = True) -> None:
         """Lets a parked worker replace a lost one, if that was active, and has another one started."""
-        was_parked = name in self.parked
-        self.parked.discard(name)
-        free = sorted(self.parked & self.members.keys())
-        if free and not was_parked:
-            self.parked.discard(free[0])
-        if was_parked or free:
+        free = sorted(self.standings.named(Standing.PARKED))
+        if free and not was_spare:
+            self.standings.move(free[0], Standing.ACTIVE)
+        if was_spare or free:
             self.coming.pop(worker_of(name), None)
         else:
             self.coming.setdefault(worker_of(name), self._host.now_ns)
-        self._host.effects.append(ReplaceWorker(name, parked=was_parked or bool(free), joined=joined))
+        self._host.effects.append(ReplaceWorker(name, parked=was_spare or bool(free), joined=joined))
 
     def _on_close(self, event: CloseRequested) -> None:
         self.closing = True

@@ -14,6 +14,7 @@ from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Host, Part
 from stretto.coordinator.records import Actor, Job, JobStatus
 from stretto.coordinator.shard_observing import ShardSeries, elastic_observed
+from stretto.coordinator.standing import Standing
 from stretto.observation.intervals import Series
 from stretto.observation.model import (
     ActorObserved,
@@ -126,6 +127,7 @@ class Observing(Part):
                 busy.get(name, 0.0),
                 queued.get(name, 0),
                 self._refused.get(name, 0),
+                leaving=(self._membership.standings.of(name) or Standing.DISMISSED).is_leaving,
             )
             for name, member in self._membership.members.items()
         }

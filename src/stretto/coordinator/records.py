@@ -167,6 +167,8 @@ class Job:
     spreads: bool = False
     hosts: list[str] = field(default_factory=list)
     """Workers that may have lessees; a joining one is among them once it has loaded the code."""
+    leaving: set[str] = field(default_factory=set)
+    """Workers that may have no new lessees, and may still have some."""
     durability: Durability | None = None
     attempt: str = ""
     change: int = 0
@@ -205,7 +207,7 @@ class Job:
 
     @property
     def members(self) -> list[str]:
-        return sorted({*self.hosts, *self.homes})
+        return sorted({*self.hosts, *self.leaving, *self.homes})
 
     @property
     def homes(self) -> set[str]:

@@ -103,7 +103,8 @@ class Recovery(Part):
         if waited_ns < 0 or self._rooms.waits_for_place(job):
             return
         workers = self._rooms.workers_for(job)
-        enough = len(workers) >= self._rooms.workers_wanted(job, durability.workers)
+        usual = min(durability.workers, max(1, self._membership.wanted))
+        enough = len(workers) >= self._rooms.workers_wanted(job, usual)
         if enough or (self._hosts.workers() and waited_ns >= REPLACED_WITHIN_NS):
             if not workers:
                 self._rooms.give_up_quarantine(job)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stretto.elasticity.decisions import Decision, Repartition
+from stretto.elasticity.decisions import AddWorkers, Decision, DrainWorker, Repartition
 from stretto.elasticity.effects import values_of
 from stretto.elasticity.records import Candidate, DecisionRecord, Trigger
 from stretto.elasticity.view import ActorView, ElasticView
@@ -57,3 +57,15 @@ class Controller:
             decision,
             None if decision is None else now_ns + self.effect_ns,
         )
+
+    def cluster_record(
+        self,
+        now_ns: int,
+        because: str,
+        decision: AddWorkers | DrainWorker | None = None,
+        trigger: Trigger = Trigger.OWN,
+        seen: Mapping[str, float] | None = None,
+        candidates: tuple[Candidate, ...] = (),
+    ) -> DecisionRecord:
+        """Returns a record about the workers of the cluster."""
+        return DecisionRecord(now_ns, self.name, "", "", None, trigger, because, seen or {}, candidates, decision)

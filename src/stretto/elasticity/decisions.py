@@ -1,4 +1,5 @@
-"""What a controller can decide about an elastic actor. The enactor in the coordinator carries decisions out."""
+"""What a controller can decide: about an elastic actor, a function, or the workers of the cluster. The enactor in the
+coordinator carries decisions out."""
 
 from __future__ import annotations
 
@@ -151,8 +152,47 @@ class TakeCapacity:
         return f"take {self.units} units"
 
 
+@dataclass(frozen=True, slots=True)
+class AddWorkers:
+    """The cluster gets so many workers more. Who uses them is decided by others: strategies at once, controllers of
+    elastic actors by their periods."""
+
+    count: int
+
+    @property
+    def address(self) -> None:
+        """It concerns no actor."""
+        return None
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "add workers", "count": self.count}
+
+    def __str__(self) -> str:
+        return f"add {self.count} worker{'s' if self.count != 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class DrainWorker:
+    """A worker leaves the cluster, once all that is there has moved to others."""
+
+    member: str
+
+    @property
+    def address(self) -> None:
+        """It concerns no actor in particular."""
+        return None
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "drain worker", "worker": self.member}
+
+    def __str__(self) -> str:
+        return f"drain worker {self.member}"
+
+
 Capacity = GiveCapacity | TakeCapacity
-Decision = MoveShards | SetWorkers | Repartition | SetLessees | Capacity
+Decision = MoveShards | SetWorkers | Repartition | SetLessees | Capacity | AddWorkers | DrainWorker
 
 
 def _some(shown: list[str], count: int) -> str:

@@ -62,7 +62,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One decision of one controller. `decision` is None where nothing was decided, for the reason in `because`.
+    """One decision of one controller. `decision` is None where nothing was decided, for the reason in `because`. A
+    decision about the workers of the cluster has no job and no function.
 
     `because` has no numbers: they are in `seen`, so that equal reasons are equal texts."""
 
@@ -109,7 +110,9 @@ class DecisionRecord:
 
     @property
     def where(self) -> str:
-        """Returns the actor, or the function if it concerns all partitions."""
+        """Returns the actor, or the function if it concerns all partitions, or the cluster."""
+        if not self.job:
+            return "cluster"
         return f"{self.job}/{self.function}" + ("" if self.partition is None else f"/{self.partition}")
 
     def plain(self) -> dict[str, Any]:

@@ -97,13 +97,13 @@ class ElasticView:
 
     @staticmethod
     def of(observation: Observation) -> ElasticView:
-        """Returns the view of an observation: running jobs, and workers that are not parked."""
+        """Returns the view of an observation: running jobs, and workers that are neither parked nor leaving."""
         running = [job for _, job in sorted(observation.jobs.items()) if job.status == RUNNING]
         other = _other_shares(observation)
         workers = {
             name: WorkerView(name, worker.member.host, worker.cores, worker.busy_share, other.get(name, 0.0))
             for name, worker in sorted(observation.workers.items())
-            if worker.member.role is MemberRole.WORKER and not worker.parked
+            if worker.member.role is MemberRole.WORKER and not worker.parked and not worker.leaving
         }
         actors = tuple(actor for job in running for actor in _actors(job))
         jobs = {job.name: _job(job) for job in running}

@@ -146,8 +146,8 @@ class JobObserved:
 
 @dataclass(frozen=True, slots=True)
 class WorkerObserved:
-    """One member: its busy share over all jobs, the messages that wait there, what it has refused, and how many cores
-    it can keep busy."""
+    """One member: its busy share over all jobs, the messages that wait there, what it has refused, how many cores it
+    can keep busy, and whether it leaves once nothing is there."""
 
     member: Member
     parked: bool
@@ -155,6 +155,7 @@ class WorkerObserved:
     queued: int
     refused: int
     cores: float = 1.0
+    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)

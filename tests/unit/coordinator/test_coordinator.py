@@ -12,7 +12,6 @@ from stretto.coordinator.events import (
     CloseRequested,
     Effect,
     ForgetRequested,
-    RetireRequested,
     StopRequested,
     SubmitRequested,
     WorkerEnded,
@@ -27,7 +26,6 @@ from stretto.protocol.jobs import (
     Failure,
     Finished,
     Hosts,
-    HostsLeft,
     Ready,
     Start,
     Stop,
@@ -258,22 +256,3 @@ def test_a_worker_that_joins_later_may_host_lessees_once_it_has_the_code() -> No
     assert set(frames(Deploy, effects)) == {"b~1"}
     effects = coordinator.handle(FrameArrived("b~1", Ready("job")), 0)
     assert frames(Hosts, effects)["a~1"].hosts == ["a~1", "b~1"]
-
-
-def test_a_worker_retires_when_it_has_no_lessees_left() -> None:
-    coordinator = joined("a~1", "b~1", "driver~1")
-    spread_job(coordinator)
-    told = frames(Hosts, coordinator.handle(RetireRequested("b~1"), 0))
-    assert told["a~1"].hosts == ["a~1"]
-    assert not frames(Leave, coordinator.handle(FrameArrived("b~1", HostsLeft("job", told["b~1"].change)), 0))
-    effects = coordinator.handle(FrameArrived("a~1", HostsLeft("job", told["a~1"].change)), 0)
-    assert set(frames(Leave, effects)) == {"b~1"}
-    coordinator.handle(WorkerEnded("b~1", "it left"), 0)
-    assert coordinator.jobs["job"].status is JobStatus.RUNNING
-
-
-def test_a_worker_that_is_home_to_an_actor_does_not_retire() -> None:
-    coordinator = joined("a~1", "b~1", "driver~1")
-    spread_job(coordinator)
-    (refused,) = of(Refuse, coordinator.handle(RetireRequested("a~1"), 0))
-    assert "home to actors of job" in refused.reason

@@ -226,8 +226,8 @@ class SimulatedCluster:
         self._later(after_ns, partial(self._join, name))
 
     def retire(self, name: str, after_ns: int) -> None:
-        """Ask a worker to leave after `after_ns`; it leaves when it has no lessees any more."""
-        self._later(after_ns, partial(self._coordinate, coordination.RetireRequested(name)))
+        """Have a worker drained after `after_ns`; it leaves when nothing is there any more."""
+        self._later(after_ns, partial(self._coordinate, coordination.DrainRequested(name)))
 
     def run(self) -> None:
         """Process events until all jobs have ended and the event queue is empty."""

@@ -1,0 +1,68 @@
+"""Workers that are added while jobs run. A part of the coordinator machine.
+
+Each is started by the driver (`StartWorker`), and joins like any other. It gets the code of the running jobs then, and
+may host lessees and tasks of each as soon as it has loaded it (`hosts.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stretto.coordinator.events import StartWorker
+from stretto.coordinator.interfaces import Settled
+from stretto.coordinator.membership import Membership, worker_of
+from stretto.coordinator.part import Host, Part
+
+
+@dataclass
+class Addition:
+    """Workers that are added together: those that have not joined, those that have, and why others cannot."""
+
+    missing: set[str]
+    joined: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+class Adding(Part):
+    """The additions under way, by the worker that was named first."""
+
+    def __init__(self, host: Host, membership: Membership) -> None:
+        self._host = host
+        self._membership = membership
+        self._additions: dict[str, Addition] = {}
+
+    def connect(self, settled: Settled) -> None:
+        self._settled = settled
+
+    def add(self, count: int) -> str:
+        """Has so many workers started; returns what the order is known by."""
+        names = self._membership.name_more(count)
+        self._additions[names[0]] = Addition({worker_of(name) for name in names})
+        self._host.effects.extend(map(StartWorker, names))
+        return names[0]
+
+    def joined(self, member: str) -> None:
+        """A worker has joined; another incarnation of it counts too."""
+        for order, addition in list(self._additions.items()):
+            if worker_of(member) in addition.missing:
+                addition.missing.discard(worker_of(member))
+                addition.joined.append(member)
+                self._settle(order, addition)
+
+    def start_failed(self, member: str, reason: str) -> None:
+        """A worker cannot be started."""
+        for order, addition in list(self._additions.items()):
+            if worker_of(member) in addition.missing:
+                addition.missing.discard(worker_of(member))
+                addition.failures.append(reason)
+                self._settle(order, addition)
+
+    def _settle(self, order: str, addition: Addition) -> None:
+        if addition.missing:
+            return
+        del self._additions[order]
+        if addition.failures:
+            count = len(addition.joined) + len(addition.failures)
+            self._settled.failed(order, f"{len(addition.joined)} of {count} workers joined: {addition.failures[0]}")
+        else:
+            self._settled.finished(order, {"workers": float(len(addition.joined))})

@@ -1,0 +1,135 @@
+"""Workers that leave while jobs run. A part of the coordinator machine.
+
+A worker that is drained gets nothing new. Lessees and shards leave it because it is no host of any job any more
+(`hosts.py`), homes because their jobs are handed over to attempts without it. When nothing is there, it is asked to
+leave, and its Spark task returns; only then is the slot free. It is not replaced, also if it is lost meanwhile, which
+is otherwise an ordinary loss: its jobs recover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from stretto.coordinator.interfaces import Settled
+from stretto.coordinator.membership import Membership
+from stretto.coordinator.part import Host, Part
+from stretto.coordinator.records import Job, JobStatus
+from stretto.coordinator.standing import Standing
+from stretto.observation.model import Observation
+
+
+class Hosts(Protocol):
+    """Whoever knows what is on a worker, and has leases and shards leave it."""
+
+    def withdraw(self, member: str) -> None: ...
+
+    def is_free(self, member: str) -> bool: ...
+
+
+class Handovers(Protocol):
+    """Whoever moves the homes of running jobs. It may be called again for a job that it is moving already."""
+
+    def unmovable(self, job: Job) -> str | None:
+        """Returns why the homes of a job cannot be moved; None if they can."""
+
+    def move_away(self, job: Job, avoid: Collection[str]) -> None:
+        """Hands a running job over to an attempt without actors on these workers, unless that is under way."""
+
+
+class NoHandovers:
+    """Homes do not move."""
+
+    def unmovable(self, job: Job) -> str | None:
+        return f"it is home to actors of {job.name}, and actors cannot move while their job runs yet"
+
+    def move_away(self, job: Job, avoid: Collection[str]) -> None:
+        """Nothing can be done; a drain that would need it is refused."""
+
+
+class Observers(Protocol):
+    """Whoever observes the cluster."""
+
+    last: Observation
+
+
+class Draining(Part):
+    """The workers that are to leave, until their Spark tasks have returned."""
+
+    def __init__(self, host: Host, membership: Membership, hosts: Hosts, handovers: Handovers) -> None:
+        self._host = host
+        self._membership = membership
+        self._hosts = hosts
+        self._handovers = handovers
+        self._since_ns: dict[str, int] = {}
+
+    def connect(self, settled: Settled, observers: Observers) -> None:
+        self._settled = settled
+        self._observers = observers
+
+    # Who leaves.
+
+    def refusal(self, member: str) -> str | None:
+        """Returns why a worker cannot be drained; None if it can."""
+        standing = self._membership.standings.of(member)
+        if member == self._membership.driver or standing is None:
+            return f"there is no worker {member}"
+        if standing is not Standing.ACTIVE:
+            return f"it is {standing.value}"
+        if self._membership.active() == [member]:
+            return "it is the only worker"
+        return next((why for job in self._at_home(member) if (why := self._handovers.unmovable(job))), None)
+
+    def leavers(self, count: int) -> tuple[list[str], str | None]:
+        """Returns the workers that are best drained, those with the fewest homes and the least load first, and why not
+        all `count` of them can be."""
+        candidates = sorted(self._membership.active(), key=self._weight)
+        refusals = {member: self.refusal(member) for member in candidates}
+        free = [member for member in candidates if refusals[member] is None]
+        if len(free) >= count and len(candidates) > count:
+            return free[:count], None
+        why = [f"{member}: {refusal}" for member, refusal in refusals.items() if refusal is not None]
+        able = min(len(free), len(candidates) - 1)
+        return candidates[:1], f"{able} of {len(candidates)} workers can leave" + (
+            f" ({'; '.join(why)})" if why else ""
+        )
+
+    def _weight(self, member: str) -> tuple[int, float, str]:
+        homes = sum(members.count(member) for job in self._unended() for members in job.placement.values())
+        observed = self._observers.last.workers.get(member)
+        return homes, 0.0 if observed is None else round(observed.busy_share, 2), member
+
+    # Leaving.
+
+    def drain(self, member: str) -> None:
+        """Has a worker leave; what becomes of it is reported under its name."""
+        self._since_ns[member] = self._host.now_ns
+        self._membership.drain(member)
+        self._hosts.withdraw(member)
+        self.tick()
+
+    def tick(self) -> None:
+        """Moves homes away that are still there, and asks workers to leave where nothing is."""
+        draining = self._membership.draining
+        for job in self._unended() if draining else ():
+            if job.status is JobStatus.RUNNING and not job.homes.isdisjoint(draining):
+                self._handovers.move_away(job, draining)
+        self.dismiss_idle()
+
+    def dismiss_idle(self) -> None:
+        """Asks the draining workers that are idle to leave."""
+        for member in self._membership.draining:
+            if self._hosts.is_free(member):
+                self._membership.dismiss(member)
+
+    def ended(self, member: str) -> None:
+        """The Spark task of a worker has returned."""
+        since_ns = self._since_ns.pop(member, None)
+        if since_ns is not None:
+            self._settled.finished(member, {"seconds": (self._host.now_ns - since_ns) / 1e9})
+
+    def _at_home(self, member: str) -> list[Job]:
+        return [job for job in self._unended() if member in job.homes and job.status is not JobStatus.STOPPING]
+
+    def _unended(self) -> list[Job]:
+        return [job for job in self._host.jobs.values() if not job.status.ended]

@@ -1,0 +1,295 @@
+"""Workers come and go while jobs run, event by event: what is started, what moves, who leaves and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stretto.actors.shape import FunctionShape
+from stretto.coordinator.events import (
+    AnnounceDecision,
+    AnnounceJob,
+    DrainRequested,
+    Effect,
+    ReleaseWorker,
+    ReplaceWorker,
+    ScaleInRequested,
+    ScaleOutRequested,
+    StartFailed,
+    StartWorker,
+    SubmitRequested,
+    WorkerEnded,
+    WorkerExpected,
+)
+from stretto.coordinator.machine import LOST_AFTER_NS, Coordinator
+from stretto.coordinator.records import JobStatus
+from stretto.coordinator.standing import MOVES, Standing, Standings
+from stretto.elasticity.controller import Controller
+from stretto.elasticity.decisions import AddWorkers, DrainWorker
+from stretto.elasticity.records import DecisionRecord, Outcome
+from stretto.elasticity.team import Team
+from stretto.elasticity.view import ElasticView
+from stretto.errors import InvariantError
+from stretto.protocol.jobs import Deploy, Hosts, HostsLeft, Ready
+from stretto.protocol.machines import FrameArrived, Send, Ticked
+from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Member, MemberRole
+
+SINGLE = {
+    "source": FunctionShape("source", 1),
+    "sink": FunctionShape("sink", 1, on_driver=True),
+}
+HOME, OTHER = "w0~1", "w1~1"
+
+
+def member(name: str) -> Member:
+    role = MemberRole.DRIVER if name.startswith("driver") else MemberRole.WORKER
+    return Member(name, f"tcp://{name}", f"key of {name}", "host", 1, role)
+
+
+def join(coordinator: Coordinator, name: str, parked: bool = False, now_ns: int = 0) -> list[Effect]:
+    coordinator.handle(WorkerExpected(name, f"key of {name}", parked), now_ns)
+    return coordinator.handle(FrameArrived(name, Join(member(name))), now_ns)
+
+
+def joined(*names: str, controllers: Team | None = None) -> Coordinator:
+    coordinator = Coordinator(controllers=controllers)
+    for name in names:
+        join(coordinator, name)
+    return coordinator
+
+
+def running(*names: str) -> Coordinator:
+    """A cluster with a running job that may have lessees everywhere, and is at home on the first worker."""
+    coordinator = joined(*names)
+    effects = coordinator.handle(SubmitRequested("job", "digest", SINGLE, spreads=True), 0)
+    for name in frames(Deploy, effects):
+        coordinator.handle(FrameArrived(name, Ready("job")), 0)
+    assert coordinator.jobs["job"].status is JobStatus.RUNNING
+    assert coordinator.jobs["job"].placement["source"] == [HOME]
+    return coordinator
+
+
+def of(kind: type[Any], effects: list[Effect]) -> list[Any]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def frames(kind: type[Any], effects: list[Effect]) -> dict[str, Any]:
+    return {send.to: send.frame for send in of(Send, effects) if isinstance(send.frame, kind)}
+
+
+def outcome(effects: list[Effect]) -> DecisionRecord:
+    (announced,) = of(AnnounceDecision, effects)
+    return announced.record  # type: ignore[no-any-return]
+
+
+# Adding.
+
+
+def test_an_added_worker_is_started_gets_the_code_and_hosts_lessees_when_it_has_it() -> None:
+    coordinator = running(HOME, OTHER, "driver~1")
+    effects = coordinator.handle(ScaleOutRequested(1, "token"), 0)
+    assert of(StartWorker, effects) == [StartWorker("w2~1")]
+    assert outcome(effects).outcome is Outcome.PENDING
+    assert coordinator.wanted == 3
+    effects = join(coordinator, "w2~1")
+    assert outcome(effects).outcome is Outcome.DONE
+    assert set(frames(Deploy, effects)) == {"w2~1"}
+    assert not frames(Hosts, effects)
+    effects = coordinator.handle(FrameArrived("w2~1", Ready("job")), 0)
+    assert frames(Hosts, effects)[HOME].hosts == [HOME, OTHER, "w2~1"]
+    assert coordinator.wanted == 3
+
+
+def test_a_worker_that_joins_while_a_job_is_deployed_gets_its_code_when_it_starts() -> None:
+    coordinator = joined(HOME, "driver~1")
+    coordinator.handle(SubmitRequested("job", "digest", SINGLE, spreads=True), 0)
+    assert not frames(Deploy, join(coordinator, OTHER))
+    effects = []
+    for name in coordinator.jobs["job"].members:
+        effects += coordinator.handle(FrameArrived(name, Ready("job")), 0)
+    assert set(frames(Deploy, effects)) == {OTHER}
+
+
+def test_an_added_worker_that_cannot_be_started_is_not_wanted_any_more() -> None:
+    coordinator = joined(HOME, "driver~1")
+    coordinator.handle(ScaleOutRequested(2), 0)
+    assert not of(AnnounceDecision, coordinator.handle(StartFailed("w1~1", "Spark has no slot"), 0))
+    record = outcome(join(coordinator, "w2~1"))
+    assert record.outcome is Outcome.FAILED
+    assert record.outcome_reason == "1 of 2 workers joined: Spark has no slot"
+    assert coordinator.wanted == 2
+
+
+def test_an_added_worker_that_dies_before_it_joins_is_replaced() -> None:
+    coordinator = joined(HOME, "driver~1")
+    coordinator.handle(ScaleOutRequested(1), 0)
+    coordinator.handle(WorkerExpected("w1~1", "key of w1~1"), 0)
+    effects = coordinator.handle(WorkerEnded("w1~1", "it died"), 0)
+    assert of(ReplaceWorker, effects) == [ReplaceWorker("w1~1", parked=False, joined=False)]
+    assert outcome(join(coordinator, "w1~2")).outcome is Outcome.DONE
+    assert coordinator.wanted == 2
+
+
+def test_a_name_is_not_used_again() -> None:
+    coordinator = joined(HOME, OTHER, "driver~1")
+    coordinator.handle(DrainRequested(OTHER), 0)
+    coordinator.handle(WorkerEnded(OTHER, "it left"), 0)
+    effects = coordinator.handle(ScaleOutRequested(1), 0)
+    assert of(StartWorker, effects) == [StartWorker("w2~1")]
+
+
+# Draining.
+
+
+def test_a_worker_leaves_when_it_has_no_lessees_left_and_is_not_replaced() -> None:
+    coordinator = running(HOME, OTHER, "driver~1")
+    effects = coordinator.handle(DrainRequested(OTHER, "token"), 0)
+    told = frames(Hosts, effects)
+    assert told[HOME].hosts == [HOME]
+    assert outcome(effects).outcome is Outcome.PENDING
+    assert coordinator.wanted == 1
+    for name in (OTHER, "driver~1"):
+        assert not frames(Leave, coordinator.handle(FrameArrived(name, HostsLeft("job", told[name].change)), 0))
+    effects = coordinator.handle(FrameArrived(HOME, HostsLeft("job", told[HOME].change)), 0)
+    assert set(frames(Leave, effects)) == {OTHER}
+    effects = coordinator.handle(FrameArrived(OTHER, Left()), 0)
+    assert not of(AnnounceDecision, effects), "the slot is not free before the Spark task has returned"
+    effects = coordinator.handle(WorkerEnded(OTHER, "its task returned"), 2_000_000_000)
+    assert not of(ReplaceWorker, effects)
+    record = outcome(effects)
+    assert (record.outcome, record.spent) == (Outcome.DONE, {"seconds": 2.0})
+    assert coordinator.jobs["job"].status is JobStatus.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (HOME, "it is home to actors of job"),
+        ("w2~1", "it is parked"),
+        ("w9~1", "there is no worker w9~1"),
+        ("driver~1", "there is no worker driver~1"),
+    ],
+)
+def test_who_cannot_be_drained_stays(name: str, reason: str) -> None:
+    coordinator = running(HOME, OTHER, "driver~1")
+    join(coordinator, "w2~1", parked=True)
+    record = outcome(coordinator.handle(DrainRequested(name), 0))
+    assert record.outcome is Outcome.REFUSED
+    assert reason in (record.outcome_reason or "")
+    assert coordinator.wanted == 2
+
+
+def test_the_only_worker_and_one_that_drains_already_cannot_be_drained() -> None:
+    coordinator = joined(HOME, OTHER, "driver~1")
+    assert outcome(coordinator.handle(DrainRequested(HOME), 0)).outcome is Outcome.PENDING
+    assert outcome(coordinator.handle(DrainRequested(HOME), 0)).outcome_reason == "it is dismissed"
+    assert outcome(coordinator.handle(DrainRequested(OTHER), 0)).outcome_reason == "it is the only worker"
+
+
+def test_nothing_new_is_placed_on_a_draining_worker() -> None:
+    coordinator = running(HOME, OTHER, "w2~1", "driver~1")
+    coordinator.handle(DrainRequested(OTHER), 0)
+    effects = coordinator.handle(SubmitRequested("next", "digest", SINGLE, spreads=True), 0)
+    assert OTHER not in frames(Deploy, effects)
+
+
+def test_a_loss_in_the_middle_of_a_drain_is_the_loss_of_its_lessees_and_is_not_replaced() -> None:
+    coordinator = running(HOME, OTHER, "driver~1")
+    coordinator.handle(DrainRequested(OTHER), 0)
+    effects = coordinator.handle(WorkerEnded(OTHER, "its process died"), 0)
+    assert not of(ReplaceWorker, effects)
+    (failed,) = of(AnnounceJob, effects)
+    assert failed.status is JobStatus.FAILED, "what its lessees knew is lost, and there is no checkpoint"
+    assert outcome(effects).outcome is Outcome.DONE
+
+
+def test_the_spark_task_of_a_draining_worker_that_hangs_is_ended() -> None:
+    coordinator = joined(HOME, OTHER, "driver~1")
+    coordinator.handle(DrainRequested(OTHER), 0)
+    effects: list[Effect] = []
+    for now_ns in range(0, LOST_AFTER_NS + 1, LOST_AFTER_NS // 50):
+        coordinator.handle(FrameArrived(HOME, Heartbeat()), now_ns)
+        effects += coordinator.handle(Ticked(), now_ns)
+    assert of(ReleaseWorker, effects) == [ReleaseWorker(OTHER)]
+    assert not of(ReplaceWorker, effects)
+    assert outcome(coordinator.handle(WorkerEnded(OTHER, "cancelled"), LOST_AFTER_NS)).outcome is Outcome.DONE
+
+
+def test_a_drain_ends_although_its_job_gets_another_attempt_meanwhile() -> None:
+    coordinator = joined(HOME, OTHER, "w2~1", "driver~1")
+    effects = coordinator.handle(SubmitRequested("job", "digest", SINGLE, spreads=True), 0)
+    coordinator.handle(DrainRequested(OTHER), 0)
+    effects = coordinator.handle(WorkerEnded("w2~1", "its process died"), 0)  # It is placed again.
+    assert not coordinator.jobs["job"].hosts or OTHER not in coordinator.jobs["job"].hosts
+    effects += coordinator.handle(Ticked(), 1)
+    assert set(frames(Leave, effects)) == {OTHER}
+
+
+def test_scale_in_takes_workers_without_homes_first_and_all_or_none() -> None:
+    coordinator = running(HOME, OTHER, "w2~1", "driver~1")
+    effects = coordinator.handle(ScaleInRequested(3, "token"), 0)
+    record = outcome(effects)
+    assert record.outcome is Outcome.REFUSED
+    assert "2 of 3 workers can leave" in (record.outcome_reason or "")
+    assert coordinator.wanted == 3
+    effects = coordinator.handle(ScaleInRequested(2, "token"), 0)
+    decisions = [announced.record.decision for announced in of(AnnounceDecision, effects)]
+    assert decisions == [DrainWorker(OTHER), DrainWorker("w2~1")]
+    assert coordinator.wanted == 1
+
+
+def test_a_parked_worker_that_took_over_can_be_drained_and_its_successor_stays_parked() -> None:
+    coordinator = joined(HOME, OTHER, "driver~1")
+    join(coordinator, "w2~1", parked=True)
+    (replaced,) = of(ReplaceWorker, coordinator.handle(WorkerEnded(OTHER, "it died"), 0))
+    assert replaced.parked
+    join(coordinator, "w1~2", parked=True)
+    assert coordinator.wanted == 2
+    assert set(frames(Leave, coordinator.handle(DrainRequested("w2~1"), 0))) == {"w2~1"}
+    effects = coordinator.handle(WorkerEnded("w2~1", "it left"), 0)
+    assert not of(ReplaceWorker, effects)
+    assert outcome(coordinator.handle(DrainRequested("w1~2"), 0)).outcome_reason == "it is parked"
+
+
+def test_moves_that_are_not_in_the_table_are_faults() -> None:
+    for before in Standing:
+        for after in Standing:
+            standings = Standings()
+            standings.begin("w0~1", before)
+            if after in MOVES[before]:
+                standings.move("w0~1", after)
+                assert standings.of("w0~1") is after
+            else:
+                with pytest.raises(InvariantError):
+                    standings.move("w0~1", after)
+
+
+# Controllers.
+
+
+class Scripted(Controller):
+    """Decides what it is told to, once."""
+
+    def __init__(self, *decisions: Any) -> None:
+        self._decisions = list(decisions)
+
+    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
+        if not self._decisions:
+            return []
+        return [self.cluster_record(now_ns, "it is in the script", self._decisions.pop(0))]
+
+
+@pytest.mark.parametrize("decision", [AddWorkers(1), DrainWorker(OTHER)])
+def test_controllers_can_ask_for_workers_and_have_them_leave(decision: AddWorkers | DrainWorker) -> None:
+    coordinator = joined(HOME, OTHER, "driver~1", controllers=Team([Scripted(decision)]))
+    elastic = {"keyed": FunctionShape("keyed", 1, workers_max=2)}
+    coordinator.handle(SubmitRequested("job", "digest", elastic, spreads=True), 0)
+    for name in coordinator.jobs["job"].members:
+        coordinator.handle(FrameArrived(name, Ready("job")), 0)
+    effects = coordinator.handle(Ticked(), 1_000_000_000)
+    record = outcome(effects)
+    assert (record.controller, record.where, record.decision) == ("Scripted", "cluster", decision)
+    assert bool(of(StartWorker, effects)) is isinstance(decision, AddWorkers)
+    assert bool(frames(Hosts, effects)) is isinstance(decision, DrainWorker)
+    assert coordinator.wanted == (3 if isinstance(decision, AddWorkers) else 1)
