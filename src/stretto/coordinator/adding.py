@@ -37,9 +37,10 @@ class Adding(Part):
     def add(self, count: int) -> str:
         """Has so many workers started; returns what the order is known by."""
         names = self._membership.name_more(count)
-        self._additions[names[0]] = Addition({worker_of(name) for name in names})
+        order = worker_of(names[0])  # Not a member's name, by which its drain is known.
+        self._additions[order] = Addition({worker_of(name) for name in names})
         self._host.effects.extend(map(StartWorker, names))
-        return names[0]
+        return order
 
     def joined(self, member: str) -> None:
         """A worker has joined; another incarnation of it counts too."""

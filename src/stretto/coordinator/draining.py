@@ -18,6 +18,9 @@ from stretto.coordinator.records import Job, JobStatus
 from stretto.coordinator.standing import Standing
 from stretto.observation.model import Observation
 
+HASTENED_NS = 500_000_000
+"""The interval of checkpoints of a job that has leases on a worker that drains."""
+
 
 class Hosts(Protocol):
     """Whoever knows what is on a worker, and has leases and shards leave it."""
@@ -112,9 +115,22 @@ class Draining(Part):
         """Moves homes away that are still there, and asks workers to leave where nothing is."""
         draining = self._membership.draining
         for job in self._unended() if draining else ():
-            if job.status is JobStatus.RUNNING and not job.homes.isdisjoint(draining):
+            if job.status is not JobStatus.RUNNING:
+                continue
+            if not job.homes.isdisjoint(draining):
                 self._handovers.move_away(job, draining)
+            if not job.leaving.isdisjoint(draining):
+                self._hasten(job)
         self.dismiss_idle()
+
+    def _hasten(self, job: Job) -> None:
+        """Has a job take checkpoints until the leases on a draining worker have ended: they end at barriers, and a
+        checkpoint is a barrier of every actor. Otherwise the next watermark ends them."""
+        durability = job.durability
+        if durability is None or durability.underway is not None or durability.committing is not None:
+            return
+        if self._host.now_ns - durability.began_ns >= HASTENED_NS:
+            durability.requested = True
 
     def dismiss_idle(self) -> None:
         """Asks the draining workers that are idle to leave."""

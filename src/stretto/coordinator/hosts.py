@@ -77,9 +77,10 @@ class LesseeHosts(Part):
 
     def is_free(self, member: str) -> bool:
         """Whether nothing of a job that has not ended is on a worker. A lessee may be anywhere until all members have
-        confirmed the last change."""
+        confirmed the last change, and a task may be writing its part of a checkpoint after it has given its last shard
+        away."""
         running = [job for job in self._host.jobs.values() if not job.status.ended]
-        return not any(member in job.members or job.unchanged for job in running)
+        return not any(member in job.members or job.unchanged or job.awaits_part_of(member) for job in running)
 
     def dismiss_idle(self) -> None:
         """Asks the draining workers that are idle to leave."""

@@ -214,6 +214,11 @@ class Job:
         """The members that host a lessor."""
         return {member for members in self.placement.values() for member in members}
 
+    def awaits_part_of(self, member: str) -> bool:
+        """Whether the checkpoint in progress waits for the part of a worker."""
+        underway = self.durability.underway if self.durability is not None else None
+        return underway is not None and any(parts.get(member, self) is None for parts in underway.parts.values())
+
     @property
     def actors(self) -> set[Actor]:
         return {(name, partition) for name, shape in self.shapes.items() for partition in range(shape.parallelism)}

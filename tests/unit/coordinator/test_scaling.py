@@ -293,3 +293,12 @@ def test_controllers_can_ask_for_workers_and_have_them_leave(decision: AddWorker
     assert bool(of(StartWorker, effects)) is isinstance(decision, AddWorkers)
     assert bool(frames(Hosts, effects)) is isinstance(decision, DrainWorker)
     assert coordinator.wanted == (3 if isinstance(decision, AddWorkers) else 1)
+
+
+def test_a_worker_can_be_drained_while_others_of_its_addition_are_still_coming() -> None:
+    coordinator = joined(HOME, "driver~1")
+    coordinator.handle(ScaleOutRequested(2), 0)
+    join(coordinator, "w1~1")
+    coordinator.handle(DrainRequested("w1~1"), 0)
+    assert outcome(coordinator.handle(WorkerEnded("w1~1", "it left"), 0)).decision == DrainWorker("w1~1")
+    assert outcome(join(coordinator, "w2~1")).decision == AddWorkers(2)

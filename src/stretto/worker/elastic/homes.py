@@ -133,15 +133,34 @@ class Homes(Part):
         return executor
 
     def evacuate(self, seat: Seat) -> None:
-        """Let shards come home from workers that may not have tasks any more."""
+        """Let shards come home from workers that may not have tasks any more, also those that are on their way
+        there."""
         executor = seat.executor
         if executor is None or seat.phase is not Phase.OPEN:
             return
         hosts = {self._host.member, *self._hosting.hosts(seat)}
-        shards = [shard for member in executor.members if member not in hosts for shard in executor.shards_of(member)]
+        owners = self._queue_only(seat, executor, hosts)
+        shards = [shard for shard, owner in owners.items() if owner not in hosts]
         if shards:
             self._add(seat, -1 - executor.moves_made, dict.fromkeys(shards, self._host.member))
             self.go_on(seat)
+
+    def _queue_only(self, seat: Seat, executor: Executor, hosts: set[str]) -> dict[int, str]:
+        """Drop queued moves to other workers than these, and from where those would have brought shards; returns who
+        owns each shard when the rest is done."""
+        owners = {shard: executor.owner(shard) for shard in range(SHARDS)}
+        if executor.move is not None:
+            owners.update(dict.fromkeys(executor.move.shards, executor.move.target))
+        queued = list(executor.moves)
+        executor.moves.clear()
+        for move in queued:
+            shards = tuple(shard for shard in move.shards if owners[shard] == move.source)
+            if shards and move.target in hosts:
+                owners.update(dict.fromkeys(shards, move.target))
+                executor.moves.append(Move(move.number, move.order, shards, move.source, move.target))
+            else:
+                self._moved(seat, executor, move, 0)
+        return owners
 
     # Moves.
 
