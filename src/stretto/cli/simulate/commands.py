@@ -23,6 +23,7 @@ from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.cli.simulate.stela import stela
 from stretto.cli.simulate.strategies import strategies
 from stretto.cli.simulate.tenants import tenants
+from stretto.cli.simulate.workers import workers as come_and_go
 from stretto.scheduling.strategies import STRATEGIES, strategy_named
 from stretto.simulator.checking.barriers import try_seed
 from stretto.simulator.checking.mutations import MUTATIONS
@@ -104,6 +105,11 @@ def barriers(
 
 
 simulate.command(epilog="Example:  [bold]stretto simulate strategies[/]")(strategies)
+simulate.command(
+    name="workers",
+    epilog="Examples:  [bold]stretto simulate workers --seeds 1000[/]   "
+    "[bold]stretto simulate workers --mutate left-at-once[/]",
+)(come_and_go)
 simulate.command(
     epilog="Examples:  [bold]stretto simulate elastic --seeds 1000[/]   "
     "[bold]stretto simulate elastic --faults[/]   [bold]stretto simulate elastic --mutate give-early[/]"

@@ -62,10 +62,11 @@ def try_seed(
     rescales: bool = False,
     kind: type[Tested] = Scenario,
     disturb: Callable[[DurableCluster, Tested, random.Random], None] | None = None,
+    judge: Callable[[DurableCluster], None] | None = None,
 ) -> Trial:
     """Run one random scenario with random faults, and compare the results. With `rescales`, it is also restarted with
-    other numbers of workers and partitions. `kind` is the kind of its
-    dataflow, and `disturb` plans what else happens."""
+    other numbers of workers and partitions. `kind` is the kind of its dataflow, `disturb` plans what else happens, and
+    `judge` looks at each cluster in the end."""
     chance = random.Random(seed * 7 + 3)
     workers = chance.randint(1, max(1, workers_max))
     scenario, reference = (kind(seed, functions_max, length=LENGTH) for _ in range(2))
@@ -92,7 +93,7 @@ def try_seed(
         _plan_rescales(cluster, scenario, chance, workers_max, trial)
     if disturb is not None:
         disturb(cluster, scenario, chance)
-    _run(drivers, scenario, reference, trial)
+    _run(drivers, scenario, reference, trial, judge)
     return trial
 
 
@@ -145,7 +146,13 @@ def _small(seed: int, functions: int, deaths: dict[int, str]) -> _Small:
     return _Small(cluster.steps, trial)
 
 
-def _run(drivers: Drivers, scenario: Tested, reference: Tested, trial: Trial) -> None:
+def _run(
+    drivers: Drivers,
+    scenario: Tested,
+    reference: Tested,
+    trial: Trial,
+    judge: Callable[[DurableCluster], None] | None = None,
+) -> None:
     """Run to the end, and compare the published results with the reference."""
     first = drivers.clusters[0]
     first.submit_durable(scenario.deployment)
@@ -172,6 +179,9 @@ def _run(drivers: Drivers, scenario: Tested, reference: Tested, trial: Trial) ->
         trial.checkpoints += sum(1 for each in cluster.announced if each.manifest is not None)
         trial.recoveries += cluster.recoveries
         trial.violations += [Violation("owner", late) for late in cluster.late]
+    if judge is not None:
+        for cluster in drivers.clusters:
+            judge(cluster)
     drivers.close()
 
 

@@ -16,7 +16,7 @@ import msgspec
 from stretto.actors.address import Address, job_of
 from stretto.actors.channel import Message
 from stretto.actors.deployment import Deployment
-from stretto.actors.gate import Observer
+from stretto.actors.gate import LesseeGate, Observer
 from stretto.actors.instance import Instance
 from stretto.actors.mailbox_states import MailboxState, Role, Trigger
 from stretto.actors.seat import Seat
@@ -26,7 +26,8 @@ from stretto.coordinator import events as coordination
 from stretto.coordinator.machine import Coordinator
 from stretto.coordinator.observing import OBSERVE_EVERY_NS
 from stretto.coordinator.records import JobStatus
-from stretto.elasticity.records import DecisionRecord
+from stretto.elasticity.decisions import DrainWorker
+from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.elasticity.team import Team
 from stretto.errors import InvariantError
 from stretto.observation.model import Observation
@@ -35,10 +36,10 @@ from stretto.protocol.channels import Data
 from stretto.protocol.clock import SteadyClock
 from stretto.protocol.elastic import ShardsMoved
 from stretto.protocol.frames import Frame
-from stretto.protocol.jobs import Failure
+from stretto.protocol.jobs import Deploy, Failure
 from stretto.protocol.leasing import SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
-from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
+from stretto.protocol.membership import COORDINATOR, Join, Leave, Member, MemberRole
 from stretto.protocol.reports import Report
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.strategy import Strategy
@@ -57,6 +58,9 @@ Costs = Callable[[random.Random, Instance, Any], int]
 
 Links = Callable[[str, str, Frame, int], int]
 """Returns how long a frame takes from one member to another, besides its delay, if it is sent now, in nanoseconds."""
+
+STARTED_NS = (5_000_000, 60_000_000)
+"""Bounds of the time until a worker that was added joins, and until Spark reports that a task has ended."""
 
 NEVER_LOST_NS = 10**18
 """Simulated workers send no heartbeats: where the coordinator has the time, a silent one must not count as lost."""
@@ -167,6 +171,10 @@ class SimulatedCluster:
         self.decisions: dict[int, DecisionRecord] = {}
         """The records of controllers' decisions, by their numbers, each as it was announced last."""
         self.observation = Observation()
+        self.unstartable = 0.0
+        """The share of workers to be added that cannot be started."""
+        self.leaver_faults: list[str] = []
+        """What was wrong with workers that leave."""
         self.refusals: list[str] = []
         self.coordinator = self.new_coordinator()
         self._clocks[COORDINATOR] = self.new_clock(COORDINATOR)
@@ -295,6 +303,40 @@ class SimulatedCluster:
         self._add(name)
         self._transmit(name, COORDINATOR, Join(self._member(name)))
 
+    def _start_worker(self, name: str) -> None:
+        if self.unstartable and self._random.random() < self.unstartable:
+            self._coordinate(coordination.StartFailed(name, "Spark has no slot"))
+        else:
+            self._join(name)
+
+    def _release(self, name: str) -> None:
+        """End the task of a worker that may hang."""
+        if name in self.workers:
+            self._gone.append(self.workers.pop(name))
+        self._coordinate(coordination.WorkerEnded(name, "it was cancelled"))
+
+    def _check_leaver(self, name: str, frame: Leave | Deploy) -> None:
+        """A worker that leaves gets nothing new, and is asked to leave when no running job has anything there."""
+        if isinstance(frame, Deploy):
+            if name in self._leavers():
+                self.leaver_faults.append(f"{name} drains and got {frame.job}")
+            return
+        current = {job.attempt for job in self.coordinator.jobs.values() if not job.status.ended}
+        jobs = self.workers[name].jobs.values() if name in self.workers else ()
+        for seat in (seat for job in jobs if job.job in current for seat in job.all_seats()):
+            if not isinstance(seat.gate, LesseeGate) or seat.gate.state is MailboxState.RUNNABLE:
+                self.leaver_faults.append(f"{name} was asked to leave with {seat.address}")
+
+    def _check_slot(self, name: str) -> None:
+        """The slot of a worker that has left is free."""
+        if name in self.workers:
+            self.leaver_faults.append(f"{name} has left, and its task has not ended")
+
+    def _leavers(self) -> set[str]:
+        records = self.decisions.values()
+        drains = [record for record in records if isinstance(record.decision, DrainWorker)]
+        return {each.decision.member for each in drains if each.outcome in (Outcome.PENDING, Outcome.DONE)}  # type: ignore[union-attr]
+
     def _member(self, name: str) -> Member:
         role = MemberRole.DRIVER if name.startswith("driver") else MemberRole.WORKER
         return Member(name, f"sim://{name}", name, self._host_of(name) if self._host_of else "simulated", 0, role)
@@ -391,6 +433,8 @@ class SimulatedCluster:
         for effect in self.coordinator.handle(event, self._clocks[COORDINATOR].now_ns()):
             match effect:
                 case Send(to=to, frame=frame):
+                    if isinstance(frame, Leave | Deploy):
+                        self._check_leaver(to, frame)
                     self._transmit(COORDINATOR, to, frame)
                 case coordination.AnnounceJob(job=job, status=status):
                     self.recoveries += status is JobStatus.RECOVERING
@@ -405,6 +449,12 @@ class SimulatedCluster:
                     self._later(self._random.randint(*self._timing.delay_ns), partial(self._make_code, effect))
                 case coordination.AnnounceDecision(number=number, record=record):
                     self.decisions[number] = record
+                    if isinstance(record.decision, DrainWorker) and record.outcome is Outcome.DONE:
+                        self._check_slot(record.decision.member)
+                case coordination.StartWorker(name=name):
+                    self._later(self._random.randint(*STARTED_NS), partial(self._start_worker, name))
+                case coordination.ReleaseWorker(name=name):
+                    self._later(self._random.randint(*STARTED_NS), partial(self._release, name))
                 case Refuse(reason=reason):
                     self.refusals.append(reason)
                 case _:
@@ -480,6 +530,8 @@ class SimulatedCluster:
                         seat.instance.close()
                 case working.Exit():
                     self._gone.append(self.workers.pop(name))
+                    ended = coordination.WorkerEnded(name, "its task returned")
+                    self._later(STARTED_NS[0], partial(self._coordinate, ended))
                     return
                 case Refuse(reason=reason):
                     self.refusals.append(reason)

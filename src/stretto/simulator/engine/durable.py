@@ -14,7 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from stretto.actors.address import job_of
+from stretto.actors.address import Address, job_of
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import Observer
 from stretto.actors.seat import Seat
@@ -37,8 +37,9 @@ from stretto.coordinator.machine import Coordinator, CoordinatorParts
 from stretto.errors import DamagedError, StorageError, StrettoError
 from stretto.protocol.clock import SteadyClock
 from stretto.protocol.frames import Frame
+from stretto.protocol.jobs import Deploy
 from stretto.protocol.machines import Ticked
-from stretto.protocol.membership import COORDINATOR, Heartbeat
+from stretto.protocol.membership import COORDINATOR, Heartbeat, Leave
 from stretto.protocol.reports import Stuck
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.engine.cluster import CLOCK_TURN_NS, SimulatedCluster
@@ -155,6 +156,9 @@ class DurableCluster(SimulatedCluster):
         self.kept = 3
         self.interval_ns: int | None = 20_000_000
         self.announced: list[AnnounceCheckpoint] = []
+        self.replaced: list[str] = []
+        self._storing: dict[str, set[tuple[Address, int]]] = {}
+        """The snapshots that workers are writing."""
         self.late: list[str] = []
         """Commits of this driver after another one had claimed the checkpoints."""
         self._settings = more
@@ -333,6 +337,12 @@ class DurableCluster(SimulatedCluster):
         self._queue.clear()
         self._latest_ns.clear()
         self._broken.clear()
+        self.decisions.clear()
+
+    def _release(self, name: str) -> None:
+        if name in self.workers:
+            self._forget(name)
+        super()._release(name)
 
     def restart(self, deployment: Deployment | None = None, workers: int | None = None) -> None:
         """Kill the driver with its workers and restart it, optionally with another deployment of the app and another
@@ -442,12 +452,27 @@ class DurableCluster(SimulatedCluster):
     def carry_out_for_worker(self, name: str, effect: working.Effect) -> None:
         match effect:
             case StoreSnapshot() | FetchSnapshots():
+                if isinstance(effect, StoreSnapshot):
+                    self._storing.setdefault(name, set()).add((effect.address, effect.snapshot.checkpoint))
                 self._reach_moment(Moment.STORING if isinstance(effect, StoreSnapshot) else Moment.FETCHING, name)
                 self._later(
                     self._random.randint(*self.write_ns), partial(self._reach_storage, name, self.workers[name], effect)
                 )
 
+    def _check_leaver(self, name: str, frame: Leave | Deploy) -> None:
+        super()._check_leaver(name, frame)
+        if not isinstance(frame, Leave):
+            return
+        unended = [job for job in self.coordinator.jobs.values() if not job.status.ended and job.durability is not None]
+        underway = {job.attempt: job.durability.underway for job in unended if job.durability is not None}
+        for address, checkpoint in sorted(self._storing.get(name, ())):
+            awaiting = underway.get(address.job)
+            if awaiting is not None and awaiting.checkpoint == checkpoint:
+                self.leaver_faults.append(f"{name} was asked to leave while it stores a snapshot of {address}")
+
     def _reach_storage(self, name: str, worker: Worker, effect: StoreSnapshot | FetchSnapshots) -> None:
+        if isinstance(effect, StoreSnapshot):
+            self._storing.get(name, set()).discard((effect.address, effect.snapshot.checkpoint))
         if self.workers.get(name) is not worker:
             if isinstance(effect, StoreSnapshot) and self._random.random() < 0.5:
                 self._tear(effect)
@@ -479,6 +504,7 @@ class DurableCluster(SimulatedCluster):
             case AnnounceCheckpoint():
                 self.announced.append(effect)
             case ReplaceWorker(name=name, parked=parked):
+                self.replaced.append(name)
                 if name in self._spinning:
                     self._forget(name)
                 base, _, incarnation = name.partition("~")

@@ -1,0 +1,31 @@
+"""Workers come and go on random scenarios: no violation in many seeds, and every planted bug is caught.
+
+`stretto simulate workers` runs the same with more seeds.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from stretto.simulator.checking.scaling_workers import try_seed
+from stretto.simulator.checking.scaling_workers_mutations import SCALING_MUTATIONS
+
+SEEDS = 18
+CAUGHT_WITHIN = 1_000
+
+
+def test_no_seed_shows_a_violation() -> None:
+    added = drained = 0
+    for seed in range(SEEDS):
+        trial = try_seed(seed, workers_max=5, functions_max=7)
+        assert not trial.violations, f"seed {seed}: {trial.violations[0]}\n{trial.log}"
+        added += trial.added
+        drained += trial.drained
+    assert added > SEEDS // 2
+    assert drained > SEEDS // 3
+
+
+@pytest.mark.parametrize("name", SCALING_MUTATIONS)
+def test_a_planted_bug_is_caught(name: str) -> None:
+    trials = (try_seed(seed, 5, 7, SCALING_MUTATIONS[name]) for seed in range(CAUGHT_WITHIN))
+    assert any(trial.violations for trial in trials), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
