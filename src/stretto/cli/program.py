@@ -10,6 +10,7 @@ import typer
 
 from stretto.api.engines import Engine
 from stretto.cli.bench.commands import bench
+from stretto.cli.control import scale, status
 from stretto.cli.functions import functions
 from stretto.cli.loading import see_current_directory
 from stretto.cli.nexmark import DEMO_EVENTS, demo_request, run_at_once
@@ -34,6 +35,10 @@ program = typer.Typer(
 program.add_typer(bench)
 program.add_typer(simulate)
 program.command(epilog="Example:  [bold]stretto functions --json[/]")(functions)
+program.command(
+    epilog="Examples:  [bold]stretto scale --out 2[/]   [bold]stretto scale --in 1 --app highest-bid --json[/]"
+)(scale)
+program.command(epilog="Examples:  [bold]stretto status[/]   [bold]stretto status --json[/]")(status)
 program.command(epilog="Example:  [bold]stretto state /shared/checkpoints/bids[/]")(state)
 
 Target = Annotated[

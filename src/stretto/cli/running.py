@@ -23,6 +23,7 @@ from stretto.cli.reporting import errors, note, print_json
 from stretto.elasticity.records import DecisionRecord
 from stretto.rendering import values_of
 from stretto.runtime.cluster import Cluster
+from stretto.runtime.cluster_control import controlled
 from stretto.runtime.job import Job
 from stretto.runtime.session import local_master, spark_session
 
@@ -74,14 +75,17 @@ def _run(found: Loaded, request: RunRequest, tell: Tell | None) -> tuple[Job, di
     note(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...")
     with spark_session("stretto-run", master) as spark:
         app = made(found, spark)
-        with Cluster.on_spark(
-            spark,
-            workers=request.workers,
-            policy=request.policy,
-            strategy=request.strategy,
-            parked=request.parked,
-            elasticity=request.elasticity,
-        ) as cluster:
+        with (
+            Cluster.on_spark(
+                spark,
+                workers=request.workers,
+                policy=request.policy,
+                strategy=request.strategy,
+                parked=request.parked,
+                elasticity=request.elasticity,
+            ) as cluster,
+            controlled(cluster),
+        ):
             engine = request.engine or ("actors" if request.checkpoint is not None else None)
             job = cluster.submit(
                 app,

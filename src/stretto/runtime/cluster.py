@@ -8,7 +8,9 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -33,11 +35,14 @@ from stretto.coordinator.events import (
     CloseRequested,
     CodeMade,
     CodeRefused,
+    Event,
     ForgetRequested,
     MakeCode,
     MoveShardsRequested,
+    ReleaseWorker,
     ReplaceWorker,
     RescaleRequested,
+    StartWorker,
     StopRequested,
     SubmitRequested,
     WorkerEnded,
@@ -45,6 +50,7 @@ from stretto.coordinator.events import (
 from stretto.coordinator.machine import LOST_AFTER_NS
 from stretto.coordinator.records import JobStatus
 from stretto.elasticity.naming import controllers_named
+from stretto.elasticity.records import DecisionRecord
 from stretto.errors import ClusterError, EngineError, InvariantError, StrettoError
 from stretto.observation.model import Observation
 from stretto.operators.user_aggregate import UserAggregate
@@ -64,6 +70,7 @@ from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.process_guard import Ending
 from stretto.runtime.rescaling import Submitted
+from stretto.runtime.scaling import Scaling
 from stretto.runtime.session import timezone_of
 from stretto.runtime.slots import free_slots, hold_slots, release_slots, require_free_slot, require_free_slots
 from stretto.runtime.starting import Start
@@ -83,6 +90,7 @@ log = logging.getLogger("stretto.cluster")
 START_TIMEOUT_S = 120.0
 START_POLL_S = 1.0
 LEAVE_TIMEOUT_S = 8.0
+DRAIN_TIMEOUT_S = 120.0
 UNJOINED_WAIT_S = 1.0
 """The delay before a worker that ended before it joined is replaced, since the replacement may fail in the same way."""
 DRIVER_MEMBER = "driver~1"
@@ -118,7 +126,7 @@ class Cluster:
         raise_descriptor_limit()
         self.spark = spark
         self.id = secrets.token_hex(4)
-        self._workers_wanted = workers
+        self._workers_at_start = workers
         hold_slots(spark, self.id, workers + parked)
         self._members: tuple[Member, ...] = ()
         self._members_changed = threading.Condition()
@@ -139,7 +147,7 @@ class Cluster:
             self._on_job,
             self._on_members,
             self._on_failed,
-            self._on_loss,
+            self._on_change,
             self._on_checkpoint,
             self._on_noticed,
             self._on_decision,
@@ -148,6 +156,7 @@ class Cluster:
             lost_after_us * 1_000,
         )
         self._hosts: list[WorkerHost] = []
+        self._scaling = Scaling(self)
         self._driver_thread = threading.Thread(target=self._run_driver_worker, name="stretto-driver", daemon=True)
         try:
             self._start(workers, start_timeout_s)
@@ -205,7 +214,7 @@ class Cluster:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Cluster {self.id} of {self._workers_wanted} workers{', closed' if self._closed else ''}>"
+        return f"<Cluster {self.id} of {self._coordinator.wanted} workers{', closed' if self._closed else ''}>"
 
     # Starting and ending.
 
@@ -230,9 +239,9 @@ class Cluster:
             return self._is_complete()
 
     def _is_complete(self) -> bool:
-        return len(self._members) > self._workers_wanted + self._parked_wanted
+        return len(self._members) > self._workers_at_start + self._parked_wanted
 
-    def _host(self, member: str, parked: bool) -> None:
+    def _host(self, member: str, parked: bool = False) -> None:
         host = WorkerHost(self.spark, self._settings(member, parked=parked), self._on_worker_ended)
         self._hosts.append(host)
         host.start()
@@ -283,6 +292,7 @@ class Cluster:
         with self._members_changed:
             self._closed = True
             self._members_changed.notify_all()
+        self._scaling.close()
         for job in self._microbatches:
             if not job.status.ended:
                 job.stop()
@@ -313,27 +323,40 @@ class Cluster:
 
     def _on_worker_ended(self, member: str, ending: Ending) -> None:
         if not self._closed:
-            log.warning("worker %s ended: %s", member, ending.reason)
+            level = logging.INFO if self._scaling.is_leaving(member) else logging.WARNING
+            log.log(level, "worker %s ended: %s", member, ending.reason)
             self._coordinator.request(WorkerEnded(member, ending.reason, ending.death))
             with self._members_changed:
                 self._ended[member] = ending.reason
                 self._members_changed.notify_all()
 
-    def _on_loss(self, loss: ReplaceWorker) -> None:
-        """Starts another worker in place of a lost one, in another thread, since the coordinator must not wait for
-        Spark."""
-        if not self._closed:
-            threading.Thread(target=self._replace, args=(loss,), name="stretto-replace", daemon=True).start()
+    def _on_change(self, change: ReplaceWorker | StartWorker | ReleaseWorker) -> None:
+        """Starts or ends a worker in another thread, since the coordinator must not wait for Spark."""
+        if self._closed:
+            return
+        act: Callable[[], None]
+        match change:
+            case ReplaceWorker():
+                act = partial(self._replace, change)
+            case StartWorker():
+                act = partial(self._scaling.start, change)
+            case ReleaseWorker(name=name):
+                act = partial(self._cancel, name)
+        threading.Thread(target=act, name="stretto-workers", daemon=True).start()
+
+    def _cancel(self, member: str) -> None:
+        """Ends the Spark job of a worker, which may hang and keep its slot."""
+        for host in self._hosts:
+            if host.member == member:
+                host.cancel()
 
     def _replace(self, loss: ReplaceWorker) -> None:
-        for host in self._hosts:
-            if host.member == loss.name:
-                host.cancel()  # It may hang and keep its slot.
+        self._cancel(loss.name)
         name, _, incarnation = loss.name.partition("~")
         if not loss.joined:
             with self._members_changed:
                 self._members_changed.wait_for(lambda: self._closed, UNJOINED_WAIT_S)
-        if not self._closed:
+        if not self._closed and not self._scaling.is_abandoned(name):
             self._host(f"{name}~{int(incarnation) + 1}", loss.parked)
 
     def _on_checkpoint(self, change: AnnounceCheckpoint) -> None:
@@ -350,6 +373,8 @@ class Cluster:
                 execution.warn(warning)
 
     def _on_decision(self, change: AnnounceDecision) -> None:
+        if not change.record.job:
+            self._scaling.record(change)
         execution = self._executions.get(change.record.job)
         if execution is not None:
             execution.record_decision(change)
@@ -415,6 +440,40 @@ class Cluster:
         """The present members, without the driver's own."""
         return [member for member in self._members if member.role is MemberRole.WORKER]
 
+    def scale_out(self, workers: int = 1, *, timeout: float = START_TIMEOUT_S) -> list[Member]:
+        """Adds workers while jobs run, and returns them once all have joined.
+
+        Each is one more Spark job. Spread functions may have lessees there at once, elastic ones tasks; actors stay
+        where they are. Too few slots are an error before anything starts; with Spark's dynamic allocation on, Spark
+        starts an executor for each. `timeout` is how many seconds Spark may be without a slot for one of them; those
+        that have not come then are given up."""
+        self._check_open()
+        return self._scaling.out(workers, timeout)
+
+    def scale_in(self, workers: int = 1, *, timeout: float = DRAIN_TIMEOUT_S) -> list[str]:
+        """Has workers leave while jobs run, all or none, and returns their names when their Spark slots are free.
+
+        Those that are home to the fewest actors and have the least load are chosen. Lessees and shards move to other
+        workers first, and nothing is lost or repeated. If it takes longer than `timeout` seconds, an error is raised,
+        and the workers still leave as soon as they can."""
+        self._check_open()
+        return self._scaling.leave(workers, timeout)
+
+    def drain(self, worker: str, *, timeout: float = DRAIN_TIMEOUT_S) -> None:
+        """Has this worker leave, such as `"w1~1"` (see `cluster.workers`); otherwise as `scale_in`."""
+        self._check_open()
+        self._scaling.drain(worker, timeout)
+
+    @property
+    def workers_wanted(self) -> int:
+        """How many workers there are to be: those that are coming count, those that leave and spare ones do not."""
+        return self._coordinator.wanted
+
+    def decisions(self) -> list[DecisionRecord]:
+        """Returns the decisions about the workers of the cluster, of users and controllers, the last ones. Those about
+        a job are in `job.decisions()`."""
+        return self._scaling.decisions()
+
     @property
     def endpoints(self) -> list[str]:
         """The addresses at which the coordinator and the present members listen."""
@@ -459,8 +518,7 @@ class Cluster:
         It may resume with another number of workers, another parallelism, or changed code: functions are matched by
         name, and new ones start empty. If a function with state was removed, the app is refused unless `drop_state` is
         set."""
-        if self._closed:
-            raise ClusterError(f"cluster {self.id} is closed", None, "Submit inside the with block.")
+        self._check_open()
         plan = app.plan(timezone_of(self.spark))
         choice = self._choose(app, plan, engine)
         name = self._free_name(app.name)
@@ -476,8 +534,12 @@ class Cluster:
         wish = None if checkpoint is None else Wish(os.fspath(checkpoint), every, keep, start, drop_state)
         return self._submit_actors(name, app, plan, choice, wish)
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClusterError(f"cluster {self.id} is closed", None, "Use it inside the with block.")
+
     def _submit_actors(self, name: str, app: App, plan: Plan, choice: EngineChoice, wish: Wish | None) -> Job:
-        parallelism = app.parallelism or self._workers_wanted
+        parallelism = app.parallelism or max(1, self._coordinator.wanted)
         deployment = lowered(plan, name, parallelism, app.batch_rows, app.batch_delay_us)
         if any(spec.spill_bytes is not None for spec in deployment.functions.values()):
             check_rocksdict()
@@ -538,6 +600,22 @@ class Cluster:
     def _free_name(self, wish: str) -> str:
         count = self._names_used[wish] = self._names_used.get(wish, 0) + 1
         return wish if count == 1 else f"{wish}#{count}"
+
+    # For scaling.
+
+    @property
+    def hosted(self) -> list[WorkerHost]:
+        """The Spark jobs of all workers so far."""
+        return list(self._hosts)
+
+    def host(self, member: str) -> None:
+        """Starts one more worker."""
+        if not self._closed:
+            self._host(member)
+
+    def request(self, event: Event) -> None:
+        """Passes a request to the coordinator."""
+        self._coordinator.request(event)
 
     # For the handles.
 

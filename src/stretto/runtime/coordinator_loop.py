@@ -20,7 +20,9 @@ from stretto.coordinator.events import (
     MakeCode,
     Observed,
     PruneCheckpoints,
+    ReleaseWorker,
     ReplaceWorker,
+    StartWorker,
     WorkerEnded,
     WorkerExpected,
     WriteManifest,
@@ -49,7 +51,7 @@ class CoordinatorLoop:
         on_job: Callable[[AnnounceJob], None],
         on_members: Callable[[AnnounceMembers], None],
         on_failed: Callable[[Exception], None],
-        on_loss: Callable[[ReplaceWorker], None],
+        on_change: Callable[[ReplaceWorker | StartWorker | ReleaseWorker], None],
         on_checkpoint: Callable[[AnnounceCheckpoint], None],
         on_noticed: Callable[[AnnounceMisbehaviour | AnnounceLongRuns], None],
         on_decision: Callable[[AnnounceDecision], None],
@@ -63,7 +65,7 @@ class CoordinatorLoop:
         self.observation = Observation()
         """The last observation of the cluster. It is immutable; the next reports replace it."""
         self.manifests = ManifestIO(self.request)
-        self._on_loss = on_loss
+        self._on_change = on_change
         self._on_checkpoint = on_checkpoint
         self._on_noticed = on_noticed
         self._on_decision = on_decision
@@ -89,6 +91,11 @@ class CoordinatorLoop:
         """Admits a worker; called before it is started."""
         self.transport.expect(member, public_key)
         self.request(WorkerExpected(member, public_key, parked))
+
+    @property
+    def wanted(self) -> int:
+        """How many workers there are to be."""
+        return self._machine.wanted
 
     def request(self, event: Event) -> None:
         """Passes an event to the machine from another thread; ignored once the loop is closed."""
@@ -171,7 +178,7 @@ class CoordinatorLoop:
                     self._on_noticed(effect)
                 case AnnounceDecision():
                     self._on_decision(effect)
+                case ReplaceWorker() | StartWorker() | ReleaseWorker():
+                    self._on_change(effect)
                 case MakeCode():
                     self._on_code_wanted(effect)
-                case ReplaceWorker():
-                    self._on_loss(effect)

@@ -1,7 +1,7 @@
 """Which of Spark's slots are held by workers. Spark's own tasks need a free one, and would wait for it without a word.
 
-Each cluster takes as many slots as it has workers, present and parked, from its start to its end. A worker that is lost
-keeps its slot here, because its replacement needs one.
+Each cluster takes as many slots as it has workers, present and parked, from its start to its end, and more or fewer
+when workers are added or leave. A worker that is lost keeps its slot here, because its replacement needs one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,19 @@ def hold_slots(spark: SparkSession, cluster: str, workers: int) -> None:
     """Notes that a cluster's workers hold so many slots."""
     with _lock:
         _held[cluster] = _application(spark), workers
+
+
+def take_slots(spark: SparkSession, cluster: str, more: int) -> bool:
+    """Notes that a cluster holds so many slots more, or fewer; returns False, and notes nothing, if there are too
+    few."""
+    slots, application = slots_of(spark), _application(spark)
+    with _lock:
+        held = sum(workers for holder, workers in _held.values() if holder == application)
+        if more > 0 and slots is not None and held + more > slots:
+            return False
+        if cluster in _held:
+            _held[cluster] = application, _held[cluster][1] + more
+        return True
 
 
 def release_slots(cluster: str) -> None:
@@ -58,6 +71,19 @@ def require_free_slots(spark: SparkSession, workers: int) -> None:
             f"{workers} workers were asked for, and {free} of Spark's {slots} slots are free",
             f"the workers of other clusters hold {held}",
             f"Close another cluster first, or start Spark with more slots, such as local[{held + workers}].",
+        )
+
+
+def require_more_slots(spark: SparkSession, workers: int) -> None:
+    """Raises a ClusterError if Spark has too few free slots for so many more workers, which would never start."""
+    free = free_slots(spark)
+    if free is not None and workers > free:
+        slots, held = slots_of(spark), _held_slots(spark)
+        raise ClusterError(
+            f"{workers} more worker{'s were' if workers != 1 else ' was'} asked for, and {free} of Spark's {slots} "
+            f"slots {'is' if free == 1 else 'are'} free",
+            f"{held} are held by workers",
+            f"Start Spark with more slots, such as local[{held + workers + 1}], or with dynamic allocation.",
         )
 
 
