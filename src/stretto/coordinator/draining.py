@@ -1,14 +1,14 @@
 """Workers that leave while jobs run. A part of the coordinator machine.
 
 A worker that is drained gets nothing new. Lessees and shards leave it because it is no host of any job any more
-(`hosts.py`), homes because their jobs are handed over to attempts without it. When nothing is there, it is asked to
-leave, and its Spark task returns; only then is the slot free. It is not replaced, also if it is lost meanwhile, which
-is otherwise an ordinary loss: its jobs recover.
+(`hosts.py`), homes because their jobs are handed over to attempts without it (`handovers.py`). When nothing is there,
+it is asked to leave, and its Spark task returns; only then is the slot free. It is not replaced, also if it is lost
+meanwhile, which is otherwise an ordinary loss: its jobs recover.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Protocol
 
 from stretto.coordinator.interfaces import Settled
@@ -18,6 +18,8 @@ from stretto.coordinator.records import Job, JobStatus
 from stretto.coordinator.standing import Standing
 from stretto.observation.model import Observation
 
+HANDED_OVER_NS = 1_000_000_000
+"""The interval at which a handover is tried again that was called off."""
 HASTENED_NS = 500_000_000
 """The interval of checkpoints of a job that has leases on a worker that drains."""
 
@@ -31,23 +33,11 @@ class Hosts(Protocol):
 
 
 class Handovers(Protocol):
-    """Whoever moves the homes of running jobs. It may be called again for a job that it is moving already."""
+    """Whoever hands running jobs over to attempts with other homes."""
 
-    def unmovable(self, job: Job) -> str | None:
-        """Returns why the homes of a job cannot be moved; None if they can."""
+    def refusal(self, job: Job, parallelism: Mapping[str, int], avoid: frozenset[str] = ...) -> str | None: ...
 
-    def move_away(self, job: Job, avoid: Collection[str]) -> None:
-        """Hands a running job over to an attempt without actors on these workers, unless that is under way."""
-
-
-class NoHandovers:
-    """Homes do not move."""
-
-    def unmovable(self, job: Job) -> str | None:
-        return f"it is home to actors of {job.name}, and actors cannot move while their job runs yet"
-
-    def move_away(self, job: Job, avoid: Collection[str]) -> None:
-        """Nothing can be done; a drain that would need it is refused."""
+    def reshape(self, job: Job, order: int, parallelism: Mapping[str, int], avoid: frozenset[str] = ...) -> None: ...
 
 
 class Observers(Protocol):
@@ -65,6 +55,8 @@ class Draining(Part):
         self._hosts = hosts
         self._handovers = handovers
         self._since_ns: dict[str, int] = {}
+        self._tried_ns: dict[str, int] = {}
+        """When a job was last handed over, by its name."""
 
     def connect(self, settled: Settled, observers: Observers) -> None:
         self._settled = settled
@@ -81,7 +73,20 @@ class Draining(Part):
             return f"it is {standing.value}"
         if self._membership.active() == [member]:
             return "it is the only worker"
-        return next((why for job in self._at_home(member) if (why := self._handovers.unmovable(job))), None)
+        return next((why for job in self._at_home(member) if (why := self._unmovable(job, member))), None)
+
+    def _unmovable(self, job: Job, member: str) -> str | None:
+        """Returns why the actors that are at home on a worker cannot move; None if they can, now or soon."""
+        if job.durability is None:
+            sinks = [name for name, shape in job.shapes.items() if shape.is_sink and member in job.placement[name]]
+            if sinks:
+                why = "only with checkpoints can another worker continue what it writes"
+                return f"it is home to sink '{sinks[0]}' of {job.name}, and {why}"
+        if job.status is not JobStatus.RUNNING or job.handover is not None:
+            return None
+        avoid = frozenset({member, *self._membership.draining})
+        why_not = self._handovers.refusal(job, {}, avoid)
+        return None if why_not is None else f"it is home to actors of {job.name}, which cannot move: {why_not}"
 
     def leavers(self, count: int) -> tuple[list[str], str | None]:
         """Returns the workers that are best drained, those with the fewest homes and the least load first, and why not
@@ -114,14 +119,23 @@ class Draining(Part):
     def tick(self) -> None:
         """Moves homes away that are still there, and asks workers to leave where nothing is."""
         draining = self._membership.draining
+        self._tried_ns = {name: at_ns for name, at_ns in self._tried_ns.items() if name in self._host.jobs and draining}
         for job in self._unended() if draining else ():
             if job.status is not JobStatus.RUNNING:
                 continue
             if not job.homes.isdisjoint(draining):
-                self._handovers.move_away(job, draining)
+                self._move_homes(job, frozenset(draining))
             if not job.leaving.isdisjoint(draining):
                 self._hasten(job)
         self.dismiss_idle()
+
+    def _move_homes(self, job: Job, avoid: frozenset[str]) -> None:
+        """Hands a job over to an attempt without actors on these workers, and again if that was called off."""
+        tried_ns = self._tried_ns.get(job.name, -HANDED_OVER_NS)
+        if self._host.now_ns - tried_ns < HANDED_OVER_NS or self._handovers.refusal(job, {}, avoid) is not None:
+            return
+        self._tried_ns[job.name] = self._host.now_ns
+        self._handovers.reshape(job, 0, {}, avoid)
 
     def _hasten(self, job: Job) -> None:
         """Has a job take checkpoints until the leases on a draining worker have ended: they end at barriers, and a
@@ -129,6 +143,8 @@ class Draining(Part):
         durability = job.durability
         if durability is None or durability.underway is not None or durability.committing is not None:
             return
+        if job.handover is not None:
+            return  # It ends all leases of this attempt.
         if self._host.now_ns - durability.began_ns >= HASTENED_NS:
             durability.requested = True
 

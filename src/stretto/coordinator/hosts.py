@@ -80,7 +80,12 @@ class LesseeHosts(Part):
         confirmed the last change, and a task may be writing its part of a checkpoint after it has given its last shard
         away."""
         running = [job for job in self._host.jobs.values() if not job.status.ended]
-        return not any(member in job.members or job.unchanged or job.awaits_part_of(member) for job in running)
+        return not any(self._has_part(job, member) for job in running)
+
+    def _has_part(self, job: Job, member: str) -> bool:
+        next_members = job.handover.members if job.handover is not None else ()
+        held = member in job.members or member in next_members
+        return held or bool(job.unchanged) or job.awaits_part_of(member)
 
     def dismiss_idle(self) -> None:
         """Asks the draining workers that are idle to leave."""

@@ -227,13 +227,9 @@ class Jobs(Part):
         self._begin_to_run(job)
 
     def succeed(self, job: Job, before: Mapping[str, list[str]]) -> None:
-        """The attempt of a running job has taken over from the one with the placement `before`. Workers that joined
-        meanwhile get the code, if it may have lessees."""
+        """The attempt of a running job has taken over from the one with the placement `before`."""
         self._observers.succeeded(job, before)
         self._begin_to_run(job)
-        for member in self._rooms.workers_for(job) if job.spreads else ():
-            if member not in job.members:
-                self._host.send(member, _deployment(job))
         self._observers.observe()
 
     def _begin_to_run(self, job: Job) -> None:
@@ -241,7 +237,7 @@ class Jobs(Part):
             self._host.send(member, Start(job.attempt, job.hosts))
         self._hosts.started(job)
         for member in sorted(set(self._hosts.workers()).difference(job.members)):
-            self._send_code(job, member)  # It joined while the job was deployed.
+            self._send_code(job, member)  # It joined while the job was deployed, or handed over.
         if job.durability is not None:
             job.durability.unread = 0
             job.durability.due_ns = self._host.now_ns + (job.durability.interval_ns or 0)

@@ -22,10 +22,6 @@ class Standing(Enum):
     """It was asked to leave, since nothing is there."""
 
     @property
-    def is_spare(self) -> bool:
-        return self in (Standing.COMING_SPARE, Standing.PARKED)
-
-    @property
     def is_leaving(self) -> bool:
         """Whether nobody is to replace it when it is gone."""
         return self in (Standing.DRAINING, Standing.DISMISSED)

@@ -31,7 +31,7 @@ from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.elasticity.team import Team
 from stretto.elasticity.view import ElasticView
 from stretto.errors import InvariantError
-from stretto.protocol.jobs import Deploy, Hosts, HostsLeft, Ready
+from stretto.protocol.jobs import Deploy, Failed, Failure, Hosts, HostsLeft, Ready
 from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Member, MemberRole
 
@@ -165,7 +165,6 @@ def test_a_worker_leaves_when_it_has_no_lessees_left_and_is_not_replaced() -> No
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        (HOME, "it is home to actors of job"),
         ("w2~1", "it is parked"),
         ("w9~1", "there is no worker w9~1"),
         ("driver~1", "there is no worker driver~1"),
@@ -178,6 +177,35 @@ def test_who_cannot_be_drained_stays(name: str, reason: str) -> None:
     assert record.outcome is Outcome.REFUSED
     assert reason in (record.outcome_reason or "")
     assert coordinator.wanted == 2
+
+
+def test_homes_move_by_a_handover_and_the_worker_is_not_free_before() -> None:
+    coordinator = running(HOME, OTHER, "driver~1")
+    effects = coordinator.handle(DrainRequested(HOME), 0)
+    deployed = frames(Deploy, effects)
+    assert set(deployed) == {OTHER, "driver~1"}
+    assert deployed[OTHER].placement["source"] == [OTHER]
+    assert deployed[OTHER].job == "job~2"
+    assert outcome(effects).outcome is Outcome.PENDING
+    assert not frames(Leave, coordinator.handle(Ticked(), 1))
+
+
+def test_a_handover_that_was_called_off_is_tried_again() -> None:
+    coordinator = running(HOME, OTHER, "w2~1", "driver~1")
+    coordinator.handle(DrainRequested(HOME), 0)
+    coordinator.handle(FrameArrived(OTHER, Failed("job~2", Failure("UserError", "it does not open"))), 0)
+    assert coordinator.jobs["job"].handover is None
+    assert not frames(Deploy, coordinator.handle(Ticked(), 1))
+    assert frames(Deploy, coordinator.handle(Ticked(), 1_000_000_000))[OTHER].job == "job~3"
+
+
+def test_a_sink_on_a_worker_stays_without_checkpoints() -> None:
+    coordinator = joined(HOME, OTHER, "driver~1")
+    coordinator.handle(SubmitRequested("job", "digest", {"out": FunctionShape("out", 1, is_sink=True)}), 0)
+    coordinator.handle(FrameArrived(HOME, Ready("job")), 0)
+    record = outcome(coordinator.handle(DrainRequested(HOME), 0))
+    assert record.outcome is Outcome.REFUSED
+    assert "it is home to sink 'out' of job, and only with checkpoints" in (record.outcome_reason or "")
 
 
 def test_the_only_worker_and_one_that_drains_already_cannot_be_drained() -> None:

@@ -8,8 +8,8 @@ import typer
 
 from stretto.cli.reporting import reported
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
-from stretto.simulator.checking.scaling_workers_mutations import SCALING_MUTATIONS
 from stretto.simulator.checking.scaling_workers import Trial, try_seed
+from stretto.simulator.checking.scaling_workers_mutations import SCALING_MUTATIONS
 
 
 def workers(
@@ -38,4 +38,4 @@ def workers(
 
 
 def _counts(trial: Trial) -> dict[str, int]:
-    return {name: getattr(trial, name) for name in ("added", "drained", "refused", "recoveries")}
+    return {name: getattr(trial, name) for name in ("added", "drained", "refused", "handovers", "recoveries")}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from stretto.coordinator.events import DrainRequested, ScaleInRequested, ScaleOutRequested
@@ -21,7 +21,7 @@ from stretto.elasticity.records import Outcome
 from stretto.errors import StrettoError
 from stretto.simulator.checking import faults
 from stretto.simulator.checking.barriers import STEPS_MAX, TIMINGS, result_of, weather_of
-from stretto.simulator.checking.checkers import Violation, check, moves
+from stretto.simulator.checking.checkers import Violation, moves, once, order
 from stretto.simulator.checking.elastic import plan_moves
 from stretto.simulator.checking.elastic_scenarios import ElasticScenario
 from stretto.simulator.checking.history import History
@@ -29,6 +29,7 @@ from stretto.simulator.checking.row_order import rows_in_order
 from stretto.simulator.checking.scenarios import Scenario
 from stretto.simulator.engine.cluster import SimulatedCluster
 from stretto.simulator.engine.durable import DurableCluster, Parts
+from stretto.simulator.engine.storage import SimulatedFiles
 
 SPAN_NS = 300_000_000
 """Workers come and go within this time from the start; a run takes about as long."""
@@ -45,6 +46,7 @@ class Trial:
     added: int = 0
     drained: int = 0
     refused: int = 0
+    handovers: int = 0
     recoveries: int = 0
     violations: list[Violation] = field(default_factory=list)
     log: str = ""
@@ -54,20 +56,29 @@ def try_seed(seed: int, workers_max: int, functions_max: int, parts: Parts | Non
     """Run one random scenario while workers come and go, and check it. Every third seed has checkpoints and faults."""
     if seed % 3 == 2:
         return _with_faults(seed, workers_max, functions_max, parts)
-    return _without_faults(seed, workers_max, functions_max, parts or Parts())
+    return _without_faults(seed, workers_max, functions_max, parts)
 
 
-def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Parts) -> Trial:
+def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Parts | None) -> Trial:
     """Run it with the checkers of barriers and of the order of rows."""
     chance = random.Random(seed * 11 + 5)
     kind = ElasticScenario if seed % 2 else Scenario
     workers = chance.randint(2, max(2, workers_max))
     scenario, reference = (kind(seed, functions_max, length=LENGTH) for _ in range(2))
     history = History()
-    cluster = _Watched(
-        workers, seed, chance.choice(TIMINGS), STEPS_MAX, weather_of(chance, workers), history, parts.worker
-    ).with_coordinator(parts)
-    job = cluster.submit(scenario.deployment)
+    weather = replace(weather_of(chance, workers), pauses={})  # One that hangs is lost, and the job with it.
+    cluster = DurableCluster(
+        workers,
+        seed,
+        SimulatedFiles(),
+        parts=parts,
+        timing=chance.choice(TIMINGS),
+        steps_max=STEPS_MAX,
+        weather=weather,
+        history=history,
+    )
+    cluster.submit_plain(scenario.deployment)
+    job = cluster.jobs[scenario.deployment.job]
     plan_changes(cluster, chance)
     if isinstance(scenario, ElasticScenario):
         plan_moves(cluster, scenario, chance)
@@ -80,30 +91,17 @@ def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Part
     if job.failure is not None:
         text = f"{job.failure.fact}: {job.failure.traceback or job.failure.detail}"
         trial.violations.append(Violation("failed", text))
+    trial.violations += moves(history, cluster.handed_over)
     if isinstance(scenario, ElasticScenario):
-        trial.violations += [*moves(history), *rows_in_order(history, scenario.deployment.functions)]
+        trial.violations += rows_in_order(history, scenario.deployment.functions)
     else:
-        trial.violations += check(history)
+        trial.violations += [*order(history), *once(history)]
     if job.status is JobStatus.FINISHED:
         trial.violations += result_of(scenario, reference)
     _judge(cluster, trial)
     trial.log = history.log() if trial.violations else ""
     cluster.close()
     return trial
-
-
-class _Watched(SimulatedCluster):
-    """A cluster without checkpoints whose coordinator has parts of the test's."""
-
-    def with_coordinator(self, parts: Parts) -> _Watched:
-        """Returns a cluster of the same workers under a coordinator with these parts."""
-        if parts.coordinator is not None:
-            names = list(self.workers)
-            self.workers.clear()
-            self._queue.clear()
-            self.coordinator = type(self.coordinator)(parts=parts.coordinator)
-            self._assemble(names)
-        return self
 
 
 def _with_faults(seed: int, workers_max: int, functions_max: int, parts: Parts | None) -> Trial:
@@ -184,6 +182,7 @@ def _judge(cluster: SimulatedCluster, trial: Trial) -> None:
     records = cluster.decisions.values()
     trial.added += sum(each.outcome is Outcome.DONE for each in records if isinstance(each.decision, AddWorkers))
     trial.drained += len(_drains(cluster, Outcome.DONE))
+    trial.handovers += len(cluster.handed_over)
     trial.refused += len(_drains(cluster, Outcome.REFUSED))
     pending = [str(each) for each in records if not each.job and each.outcome is Outcome.PENDING]
     if pending:
