@@ -234,8 +234,13 @@ class SimulatedCluster:
         self._later(after_ns, partial(self._join, name))
 
     def retire(self, name: str, after_ns: int) -> None:
-        """Have a worker drained after `after_ns`; it leaves when nothing is there any more."""
-        self._later(after_ns, partial(self._coordinate, coordination.DrainRequested(name)))
+        """Have a worker drained after `after_ns`, if it is home to no actor then: handovers need the time, which only a
+        cluster with failures tells the coordinator."""
+        self._later(after_ns, partial(self._retire, name))
+
+    def _retire(self, name: str) -> None:
+        if not any(name in job.homes for job in self.coordinator.jobs.values() if not job.status.ended):
+            self._coordinate(coordination.DrainRequested(name))
 
     def run(self) -> None:
         """Process events until all jobs have ended and the event queue is empty."""
