@@ -50,7 +50,7 @@ def scale(
         if not isinstance(reply, Scaled):
             raise ProtocolError("the driver answered something else", type(reply).__name__)
         if json:
-            print_json({"pid": driver.about.pid, **msgspec.to_builtins(reply)})
+            print_json({"pid": driver.about.pid, **msgspec.structs.asdict(reply)})
             return
         for what, names in (("joined", reply.joined), ("left", reply.left)):
             if names:
@@ -70,7 +70,8 @@ def status(app: AppName = None, pid: Pid = None, json: Json = False) -> None:
         if not isinstance(reply, Status):
             raise ProtocolError("the driver answered something else", type(reply).__name__)
         if json:
-            print_json({"pid": driver.about.pid, **msgspec.to_builtins(reply)})
+            lists = {"workers": msgspec.to_builtins(reply.workers), "jobs": msgspec.to_builtins(reply.jobs)}
+            print_json({"pid": driver.about.pid, **msgspec.structs.asdict(reply), **lists})
             return
         console = Console()
         console.print(_workers(reply))

@@ -89,8 +89,8 @@ class Draining(Part):
         return None if why_not is None else f"it is home to actors of {job.name}, which cannot move: {why_not}"
 
     def leavers(self, count: int) -> tuple[list[str], str | None]:
-        """Returns the workers that are best drained, those with the fewest homes and the least load first, and why not
-        all `count` of them can be."""
+        """Returns the workers that are best drained, those with the fewest homes, the least load and the last to join
+        first, and why not all `count` of them can be."""
         candidates = sorted(self._membership.active(), key=self._weight)
         refusals = {member: self.refusal(member) for member in candidates}
         free = [member for member in candidates if refusals[member] is None]
@@ -102,10 +102,11 @@ class Draining(Part):
             f" ({'; '.join(why)})" if why else ""
         )
 
-    def _weight(self, member: str) -> tuple[int, float, str]:
+    def _weight(self, member: str) -> tuple[int, float, int]:
         homes = sum(members.count(member) for job in self._unended() for members in job.placement.values())
         observed = self._observers.last.workers.get(member)
-        return homes, 0.0 if observed is None else round(observed.busy_share, 2), member
+        position = list(self._membership.members).index(member)
+        return homes, 0.0 if observed is None else round(observed.busy_share, 2), -position
 
     # Leaving.
 

@@ -263,7 +263,7 @@ def test_scale_in_takes_workers_without_homes_first_and_all_or_none() -> None:
     assert coordinator.wanted == 3
     effects = coordinator.handle(ScaleInRequested(2, "token"), 0)
     decisions = [announced.record.decision for announced in of(AnnounceDecision, effects)]
-    assert decisions == [DrainWorker(OTHER), DrainWorker("w2~1")]
+    assert decisions == [DrainWorker("w2~1"), DrainWorker(OTHER)], "the last to join first"
     assert coordinator.wanted == 1
 
 
