@@ -66,7 +66,7 @@ CONDITIONALS = (
 )  # fmt: skip
 REMAINDERS = (
     "99999999999999999999999999999999999999 div 0.01", "9999999999999999999999999999999999999 div 0.1", "d div e",
-    "conv('\ufb01', 16, 10)", "conv('ff', 16, 10)",
+    "conv('\ufb01', 16, 10)", "conv('ff', 16, 10)", "boolean(12345678901234567890.12)",
     "typeof(nvl2(interval 2 years, interval 1 month, interval 1 month))",
     "array_join(raise_error(s), NULL)",
     "99999999999999999999999999999999999999 % e", "pmod(99999999999999999999999999999999999999, e)",

@@ -69,7 +69,9 @@ def _find(source: pa.DataType, kind: pa.DataType) -> Callable[[Node, Any, Site],
         if types.is_decimal(kind):
             return _number_to_decimal
         if kind == types.BOOLEAN:
-            return lambda node, kind, site: elementwise(kind, lambda values: values != 0, site, (node,))
+            return lambda node, kind, site: elementwise(
+                kind, lambda values: np.asarray(values != 0, np.bool_)[()], site, (node,)
+            )
         if kind == types.TIMESTAMP:
             return _number_to_timestamp
     if types.is_temporal(source) and types.is_temporal(kind):

@@ -49,6 +49,7 @@ ANSWERS: dict[str, tuple[str, Any]] = {
     "cast('epoch' as timestamp)": ("timestamp", 0),
     "from_json('{\"a\": \"7\"}', 'a DATE')": ("struct<a:date>", (7,)),
     "null / 1.5": ("double", None),
+    "try_cast(12345678901234567890.12 as boolean)": ("boolean", True),
     "typeof(nvl2(interval 2 years, interval 1 month, interval 1 month))": ("string", "interval month"),
     "conv('\ufb01', 16, 10)": ("string", "0"),
     "9999999999999999999999999999999999999 div 0.1": ("bigint", 687399551400673270),
