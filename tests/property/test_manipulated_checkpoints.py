@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from stretto.actors.address import Address, Attempt
 from stretto.actors.context import Context
+from stretto.actors.critical import Mark
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import Function
 from stretto.actors.instance import Instance
@@ -131,7 +132,7 @@ def written(one: Instance, store: CheckpointStore, checkpoint: int) -> Any:
         one.function.process(ROWS, one.ctx)
         one.timers.take_from(one.ctx)
     outcome = Outcome(0)
-    pass_mark(one, checkpoint, outcome)
+    pass_mark(one, Mark(checkpoint), outcome)
     assert outcome.snapshot is not None
     return store.store(one.address, outcome.snapshot)
 
