@@ -135,6 +135,16 @@ NULLS = (
     "sequence(date'2020-03-02', date'2020-03-02', dt - dt)",
     "try_to_date('20200229', 'y')", "try_to_timestamp(concat('2020022', h), 'y')", "try_to_date(s, 'y')",
     "try_make_timestamp(300000, 1, 1, 1, 1, 1)", "try_make_timestamp(300000, 13, 1, 1, 1, 1)",
+    "make_timestamp(2020, 1, 1, 1, 1, -2147483648)", "make_timestamp(2020, 1, 1, 1, 1, 4294967297.5)",
+    "make_timestamp(2020, 1, 1, 1, 1, -2147483648.5)", "make_timestamp(2020, 1, 1, 1, 1, 4355.967296)",
+    "try_make_timestamp(2020, 1, 1, 1, 1, i)",
+)  # fmt: skip
+DATES_BY_HOURS = (
+    "sequence(date'2020-01-01', date'2020-01-03', interval '36' hour)", "sequence(dt, dt, interval '12' hour)",
+    "sequence(date'1960-01-09', date'1960-01-01', interval '-36' hour)", "sequence(dt, dt, interval '-36' hour)",
+    "sequence(dt, date'2020-03-09', interval '25' hour)", "sequence(dt, date'2020-03-09', t - timestamp'1969-12-25')",
+    "sequence(date'2020-01-03', date'2020-01-01', interval '36' hour)",
+    "sequence(date'-299999-01-03', date'-299999-01-13', interval '36' hour)",
 )  # fmt: skip
 # An argument without a type is evaluated by some, and not by others.
 UNTYPED = (
@@ -175,6 +185,7 @@ CASES = {
     "typed nulls": NULLS,
     "untyped": UNTYPED,
     "maps": MAPS,
+    "dates by hours": DATES_BY_HOURS,
 }
 
 

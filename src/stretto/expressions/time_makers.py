@@ -64,6 +64,7 @@ def make_timestamp(site: Site, *parts: Node) -> Node:
         days, exists = date_or_none(*whole[:3])
         hours, minutes = whole[3:]
         exists &= (hours >= 0) & (hours < 24) & (minutes >= 0) & (minutes < 60)
+        micros = micros.astype(np.int32).astype(np.int64)  # Spark keeps 32 bits of them: -2147483648 seconds are 0.
         exists &= (micros >= 0) & (micros <= 60 * MICROS_PER_SECOND) & (np.abs(whole[0]) <= _YEARS_MAX)
         if not _all(exists, valid):
             raise _bad("a timestamp", site)

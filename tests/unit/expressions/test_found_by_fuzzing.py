@@ -63,6 +63,10 @@ ANSWERS: dict[str, tuple[str, Any]] = {
     "99999999999999999999 = h": ("boolean", None),
     "timestampadd(MONTH, 9223372036854775807, cast(h as timestamp))": ("timestamp", None),
     "make_ym_interval(1, h + 1)": ("interval year to month", None),
+    "sequence(date'2020-01-01', date'2020-01-03', interval '36' hour)": ("array<date>", [18262, 18263]),
+    "sequence(date'2020-01-03', date'2020-01-01', interval '-36' hour)": ("array<date>", [18264, 18262]),
+    "make_timestamp(2020, 1, 1, 1, 1, -2147483648)": ("timestamp", 1577840460000000),
+    "make_timestamp(2020, 1, 1, 1, 1, 4294967297.5)": ("timestamp", 1577840461500000),
 }
 FAIL = (
     "make_date(s, h, 1)", "pow(s, h)", "width_bucket(1, 'abc', h, 2)", "date_add(s, h)", "slice(ai, s, h)", "s | h",
@@ -74,6 +78,8 @@ FAIL = (
     "rtrim(null, string(date(s)))", "locate(string(date(s)), null)", "timestampadd(MONTH, n, timestamp'2020-01-01')",
     "sequence(date'2020-03-02', date'2020-03-02', interval '0' day)",
     "try_make_timestamp(s, h, 1, 1, 1, 1)", "if(raise_error(s), 1, 2)", "get(ai, n)",
+    "sequence(date'2020-01-01', date'2020-01-03', interval '12' hour)",
+    "make_timestamp(2020, 1, 1, 1, 1, -2147483648.5)",
 )  # fmt: skip
 REFUSED = (
     "array_append(ad, f)", "array_union(ad, ai)", "ad <= ai", "array(m, mi)", "null <=> m", "m = null", "chr(true)",
