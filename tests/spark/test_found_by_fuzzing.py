@@ -146,6 +146,13 @@ DATES_BY_HOURS = (
     "sequence(date'2020-01-03', date'2020-01-01', interval '36' hour)",
     "sequence(date'-299999-01-03', date'-299999-01-13', interval '36' hour)",
 )  # fmt: skip
+# A number of digits that is NULL makes no constant of a column: what is beside it is evaluated.
+DIGITS_NULL = (
+    "(1 div i) + round(i, NULL)", "power(1 div i, round(i, NULL))", "(1 div i) * bround(d, NULL)",
+    "(1 div i) = round(i, NULL)", "mod(round(i, NULL), 1 div i)", "make_date(int(s), round(i, NULL), 1)",
+    "(1 div i) + abs(round(i, NULL))", "(1 div i) + round(round(1 + i, NULL), 1)", "round(1 div i, NULL)",
+    "round(i, NULL) + (1 div i)", "date_add(date(s), round(y, NULL))",
+)  # fmt: skip
 # An argument without a type is evaluated by some, and not by others.
 UNTYPED = (
     "assert_true(b) + i", "i ^ assert_true(b)", "abs(assert_true(b))", "- assert_true(b)", "space(assert_true(b))",
@@ -158,7 +165,11 @@ MAPS = (
     "map_from_entries(array(struct(-0.0D, 1)))", "aggregate(ai, int(s), (total, z) -> z)",
     "reduce(ai, int(s2), (total, z) -> total + z)",
 )  # fmt: skip
-REFUSED = ("s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)")
+REFUSED = (
+    "s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)", "round(x, i + NULL)", "bround(x, NULL * i)",
+    "round(x, assert_true(b))", "round(x, raise_error('a'))", "round(x, round(i, NULL))", "round(x, if(b, NULL, NULL))",
+    "floor(x, i + NULL)",
+)  # fmt: skip
 
 
 AGGREGATES = (
@@ -186,6 +197,7 @@ CASES = {
     "untyped": UNTYPED,
     "maps": MAPS,
     "dates by hours": DATES_BY_HOURS,
+    "digits null": DIGITS_NULL,
 }
 
 

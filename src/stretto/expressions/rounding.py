@@ -80,8 +80,8 @@ def _rounded_to(divide: Divide, rounding: str) -> Callable[..., Node]:
 
 
 def _digits(node: Node) -> Any:
-    if node.site.tree.find(exp.Coalesce, exp.Nvl2, exp.Nullif, exp.Anonymous):
-        # Spark does not take the value of such functions for a constant.
+    if node.columns or node.site.tree.find(exp.Column, exp.Coalesce, exp.Nvl2, exp.Nullif, exp.Anonymous):
+        # Spark does not take the value of such functions for a constant, nor NULL + i.
         raise node.site.error("the number of digits is no plain constant", None, "write a number")
     if types.is_integral(node.type):
         node = cast(node, types.INT, node.site)

@@ -14,7 +14,7 @@ import pyarrow.types as pat
 from stretto.expressions import types
 from stretto.expressions.date_arithmetic import UNIT_FIRST
 from stretto.expressions.logic import nullif, strict
-from stretto.expressions.nodes import Node, Site, constant
+from stretto.expressions.nodes import Node, Site, constant, known
 
 IN_ORDER = frozenset(
     (
@@ -91,6 +91,8 @@ def in_sparks_order(name: str, node: Node, arguments: list[Node], site: Site) ->
         return strict(node, arguments[:2], site, casts=True)
     if name == "concat" and pat.is_list(node.type):
         return strict(node, arguments, site, casts=True)
+    if name in ("round", "bround") and known(arguments[1]) is None:
+        return node  # NULL, but no constant of Spark's if the number is none.
     if name in LAST_FIRST:
         return strict(node, (arguments[-1], *arguments[:-1]), site, casts=True, folds=name not in NOT_FOLDED)
     if name in ("try_mod", "try_divide") and types.is_numeric(arguments[1].type):

@@ -67,6 +67,7 @@ ANSWERS: dict[str, tuple[str, Any]] = {
     "sequence(date'2020-01-03', date'2020-01-01', interval '-36' hour)": ("array<date>", [18264, 18262]),
     "make_timestamp(2020, 1, 1, 1, 1, -2147483648)": ("timestamp", 1577840460000000),
     "make_timestamp(2020, 1, 1, 1, 1, 4294967297.5)": ("timestamp", 1577840461500000),
+    "round(1 div 0, null) + (1 div 0)": ("bigint", None),
 }
 FAIL = (
     "make_date(s, h, 1)", "pow(s, h)", "width_bucket(1, 'abc', h, 2)", "date_add(s, h)", "slice(ai, s, h)", "s | h",
@@ -80,11 +81,13 @@ FAIL = (
     "try_make_timestamp(s, h, 1, 1, 1, 1)", "if(raise_error(s), 1, 2)", "get(ai, n)",
     "sequence(date'2020-01-01', date'2020-01-03', interval '12' hour)",
     "make_timestamp(2020, 1, 1, 1, 1, -2147483648.5)",
+    "(1 div 0) + round(h, null)", "pow(s, bround(n, null))",
 )  # fmt: skip
 REFUSED = (
     "array_append(ad, f)", "array_union(ad, ai)", "ad <= ai", "array(m, mi)", "null <=> m", "m = null", "chr(true)",
     "mask(1)", "soundex(h)", "raise_error(ai)", "unix_date(s)", "m[m]", "element_at(ai, null)",
     "timestampadd('DAY', 1, timestamp'2020-01-01')", "timestampdiff(1, s, s)", "array_position(null, null)",
+    "round(f, null + n)", "bround(f, n * null)", "round(f, raise_error(s))", "floor(f, null + n)",
 )  # fmt: skip
 
 
