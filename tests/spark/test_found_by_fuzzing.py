@@ -159,12 +159,18 @@ UNTYPED = (
     "soundex(raise_error(s))", "unix_micros(assert_true(b, s))", "timestamp_seconds(assert_true(b))",
     "unhex(raise_error(s))",
     "n + assert_true(b)", "assert_true(b) / d", "shiftleft(assert_true(b), 1)",
+    "assert_true(b) <=> i", "i <=> assert_true(b)", "NULL <=> assert_true(b)", "assert_true(b) <=> ai",
+    "assert_true(b) <=> s", "s <=> assert_true(b)", "equal_null(assert_true(b), d)", "assert_true(b) = s",
+    "nullif(s, assert_true(b))", "i in (1, assert_true(b))", "s in (assert_true(b))", "assert_true(b) in (s)",
+    "assert_true(b) in (1, i)",
 )  # fmt: skip
 MAPS = (
     "map_from_arrays(array(-0.0D), array(1))", "map(-0.0D, 1)", "transform_keys(map(1D, 1), (v, w) -> -0.0D)",
     "map_from_entries(array(struct(-0.0D, 1)))", "aggregate(ai, int(s), (total, z) -> z)",
     "reduce(ai, int(s2), (total, z) -> total + z)",
 )  # fmt: skip
+# Two constants are evaluated in order, though the second one alone decides.
+CONSTANTS = ("'' and (1 = 2)", "'' and (0 <=> 1L)", "(1 div 0 = 1) or (1 = 1)", "(1 = 2) and ''")
 REFUSED = (
     "s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)", "round(x, i + NULL)", "bround(x, NULL * i)",
     "round(x, assert_true(b))", "round(x, raise_error('a'))", "round(x, round(i, NULL))", "round(x, if(b, NULL, NULL))",
@@ -198,6 +204,7 @@ CASES = {
     "maps": MAPS,
     "dates by hours": DATES_BY_HOURS,
     "digits null": DIGITS_NULL,
+    "constants": CONSTANTS,
 }
 
 

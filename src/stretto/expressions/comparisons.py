@@ -190,10 +190,10 @@ def _nan_aware(operator: str, right: Node) -> Callable[..., Any]:
 
 def null_safe_equal(left: Node, right: Node, site: Site) -> Node:
     """Returns `left <=> right`: true if both are null, and never null."""
+    left, right = without_untyped(left, right)
     equal = compare("=", left, right, site)
     if types.NULL in (left.type, right.type):
-        other = right if left.type == types.NULL else left
-        return null_test(other, site) if other.type != types.NULL else null_test(left, site)
+        return _both_null(left, right, site)
     first, second, same = left.run, right.run, equal.run
 
     def run(batch: pa.RecordBatch) -> Value:
@@ -204,6 +204,26 @@ def null_safe_equal(left: Node, right: Node, site: Site) -> Node:
         return (values & valid) | both, None
 
     return combine(types.BOOLEAN, run, site, (left, right, equal))
+
+
+def without_untyped(left: Node, right: Node) -> tuple[Node, Node]:
+    """Returns both sides; beside a string Spark puts a NULL in place of a side without a type, which may fail."""
+    if {left.type, right.type} != {types.STRING, types.NULL}:
+        return left, right
+    if left.type == types.NULL:
+        return null(types.STRING, left.site), right
+    return left, null(types.STRING, right.site)
+
+
+def _both_null(left: Node, right: Node, site: Site) -> Node:
+    """Returns `left <=> right` if one of them has no type, and so no value; it may fail, as raise_error does."""
+    runs = [(side.run, side.type) for side in (left, right)]
+
+    def run(batch: pa.RecordBatch) -> Value:
+        first, second = (is_null(side(batch), kind) for side, kind in runs)
+        return first & second, None
+
+    return combine(types.BOOLEAN, run, site, (left, right))
 
 
 def null_test(node: Node, site: Site) -> Node:

@@ -17,7 +17,15 @@ import pyarrow.compute as pc
 from stretto.errors import ExpressionError
 from stretto.expressions import types
 from stretto.expressions.casts import cast
-from stretto.expressions.comparisons import beyond_bigints, comparable, compare, compared_exactly, is_in, promoted
+from stretto.expressions.comparisons import (
+    beyond_bigints,
+    comparable,
+    compare,
+    compared_exactly,
+    is_in,
+    promoted,
+    without_untyped,
+)
 from stretto.expressions.nodes import Node, Site, combine, elementwise, null, selected
 from stretto.expressions.vectors import Value, arrow_mask, dtype_of, is_null, is_wide, null_of, widened
 
@@ -54,8 +62,9 @@ def _truth(node: Node, site: Site) -> Node:
 
 def _connective(left: Node, right: Node, site: Site, decisive: bool) -> Node:
     """Returns AND (`decisive` false) or OR (true): a decisive value decides, even if the other is null."""
-    if not right.columns and not right.fallible and _settles(right.constant, decisive):
-        # It decides alone, so Spark does not evaluate the other, which may fail.
+    deciding = not right.columns and not right.fallible and _settles(right.constant, decisive)
+    if deciding and (left.columns or right.literal or not left.fallible):
+        # It decides alone, so Spark does not evaluate the other, which may fail. Two constants are evaluated in order.
         return right
     first, second, fallible = left.run, selected(right), right.fallible
     apply = np.logical_or if decisive else np.logical_and
@@ -135,7 +144,7 @@ def _not_null(operands: Sequence[Node], batch: pa.RecordBatch) -> Any:
 def compared(operator: str, left: Node, right: Node, site: Site) -> Node:
     """Returns a comparison that fails only where Spark evaluates it."""
     if types.STRING in (left.type, right.type):
-        left, right = promoted((left, right), site)
+        left, right = promoted(without_untyped(left, right), site)
     found = compare(operator, left, right, site)
     return found if beyond_bigints(operator, left, right) is not None else strict(found, (left, right), site)
 
@@ -148,6 +157,8 @@ def member(node: Node, choices: Sequence[Node], site: Site) -> Node:
     """Returns `x IN (...)`; Spark evaluates the choices in their order until one is equal."""
     found = is_in(node, choices, site)
     value, *others = (node, *choices) if compared_exactly((node, *choices)) else comparable((node, *choices), site)
+    if any(each.type == types.NULL and each.fallible for each in (node, *choices)):
+        return _in_order(value, others, site)  # Such as raise_error, which is evaluated though it has no value.
     if not any(other.fallible for other in others):
         return found
     run, run_in_order = found.run, _in_order(value, others, site).run
