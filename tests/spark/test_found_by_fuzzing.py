@@ -181,6 +181,10 @@ REFUSED = (
 AGGREGATES = (
     ("corr(x, i)", "h"), ("regr_avgy(s2, n) FILTER (WHERE s2 > '2')", "b"), ("percentile_approx(t, 1.0)", "b"),
     ("collect_list(dt)", "b"), ("listagg(x, ',') WITHIN GROUP (ORDER BY h DESC)", "b"), ("max(dt)", "b"),
+    ("corr(NULL, s2)", "b"), ("corr(n, s2)", "h"), ("corr(s2, n)", "b"), ("regr_count(s2, NULL)", "b"),
+    ("regr_count(NULL, s2)", "b"), ("regr_sxx(s2, NULL)", "b"), ("regr_syy(NULL, s2)", "b"), ("regr_r2(n, s2)", "h"),
+    ("regr_slope(NULL, s2)", "b"), ("regr_avgx(NULL, s2)", "b"), ("covar_pop(s2, NULL)", "b"),
+    ("percentile(z, 0.0)", "b"), ("percentile(z, 0.5)", "h"), ("median(-z)", "h"), ("percentile(z, 1.0)", "h"),
 )  # fmt: skip
 
 
@@ -232,8 +236,9 @@ def test_aggregates_are_sparks(oracle: SparkOracle) -> None:
     early = pa.array([-719_163, -800_000, 0, None], pa.int32()).cast(pa.date32())
     nan = pa.array([float("nan"), 2.0, -0.75, -1.0])
     replaced = {"t": far, "dt": early, "x": nan, "h": pa.array([3, 3, 0, 0], pa.int16())}
-    names = ("x", "i", "h", "s2", "n", "b", "t", "dt")
-    rows = pa.record_batch({name: replaced.get(name, ROWS.column(name)) for name in names})
+    replaced["z"] = pa.array([-0.0, 0.0, 0.0, -0.0])
+    names = ("x", "i", "h", "s2", "n", "b", "t", "dt", "z")
+    rows = pa.record_batch({name: replaced[name] if name in replaced else ROWS.column(name) for name in names})
     for text, key in AGGREGATES:
         term = grouping.grouped(literal(text, ""), [column(key, "")])
         mine = grouping.our_answer(term, rows)

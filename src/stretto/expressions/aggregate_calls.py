@@ -129,6 +129,17 @@ class Written:
         node = compile_value(self.arguments[place], self._schema, "an argument")
         return None if node.columns else node.evaluate(_ONE_ROW)[0].as_py()
 
+    def is_null_constant(self, text: str) -> bool:
+        """Whether this is a constant that is null; one that fails is not."""
+        node = compile_value(text, self._schema, "an argument")
+        if node.columns or node.may_fail:
+            return False
+        return not node.evaluate(_ONE_ROW)[0].is_valid
+
+    def may_fail(self, text: str) -> bool:
+        """Whether this fails for some values."""
+        return compile_value(text, self._schema, "an argument").may_fail
+
     def is_never_null(self, text: str) -> bool:
         """Whether this is a constant that is not null. One that fails is not, since it must fail for every row."""
         node = compile_value(text, self._schema, "an argument")

@@ -104,6 +104,11 @@ def _average_type(kind: Any) -> pa.DataType:
 
 # Moments
 
+_CHOSEN = frozenset(("regr_sxx", "regr_syy"))
+"""Functions of a variable that Spark makes NULL where the other one is."""
+_BOTH = frozenset(("regr_slope", "regr_intercept"))
+"""Functions for which Spark evaluates both variables of every row."""
+
 
 def moment(function: str) -> Callable[[Written], AggregateCall]:
     def build(written: Written) -> AggregateCall:
@@ -119,7 +124,12 @@ def comoment(written: Written) -> AggregateCall:
     written.refuse_distinct()
     for text in written.arguments:
         written.number(text)
-    argument, ordering = (written.scalar(_as_double(text)) for text in written.arguments)
+    y, x = map(_as_double, written.arguments)
+    if written.name in _CHOSEN and any(map(written.is_null_constant, written.arguments)):
+        y = x = _as_double("NULL")  # Spark evaluates nothing then.
+    # Where y is null, x is not evaluated.
+    guarded = written.name not in _BOTH and written.may_fail(x)
+    argument, ordering = written.scalar(y), written.scalar(x, *([present(y)] if guarded else []))
     sql = written.call_sql(written.name, *written.arguments)
     return written.made(written.name, argument, types.DOUBLE, sql, ordering)
 
@@ -132,8 +142,9 @@ def regr_count(written: Written) -> AggregateCall:
     written.refuse_distinct()
     for text in written.arguments:
         written.number(text)
-    # As doubles, since a text that is no number fails though it is only counted.
-    argument = written.scalar("1", *(present(_as_double(text)) for text in written.arguments))
+    # As doubles, since a text that is no number fails though it is only counted; y is evaluated beside a NULL too.
+    y, x = (present(_as_double(text)) for text in written.arguments)
+    argument = written.scalar(f"CASE WHEN {x} THEN 1 END", y)
     return written.made("count", argument, types.BIGINT, written.call_sql("regr_count", *written.arguments))
 
 

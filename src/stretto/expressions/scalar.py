@@ -37,6 +37,11 @@ class Scalar(Compiled):
         self.columns: frozenset[str] = node.columns
         self._node: Node = node
 
+    @property
+    def may_fail(self) -> bool:
+        """Whether there are values for which it raises."""
+        return self._node.fallible
+
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
         """Returns one value for each row of the batch."""
         if self.column is not None:

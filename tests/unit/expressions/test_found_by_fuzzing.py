@@ -7,7 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from stretto.bench.fuzz.aggregates import grouped, our_answer
+from stretto.bench.fuzz.answers import Answered, Failure
 from stretto.bench.fuzz.plain import plain_values
+from stretto.bench.fuzz.terms import literal
 from stretto.errors import ExpressionError
 from stretto.expressions import compile_scalar, spark_type_name
 
@@ -113,3 +116,43 @@ def test_it_fails_where_spark_does(text: str) -> None:
 def test_it_is_refused_as_in_spark(text: str) -> None:
     with pytest.raises(ExpressionError):
         compile_scalar(text, ROWS.schema)
+
+
+GROUP = pa.record_batch(
+    {
+        "s": pa.array(["", "1", None]),
+        "n": pa.array([None, None, None], pa.int64()),
+        "z": pa.array([0.0, -0.0, 0.0]),
+    }
+)
+AGGREGATES: dict[str, Any] = {
+    "corr(null, s)": None,
+    "corr(n, s)": None,
+    "regr_count(null, s)": 0,
+    "regr_sxx(s, null)": None,
+    "regr_syy(n, s)": None,
+    "regr_r2(n, s)": None,
+    "percentile(z, 0.0)": -0.0,
+    "percentile(z, 0.25)": -0.0,
+    "percentile(z, 0.5)": 0.0,
+    "median(-z)": -0.0,
+}
+AGGREGATES_FAIL = ("corr(s, n)", "regr_count(s, null)", "regr_slope(null, s)", "regr_syy(s, n)")
+
+
+def aggregated(text: str) -> Any:
+    answer = our_answer(grouped(literal(text, ""), []), GROUP)
+    assert isinstance(answer, Answered)
+    return answer.rows[0]
+
+
+@pytest.mark.parametrize(("text", "expected"), AGGREGATES.items())
+def test_aggregates_are_sparks(text: str, expected: Any) -> None:
+    assert repr(aggregated(text)) == repr((expected,))  # The sign of a zero counts.
+
+
+@pytest.mark.parametrize("text", AGGREGATES_FAIL)
+def test_an_aggregate_fails_where_sparks_does(text: str) -> None:
+    found = aggregated(text)
+    assert isinstance(found, Failure)
+    assert not found.crash

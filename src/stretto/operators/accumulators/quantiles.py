@@ -64,6 +64,18 @@ class Quantile(_Fractions):
         array = doubles_of(array) if pa.types.is_decimal(array.type) else array.cast(pa.float64(), safe=False)
         return super().lift(groups, [array])
 
+    def _sorted(self, lists: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Returns the values sorted within each list, -0.0 before 0.0 as in Java."""
+        lengths, ordered = super()._sorted(lists)
+        values = fixed_values(ordered, FLOAT64)
+        zeros = values == 0
+        if not zeros.any():
+            return lengths, ordered
+        owner = np.repeat(np.arange(len(lengths)), lengths)[zeros]
+        values = values.copy()
+        values[zeros] = values[zeros][np.lexsort((~np.signbit(values[zeros]), owner))]
+        return lengths, fixed_array(values, pa.float64())
+
     def _quantile(
         self, ordered: pa.Array, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], fraction: float
     ) -> pa.Array:
