@@ -178,3 +178,25 @@ def test_rows_come_back_from_bytes() -> None:
     assert repr([column.to_pylist() for column in again]) == repr([column.to_pylist() for column in table])
     assert [column.type for column in again] == [column.type for column in table]
     assert np.all([len(column) == 3 for column in again])
+
+
+def test_dates_before_the_year_1_are_spilled_and_come_back() -> None:
+    schema = pa.schema([("k", pa.int64()), ("d", pa.date32()), ("t", pa.timestamp("us", "UTC"))])
+    calls = ("collect_list(d) AS days", "collect_list(t) AS times", "max(struct(d, t)) AS pair")
+    days = pa.array([-719_163, -800_000, None, 7], pa.int32()).cast(pa.date32())
+    times = pa.array([-62_135_596_800_000_001, 0, -(2**62), None], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    rows = pa.record_batch([pa.array([1, 2, 2, 1], pa.int64()), days, times], schema=schema)
+
+    def latest(spills: bool) -> list[pa.Array]:
+        function = RunningAggregate(schema, ("k",), tuple(parse_aggregate(call, schema) for call in calls))
+        function.bind_states()
+        if spills:
+            function.totals.spill_to(DictCold(), 1)
+        for _ in range(2):  # The second time, all groups are loaded.
+            ctx = Context("job", "fn", 0, 1, {"out": function.schema})
+            function.process(rows, ctx)
+            function.totals.settle()
+        (batch,) = (batch for _, batch in ctx.sent)
+        return batch.sort_by("k").columns
+
+    assert latest(True) == latest(False)

@@ -66,6 +66,21 @@ def fixed_values(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
+def with_numbers(kind: pa.DataType) -> pa.DataType:
+    """Returns a type with whole numbers in place of dates, timestamps and durations inside of lists and structs.
+
+    Python has no dates before the year 1."""
+    if pa.types.is_large_list(kind):
+        return pa.large_list(with_numbers(kind.value_type))
+    if pa.types.is_list(kind):
+        return pa.list_(with_numbers(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(with_numbers(field.type)) for field in kind])
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) else kind
+
+
 def valid_rows(array: pa.Array) -> Bools | None:
     """Returns which rows are not null, or None if no row is null."""
     if not array.null_count:

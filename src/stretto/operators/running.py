@@ -43,6 +43,7 @@ from stretto.operators.grouping import (
     take_columns,
     unhashed_values,
     valid_rows,
+    with_numbers,
 )
 from stretto.operators.running_spill import RunningSpill
 from stretto.operators.user_aggregate import UserAggregate
@@ -152,7 +153,7 @@ class _Slotted:
         self._objects = objects
         self._dtype = None if objects else physical_dtype(kind)
         # Python's own dates end with the years 1 and 9999, so times inside of lists are kept as numbers.
-        self._stored = kind if objects else _with_numbers(kind)
+        self._stored = kind if objects else with_numbers(kind)
         self._values: npt.NDArray[Any] = np.zeros(_SLOTS_MIN, self._dtype or np.dtype(object))
         self._valid: Bools | None = None
 
@@ -190,19 +191,6 @@ class _Slotted:
                 self._valid = np.ones(len(self._values), np.bool_)
             if self._valid is not None:
                 self._valid[slots] = True if valid is None else valid
-
-
-def _with_numbers(kind: pa.DataType) -> pa.DataType:
-    """Returns a type with whole numbers in place of dates, timestamps and durations inside of lists and structs."""
-    if pa.types.is_large_list(kind):
-        return pa.large_list(_with_numbers(kind.value_type))
-    if pa.types.is_list(kind):
-        return pa.list_(_with_numbers(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_with_numbers(field.type)) for field in kind])
-    if pa.types.is_date32(kind):
-        return pa.int32()
-    return pa.int64() if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) else kind
 
 
 class _Partials:

@@ -29,6 +29,7 @@ from stretto.operators.grouping import (
     physical_dtype,
     take_columns,
     valid_rows,
+    with_numbers,
 )
 from stretto.state import Fragment
 from stretto.state.cold import Cold, key_bytes
@@ -73,7 +74,7 @@ class RowBytes:
         parts = [data[start : start + size] for start in range(0, rows * size, size)] if size else [b""] * rows
         if not self._others:
             return parts
-        others = zip(*(table[place].to_pylist() for place in self._others), strict=True)
+        others = zip(*(_plain(table[place]).to_pylist() for place in self._others), strict=True)
         return [part + packed(list(other)) for part, other in zip(parts, others, strict=True)]
 
     def table(self, rows: Sequence[bytes]) -> list[Column]:
@@ -86,7 +87,9 @@ class RowBytes:
             columns[place] = fixed_array(fixed[f"v{place}"].copy(), self._kinds[place], valid)
         others = [unpacked(row[size:]) for row in rows] if self._others else []
         for number, place in enumerate(self._others):
-            columns[place] = pa.array([other[number] for other in others], self._kinds[place])
+            kind = self._kinds[place]
+            stored = pa.array([other[number] for other in others], with_numbers(kind))
+            columns[place] = stored if stored.type == kind else stored.cast(kind)
         return [columns[place] for place in range(len(self._kinds))]
 
 
@@ -175,7 +178,7 @@ class RunningSpill:
         table = self._state.rows(sample)
         # Values that are not of a fixed size are Python objects in the columns.
         sizes = sum(
-            sum(map(size_of, column.to_pylist())) if physical_dtype(column.type) is None else column.nbytes
+            sum(map(size_of, _plain(column).to_pylist())) if physical_dtype(column.type) is None else column.nbytes
             for column in table.columns
         )
         return SLOT_BYTES + 2 * int(sizes) // len(sample)
@@ -252,6 +255,12 @@ class RunningSpill:
         """Returns all groups as one table, which may be larger than memory."""
         self._write_all()
         return self._bytes.table([record for _, record in self._cold.scan()])
+
+
+def _plain(column: Column) -> Column:
+    """Returns a column with numbers in place of the dates and times inside of it."""
+    kind = with_numbers(column.type)
+    return column if kind == column.type else column.cast(kind)
 
 
 def _codes(keys: Sequence[Column]) -> list[bytes]:
