@@ -18,7 +18,7 @@ def plain_values(array: pa.Array) -> list[Any]:
         fields = [plain_values(array.field(place)) for place in range(kind.num_fields)]
         rows = zip(*fields, strict=True) if fields else [()] * len(array)
         return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
-    if pat.is_list(kind):
+    if pat.is_list(kind) or pat.is_map(kind):  # The elements of a map are structs: tuples of its key and its value.
         return [None if item is None else plain_values(item) for item in _items(array)]
     if pat.is_string(kind):
         # Spark's strings may be of any bytes: CAST(X'FF' AS string).

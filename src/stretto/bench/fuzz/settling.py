@@ -13,7 +13,16 @@ import pyarrow as pa
 from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.aggregates import GROUPED
 from stretto.bench.fuzz.answers import Answer, Answered, Failure
-from stretto.bench.fuzz.documented import ANY_BYTES, CLOCK, MODES, PLANNING, STEPS, Documented
+from stretto.bench.fuzz.documented import (
+    ANY_BYTES,
+    CLOCK,
+    MODES,
+    PLANNING,
+    STEPS,
+    Documented,
+    fails_at_bytes,
+    has_other_bytes,
+)
 from stretto.bench.fuzz.findings import Report
 from stretto.bench.fuzz.judging import Disagreement, Kind, Verdict, judge
 from stretto.bench.fuzz.plain import array_of
@@ -41,7 +50,8 @@ class Settling:
 
     def settle(self, wrong: Sequence[Wrong], judged: Judged, judged_parts: Judged) -> None:
         """Makes what disagrees small, and reports it. Parts of an aggregate are expressions, and judged as such."""
-        wrong = self._without_known(self._confirmed(self._planned(wrong, judged)), judged)
+        wrong = self._without_other_bytes(self._confirmed(self._planned(wrong, judged)), judged)
+        wrong = self._without_known(wrong, judged)
         if not wrong:
             return
 
@@ -98,6 +108,34 @@ class Settling:
             self._report.documented[meant.name] += 1
         self._report.agreed += len(agreed)
         return [each for number, each in enumerate(wrong) if number not in agreed]
+
+    def _without_other_bytes(self, wrong: Sequence[Wrong], judged: Judged) -> list[Wrong]:
+        """Returns the disagreements without the rows that fail here at bytes which are not UTF-8, if Spark has such."""
+        left = []
+        for case, found in wrong:
+            rest = self._beside_other_bytes(case) if fails_at_bytes(found.ours) else case
+            other = found if rest is case else judged([rest])[0].disagreement if rest.rows.num_rows else None
+            if other is not None:
+                left.append((rest, other))
+                continue
+            self._report.documented[ANY_BYTES.name] += 1
+            self._report.agreed += 1
+        return left
+
+    def _beside_other_bytes(self, case: Case) -> Case:
+        """Returns a case with the rows that do not fail; the case as it is, if no part of it has such bytes there."""
+        aggregate = _is_aggregate(case)
+        parts = [Case(part, case.rows) for path, part in case.term.places() if len(path) >= (2 if aggregate else 1)]
+        answers = self._asked(parts, Mode.EARLY) if parts else []
+        every = [each.rows for each in answers if isinstance(each, Answered) and each.comparable]
+        proved = [any(map(has_other_bytes, row)) for row in zip(*every, strict=True)]
+        if aggregate:  # It fails as a whole.
+            return Case(case.term, case.rows.slice(0, 0)) if any(proved) else case
+        mine = ours.answer(case.term.text, case.rows)
+        failing = [fails_at_bytes(row) for row in mine.rows] if isinstance(mine, Answered) else []
+        if len(proved) != len(failing) or not all(proof for proof, fails in zip(proved, failing, strict=True) if fails):
+            return case
+        return Case(case.term, case.rows.filter(pa.array([not fails for fails in failing])))
 
     def _in_no_mode(self, cases: Sequence[Case], disagree: list[bool]) -> list[bool]:
         """Returns which cases of those that disagree do so too with what Spark's optimizer leaves.

@@ -86,6 +86,12 @@ STDDEV = Term("group", ("", ""), (Term("stddev", ("stddev(", ")"), (column("x", 
     [
         (PLUS, [Failure("bytes that are not UTF-8 in 's'")], ["\udcff"], "bytes that are not UTF-8 as a string"),
         (PLUS, [None], ["a\udcff"], "bytes that are not UTF-8 as a string"),
+        (
+            PLUS,
+            [Failure("bytes that are not UTF-8 in 's'")],
+            [[("a", b"\xff")]],
+            "bytes that are not UTF-8 as a string",
+        ),
         (PLUS, [Failure("cannot cast '12:34' to timestamp in 's'")], [0], "a time by the clock"),
         (PLUS, [None], [time.strftime("%Y-%m-%d 12:34:00")], "a time by the clock"),
         (STDDEV, [(1.0000000000001,)], [(1.0,)], "sums of doubles in another order"),
@@ -102,6 +108,9 @@ def test_differences_by_name(term: Term, ours: list[Any], sparks: list[Any], nam
     ("term", "ours", "sparks"),
     [
         (PLUS, [Failure("cannot cast 'x' to timestamp in 's'")], [0]),
+        (PLUS, [Failure("bytes that are not UTF-8 in 's'")], ["abc"]),
+        (PLUS, [Failure("bytes that are not UTF-8 in 's'")], [7]),
+        (PLUS, [Failure("bytes that are not UTF-8 in 's'")], [[b"abc", None]]),
         (SUM, [(7,)], [(8,)]),
         (SUM, [(7,), (8,)], [Failure("fails in Spark")]),
         (PLUS, [None], ["2020-01-01 12:34:00"]),

@@ -14,7 +14,7 @@ import pytest
 
 from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.answers import Answer, Answered, Refused
-from stretto.bench.fuzz.documented import MODES, PLANNING
+from stretto.bench.fuzz.documented import ANY_BYTES, MODES, PLANNING
 from stretto.bench.fuzz.findings import Report
 from stretto.bench.fuzz.judging import Disagreement, Kind, Verdict, judge
 from stretto.bench.fuzz.settling import Settling, without_constants
@@ -139,3 +139,33 @@ def test_a_disagreement_beside_a_sum_that_overflows_is_no_excuse_for_another_agg
     settling = Settling(report, lambda cases, mode: [], lambda case: None)
     settling.settle([(Case(total("max"), rows), found)], judged, judged)
     assert len(report.findings) == 1
+
+
+TEXT_OF_BYTES = Term("cast as string", ("CAST(", " AS string)"), (column("bin", "binary"),), "string")
+LENGTH = call("length", TEXT_OF_BYTES, of="int")
+
+
+@pytest.mark.parametrize(
+    ("in_spark", "last", "findings"), [("a\udcff", 3, 0), (b"a\xff", 3, 0), ("abc", 3, 1), ("a\udcff", 4, 1)]
+)
+def test_a_failure_at_bytes_is_named_only_if_spark_has_such_bytes(in_spark: Any, last: int, findings: int) -> None:
+    rows = pa.record_batch({"bin": pa.array([b"a\xff", b"abc"])})
+    mine, report = ours.answer(LENGTH.text, rows), Report(1, "UTC")
+    assert isinstance(mine, Answered)
+    found = Disagreement(Kind.FAILS_HERE, mine.rows[0], 2, 0)
+
+    def asked(cases: Sequence[Case], mode: Mode) -> list[Answer]:
+        """Answers for each row whose bytes are those of the first or the last."""
+        values = {LENGTH: (2, last), TEXT_OF_BYTES: (in_spark, "abc")}
+        return [
+            Answered("int", [values.get(case.term, (0, 0))[row == b"abc"] for row in case.rows.column(0).to_pylist()])
+            for case in cases
+        ]
+
+    def judged(cases: Sequence[Case]) -> list[Verdict]:
+        pairs = zip(cases, asked(cases, Mode.EARLY), strict=True)
+        return [judge(case.term, ours.answer(case.term.text, case.rows), answer) for case, answer in pairs]
+
+    Settling(report, asked, lambda case: None).settle([(Case(LENGTH, rows), found)], judged, judged)
+    assert len(report.findings) == findings
+    assert report.documented[ANY_BYTES.name] == (not findings)
