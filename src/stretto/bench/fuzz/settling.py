@@ -58,7 +58,8 @@ class Settling:
         def still_wrong(candidates: list[tuple[int, Case]]) -> list[bool]:
             found = judged([case for _, case in candidates])
             like = [_is_like(wrong[number][1], verdict) for (number, _), verdict in zip(candidates, found, strict=True)]
-            return self._in_no_mode([case for _, case in candidates], like)
+            cases = [case for _, case in candidates]
+            return self._in_no_mode(cases, _not_planned(cases, found, like, judged))
 
         small = shrink_all(_started(wrong, still_wrong), still_wrong)
         verdicts = judged(small)
@@ -196,6 +197,21 @@ def _may_be_planned(case: Case, disagreement: Disagreement) -> bool:
     """Whether Spark fails, and maybe while it plans the query; an error in an aggregate does not tell when."""
     failed = disagreement.sparks == FAILED or disagreement.sparks == [FAILED]
     return disagreement.kind is Kind.PLANNING or (_is_aggregate(case) and failed)
+
+
+def _not_planned(
+    cases: Sequence[Case], verdicts: Sequence[Verdict], disagree: list[bool], judged: Judged
+) -> list[bool]:
+    """Returns which cases of those that disagree do not so only because Spark fails while it plans them.
+
+    Or else a disagreement would be made small to such a one."""
+    left = list(disagree)
+    for place, (case, verdict) in enumerate(zip(cases, verdicts, strict=True)):
+        if not left[place] or verdict.disagreement is None or not _may_be_planned(case, verdict.disagreement):
+            continue
+        plain = without_constants(case)
+        left[place] = plain.term == case.term or judged([plain])[0].disagreement is not None
+    return left
 
 
 def without_constants(case: Case) -> Case:

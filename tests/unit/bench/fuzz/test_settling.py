@@ -17,9 +17,10 @@ from stretto.bench.fuzz.answers import Answer, Answered, Refused
 from stretto.bench.fuzz.documented import ANY_BYTES, MODES, PLANNING
 from stretto.bench.fuzz.findings import Report
 from stretto.bench.fuzz.judging import Disagreement, Kind, Verdict, judge
+from stretto.bench.fuzz.literals import simple_literals
 from stretto.bench.fuzz.settling import Settling, without_constants
 from stretto.bench.fuzz.shrinking import Case
-from stretto.bench.fuzz.sparks import Mode
+from stretto.bench.fuzz.sparks import FAILED, Mode
 from stretto.bench.fuzz.steps import overflows_on_the_way
 from stretto.bench.fuzz.terms import Term, column, literal
 
@@ -169,3 +170,19 @@ def test_a_failure_at_bytes_is_named_only_if_spark_has_such_bytes(in_spark: Any,
     Settling(report, asked, lambda case: None).settle([(Case(LENGTH, rows), found)], judged, judged)
     assert len(report.findings) == findings
     assert report.documented[ANY_BYTES.name] == (not findings)
+
+
+def test_a_disagreement_is_not_made_small_to_one_that_fails_in_planning() -> None:
+    def longest(of: Term) -> Term:
+        return Term("group", ("", ""), (call("max", call("length", of, of="int"), of="int"),))
+
+    wrong, planned = longest(SHOWN), longest(simple_literals("string")[0])
+    value, failed = Disagreement(Kind.VALUE, [(1,)], [(2,)]), Disagreement(Kind.VALUE, [(1,)], [FAILED])
+
+    def judged(cases: Sequence[Case]) -> list[Verdict]:
+        found = {wrong.text: value, planned.text: failed}
+        return [Verdict(found.get(case.term.text) if case.term.label == "group" else None) for case in cases]
+
+    report = Report(1, "UTC")
+    Settling(report, lambda cases, mode: [], lambda case: None).settle([(Case(wrong, ROWS), value)], judged, judged)
+    assert [found.expression for found in report.findings] == [wrong.text]
