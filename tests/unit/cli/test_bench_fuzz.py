@@ -27,7 +27,7 @@ FINDING = Finding(
 
 
 @contextmanager
-def no_session(name: str, master: str) -> Iterator[None]:
+def no_session(name: str, master: str, java_options: str) -> Iterator[None]:
     yield None
 
 

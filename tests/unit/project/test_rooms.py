@@ -112,8 +112,8 @@ def _is_impure_call(name: str | None, func: ast.expr, *, seeded: bool) -> bool:
     return module in SEEDED_NAMES and function not in SEEDED_NAMES[module]
 
 
-# JVM fields for which PySpark has no public name.
-JVM_FIELDS = {"_jsc", "_jvm"}
+# Fields of PySpark that have no public name: the JVM, and rows as Arrow without a check of their schema.
+PYSPARK_FIELDS = {"_jsc", "_jvm", "_collect_as_arrow"}
 # Functions of Python's own that are documented in spite of their names.
 DOCUMENTED = {"os._exit", "sys._current_frames"}
 
@@ -136,7 +136,7 @@ def foreign_privates(source: str) -> list[str]:
         if isinstance(node, ast.Attribute)
         and node.attr.startswith("_")
         and not node.attr.startswith("__")
-        and node.attr not in own | JVM_FIELDS
+        and node.attr not in own | PYSPARK_FIELDS
         and ast.unparse(node) not in DOCUMENTED
     ]
 
