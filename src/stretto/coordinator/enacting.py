@@ -8,7 +8,7 @@ by the opposite decision (`elasticity/reverting.py`). Users read the records.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -165,40 +165,38 @@ class Enactor(Part):
 
     def tick(self) -> None:
         now_ns = self._host.now_ns
-        due_ns = self._team.next_ns()
-        if due_ns is not None and now_ns >= due_ns and self._has_elastic():
+        present = self._team.subjects_in(self._running())
+        due_ns = self._team.next_ns(present)
+        if due_ns is not None and now_ns >= due_ns:
             view = ElasticView.of(self._observers.last)
-            for record in self._team.decide(view, now_ns):
+            for record in self._team.decide(view, now_ns, present):
                 self._enact(record)
             self._report_given_up()
         self._measure(now_ns)
         self._revert(now_ns)
 
     def _report_given_up(self) -> None:
-        """Reports controllers that raised, once, to all jobs with elastic functions."""
-        for name in [name for name in self._team.given_up if name not in self._reported]:
+        """Reports controllers that raised, once, to all jobs that have what they look at."""
+        for controller in self._team.controllers:
+            name, error = controller.name, self._team.given_up.get(controller.name)
+            if error is None or name in self._reported:
+                continue
             self._reported.add(name)
-            error = self._team.given_up[name]
             what = f"controller '{name}' raised {error_text(error)} and is given up; the others decide on"
             for job in self._host.jobs.values():
-                if any(shape.workers_max for shape in job.shapes.values()):
+                if controller.looks_at.is_in(job):
                     said = Misbehaved(job.attempt, None, what, traceback_of(error))
                     self._host.effects.append(AnnounceMisbehaviour(job.name, COORDINATOR, said))
 
     def deadline_ns(self) -> int | None:
         """Returns when a controller is due, or an effect is to be measured."""
         due = [kept.record.measure_at_ns for kept in self._unmeasured if kept.record.measure_at_ns is not None]
-        next_ns, again_ns = self._team.next_ns(), self._reverting.next_ns()
-        if next_ns is not None and self._has_elastic():
-            due.append(next_ns)
-        if again_ns is not None:
-            due.append(again_ns)
+        next_ns = self._team.next_ns(self._team.subjects_in(self._running()))
+        due += [each for each in (next_ns, self._reverting.next_ns()) if each is not None]
         return min(due, default=None)
 
-    def _has_elastic(self) -> bool:
-        """Whether an elastic function runs, so that controllers have something to look at."""
-        running = (job for job in self._host.jobs.values() if job.status is JobStatus.RUNNING)
-        return any(shape.workers_max for job in running for shape in job.shapes.values())
+    def _running(self) -> Iterator[Job]:
+        return (job for job in self._host.jobs.values() if job.status is JobStatus.RUNNING)
 
     def _on_requested(self, event: MoveShardsRequested) -> None:
         """A user has shards moved."""

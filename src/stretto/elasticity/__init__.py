@@ -18,6 +18,7 @@ from stretto.elasticity.decisions import Decision, MoveShards, Repartition, SetW
 from stretto.elasticity.effects import measured_effect
 from stretto.elasticity.naming import CONTROLLERS, controllers_named
 from stretto.elasticity.records import Candidate, DecisionRecord, Outcome, Trigger
+from stretto.elasticity.subjects import Subject
 from stretto.elasticity.team import Team
 from stretto.elasticity.view import ActorView, ElasticView, JobView, WorkerView
 
@@ -35,6 +36,7 @@ __all__ = [
     "Repartition",
     "SetWorkers",
     "ShardMove",
+    "Subject",
     "Team",
     "Trigger",
     "WorkerView",

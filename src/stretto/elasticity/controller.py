@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from stretto.elasticity.decisions import AddWorkers, Decision, DrainWorker, Repartition
 from stretto.elasticity.effects import values_of
 from stretto.elasticity.records import Candidate, DecisionRecord, Trigger
+from stretto.elasticity.subjects import Subject
 from stretto.elasticity.view import ActorView, ElasticView
 
 
@@ -18,12 +19,14 @@ class Controller:
     A controller may keep what it has seen, but has no clock, no files and no randomness of its own, so that a simulated
     run can be repeated. It leaves an actor alone whose `may_change` is False. `effect_ns` is how long it takes until
     the effect of its decisions is measured; slower controllers leave the actor alone until then. One that is
-    `asked_first` decides by values that do not depend on where shards are, and waits for no other."""
+    `asked_first` decides by values that do not depend on where shards are, and waits for no other. It is asked only
+    while some running job has what it `looks_at`."""
 
     name = ""
     every_ns = 500_000_000
     effect_ns = 1_000_000_000
     asked_first = False
+    looks_at = Subject.ELASTIC_FUNCTIONS
 
     def __init_subclass__(cls) -> None:
         cls.name = cls.__dict__.get("name") or cls.__name__

@@ -15,6 +15,7 @@ from stretto.elasticity.controller import Controller
 from stretto.elasticity.intents import FunctionStanding, IntentView, JobStanding
 from stretto.elasticity.measured_rates import operator_name, topology_of
 from stretto.elasticity.records import DecisionRecord
+from stretto.elasticity.subjects import Subject
 from stretto.elasticity.transfers import Goal
 from stretto.elasticity.utility_controller import IntentMachine
 from stretto.elasticity.view import RUNNING, ElasticView
@@ -31,6 +32,7 @@ class IntentController(Controller):
     name = "henge"
     every_ns = EVERY_NS
     effect_ns = 2 * EVERY_NS
+    looks_at = Subject.OBJECTIVES
     goal = Goal.TOTAL
 
     def __init__(self) -> None:

@@ -10,13 +10,15 @@ the workers that it has just allotted: shards can go there in the same round.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from stretto.actors.address import Address
 from stretto.elasticity.controller import Controller
 from stretto.elasticity.decisions import SetWorkers
 from stretto.elasticity.rationing import Rationing
 from stretto.elasticity.records import DecisionRecord
+from stretto.elasticity.subjects import EVERYTHING, Running, Subject
 from stretto.elasticity.view import ElasticView
 
 HOLD_NS = 10_000_000_000
@@ -28,6 +30,7 @@ class Team(Controller):
     def __init__(self, controllers: Sequence[Controller], hold_ns: int = HOLD_NS) -> None:
         self.controllers = tuple(sorted(controllers, key=lambda controller: controller.every_ns))
         self.every_ns = min((controller.every_ns for controller in self.controllers), default=self.every_ns)
+        self._subjects = {controller.looks_at for controller in self.controllers}
         self._hold_ns = hold_ns
         self._due_ns = [0] * len(self.controllers)
         self._decided_ns: list[dict[Address, int]] = [{} for _ in self.controllers]
@@ -36,14 +39,26 @@ class Team(Controller):
         self.given_up: dict[str, Exception] = {}
         """Controllers that raised, with what they raised."""
 
-    def next_ns(self) -> int | None:
-        """Returns when some controller is due next; None if there are none."""
-        return min(self._due_ns, default=None)
+    def subjects_in(self, jobs: Iterable[Running]) -> set[Subject]:
+        """Returns what the controllers look at, as far as some of these jobs have it."""
+        if not self._subjects:
+            return set()
+        running = list(jobs)
+        return {subject for subject in self._subjects if any(subject.is_in(job) for job in running)}
 
-    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
-        """Returns the decisions of all controllers that are due: at most one per actor, but for moves of shards that
-        follow from an allotment."""
-        due = [place for place, due_ns in enumerate(self._due_ns) if now_ns >= due_ns]
+    def next_ns(self, present: AbstractSet[Subject] = EVERYTHING) -> int | None:
+        """Returns when some controller is due next that looks at something present; None if there are none."""
+        return min((self._due_ns[place] for place in self._looking(present)), default=None)
+
+    def _looking(self, present: AbstractSet[Subject]) -> list[int]:
+        return [place for place, each in enumerate(self.controllers) if each.looks_at in present]
+
+    def decide(
+        self, view: ElasticView, now_ns: int, present: AbstractSet[Subject] = EVERYTHING
+    ) -> list[DecisionRecord]:
+        """Returns the decisions of all controllers that are due and look at something present: at most one per actor,
+        but for moves of shards that follow from an allotment."""
+        due = [place for place in self._looking(present) if now_ns >= self._due_ns[place]]
         due.sort(key=lambda place: not self.controllers[place].asked_first)
         overdue = {place: self._overdue(place, now_ns) for place in due}
         found: list[DecisionRecord] = []

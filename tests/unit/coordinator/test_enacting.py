@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from stretto.actors.address import Address
 from stretto.actors.metrics import FunctionMetrics, ShardTotals
 from stretto.actors.shape import FunctionShape
 from stretto.actors.shards import SHARDS, ShardMap
+from stretto.api.slo import SLO
 from stretto.coordinator.events import (
     AnnounceDecision,
     AnnounceMisbehaviour,
@@ -24,6 +26,7 @@ from stretto.coordinator.machine import Coordinator
 from stretto.elasticity.controller import Controller
 from stretto.elasticity.decisions import GiveCapacity, MoveShards, Repartition, SetWorkers, ShardMove
 from stretto.elasticity.records import DecisionRecord, Outcome
+from stretto.elasticity.subjects import Subject
 from stretto.elasticity.team import Team
 from stretto.elasticity.view import ElasticView
 from stretto.protocol import elastic
@@ -217,6 +220,56 @@ def test_what_cannot_be_repartitioned_is_refused_with_the_reason() -> None:
         Outcome.REFUSED,
         "the job has no function 'other', but keyed, sink, source",
     )
+
+
+class Watching(Controller):
+    """Counts how often it is asked."""
+
+    def __init__(self, looks_at: Subject) -> None:
+        self.looks_at = looks_at
+        self.asked = 0
+
+    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
+        self.asked += 1
+        return []
+
+
+def running(controllers: list[Watching], objective: SLO | None) -> Coordinator:
+    """Returns a coordinator with a running job of which no function is elastic."""
+    coordinator = Coordinator(controllers=Team(controllers))
+    coordinator.handle(WorkerExpected("w0~1", "w0"), 0)
+    coordinator.handle(FrameArrived("w0~1", Join(Member("w0~1", "tcp://w0", "w0", "host", 1))), 0)
+    shapes = {"source": FunctionShape("source", 1), "sink": FunctionShape("sink", 1, is_sink=True)}
+    coordinator.handle(SubmitRequested("job", "digest", shapes, objective=objective), 0)
+    coordinator.handle(FrameArrived("w0~1", Ready("job")), 0)
+    return coordinator
+
+
+@pytest.mark.parametrize(
+    ("objective", "asked"),
+    [
+        (None, {Subject.JOBS: 3, Subject.OBJECTIVES: 0, Subject.ELASTIC_FUNCTIONS: 0}),
+        (SLO(latency_ms=10), {Subject.JOBS: 3, Subject.OBJECTIVES: 3, Subject.ELASTIC_FUNCTIONS: 0}),
+    ],
+)
+def test_a_controller_is_asked_while_a_job_has_what_it_looks_at(
+    objective: SLO | None, asked: dict[Subject, int]
+) -> None:
+    controllers = [Watching(subject) for subject in Subject]
+    coordinator = running(controllers, objective)
+    for second in (1, 2, 3):
+        ticked(coordinator, second * SECOND_NS)
+    assert {each.looks_at: each.asked for each in controllers} == asked
+
+
+@pytest.mark.parametrize(("looks_at", "is_due"), [(Subject.OBJECTIVES, False), (Subject.JOBS, True)])
+def test_without_anything_to_look_at_nothing_is_due(looks_at: Subject, is_due: bool) -> None:
+    coordinator = running([Watching(looks_at)], None)
+    ticked(coordinator, SECOND_NS)
+    without = running([], None)
+    ticked(without, SECOND_NS)
+    due_ns, otherwise_ns = coordinator.next_deadline_ns(), without.next_deadline_ns()
+    assert (due_ns != otherwise_ns) is is_due
 
 
 class Broken(Controller):
