@@ -8,6 +8,7 @@ from typing import Any
 
 from stretto.coordinator.adding import Adding
 from stretto.coordinator.blame import Blame
+from stretto.coordinator.carrying_out import CarryingOut
 from stretto.coordinator.checkpointing import Checkpointing
 from stretto.coordinator.draining import Draining
 from stretto.coordinator.enacting import Enactor
@@ -24,6 +25,7 @@ from stretto.coordinator.records import Job
 from stretto.coordinator.recovery import Recovery
 from stretto.coordinator.stopping import Stopping
 from stretto.coordinator.submissions import Submissions
+from stretto.coordinator.user_requests import UserRequests
 from stretto.elasticity.team import Team
 from stretto.protocol.frames import Frame
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
@@ -85,7 +87,8 @@ class Coordinator:
         levers = Levers(self)
         self._adding = adding = Adding(self, membership)
         self._draining = draining = kinds.draining(self, membership, hosts, handovers)
-        enactor = Enactor(self, self._team, levers, handovers, adding, draining)
+        execution = CarryingOut(self, levers, handovers, adding, draining)
+        enactor = Enactor(self, self._team, execution)
         # Some parts need each other.
         blame.connect(jobs, recovery)
         stopping.connect(jobs)
@@ -95,13 +98,15 @@ class Coordinator:
         draining.connect(enactor, observing)
         handovers.connect(enactor)
         recovery.connect(handovers)
+        execution.connect(observing)
         enactor.connect(observing)
-        observing.connect(jobs.attempts, enactor)
+        observing.connect(jobs.attempts, execution)
         long_runners.connect(jobs.attempts)
         jobs.connect(checkpointing, recovery, submissions, handovers)
         checkpointing.connect(recovery, handovers)
         acting: list[Part] = [blame, stopping, jobs, submissions, recovery, handovers, checkpointing]
-        return [membership, hosts, *acting, observing, long_runners, levers, adding, draining, enactor]
+        deciding: list[Part] = [levers, adding, draining, execution, enactor, UserRequests(self, enactor, draining)]
+        return [membership, hosts, *acting, observing, long_runners, *deciding]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Handles one event, and returns the effects to carry out in order."""

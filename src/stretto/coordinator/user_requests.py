@@ -1,0 +1,86 @@
+"""What users ask for while jobs run, as decisions: they are carried out and recorded like those of controllers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from stretto.coordinator.events import (
+    DrainRequested,
+    MoveShardsRequested,
+    RescaleRequested,
+    ScaleInRequested,
+    ScaleOutRequested,
+)
+from stretto.coordinator.part import Handlers, Host, Part
+from stretto.elasticity.decisions import AddWorkers, Decision, DrainWorker, MoveShards, Repartition, ShardMove
+from stretto.elasticity.records import DecisionRecord, Trigger
+
+
+class Decisions(Protocol):
+    """Whoever has decisions carried out."""
+
+    def enact(self, record: DecisionRecord, token: str = "") -> None: ...
+
+    def refuse(self, record: DecisionRecord, reason: str, token: str = "") -> None: ...
+
+
+class Leavers(Protocol):
+    """Whoever knows which workers would leave."""
+
+    def leavers(self, count: int) -> tuple[list[str], str | None]: ...
+
+
+class UserRequests(Part):
+    """Requests of users, each with the token that the user knows it by."""
+
+    def __init__(self, host: Host, decisions: Decisions, drains: Leavers) -> None:
+        self._host = host
+        self._decisions = decisions
+        self._drains = drains
+
+    def events(self) -> Handlers:
+        return {
+            MoveShardsRequested: self._on_move_shards,
+            RescaleRequested: self._on_rescale,
+            ScaleOutRequested: self._on_scale_out,
+            ScaleInRequested: self._on_scale_in,
+            DrainRequested: self._on_drain,
+        }
+
+    def _on_move_shards(self, event: MoveShardsRequested) -> None:
+        moves = tuple(ShardMove(shard, "", target) for shard, target in event.moves)
+        decision = MoveShards(event.job, event.function, event.partition, moves)
+        self._ask(decision, event.token, event.job, event.function, event.partition)
+
+    def _on_rescale(self, event: RescaleRequested) -> None:
+        """A user gives functions another parallelism."""
+        (function, parallelism), *others = sorted(event.parallelism.items())
+        self._ask(Repartition(event.job, function, parallelism, tuple(others)), event.token, event.job, function)
+
+    def _on_scale_out(self, event: ScaleOutRequested) -> None:
+        self._ask(AddWorkers(event.count), event.token)
+
+    def _on_scale_in(self, event: ScaleInRequested) -> None:
+        """A user has workers leave, all of them or none."""
+        members, why = self._drains.leavers(event.count)
+        for member in members:
+            record = self._asked(DrainWorker(member))
+            if why is None:
+                self._decisions.enact(record, event.token)
+            else:
+                self._decisions.refuse(record, why, event.token)
+
+    def _on_drain(self, event: DrainRequested) -> None:
+        self._ask(DrainWorker(event.name), event.token)
+
+    def _ask(
+        self, decision: Decision, token: str, job: str = "", function: str = "", partition: int | None = None
+    ) -> None:
+        self._decisions.enact(self._asked(decision, job, function, partition), token)
+
+    def _asked(
+        self, decision: Decision, job: str = "", function: str = "", partition: int | None = None
+    ) -> DecisionRecord:
+        """Returns the record of what a user wants of a function, or of the cluster."""
+        about = (job, function, partition)
+        return DecisionRecord(self._host.now_ns, "user", *about, Trigger.ASKED, "it was asked for", decision=decision)
