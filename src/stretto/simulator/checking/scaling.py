@@ -87,7 +87,7 @@ def try_plain(seed: int, workers_max: int, functions_max: int, parts: Parts | No
         trial.violations.append(Violation("failed", failure))
     trial.violations += moves(history, cluster.handed_over)
     if isinstance(scenario, ElasticScenario):
-        trial.violations += rows_in_order(history, scenario.deployment.functions)
+        trial.violations += rows_in_order(history, scenario.deployment.functions, scenario.spread)
     else:
         trial.violations += [*order(history), *once(history)]
     if job.status is JobStatus.FINISHED:
