@@ -40,6 +40,12 @@ class ShardLevers(Protocol):
     ) -> int | None: ...
 
 
+class Lessees(Protocol):
+    """Whoever decides how many lessees actors have."""
+
+    def set_lessees(self, job: Job, function: str, lessees: int) -> str | None: ...
+
+
 class Additions(Protocol):
     """Whoever has workers started."""
 
@@ -81,9 +87,16 @@ class CarryingOut(Part):
     """Decisions that are under way, and the workers that elastic actors were allotted."""
 
     def __init__(
-        self, host: Host, levers: ShardLevers, handovers: Reshaping, additions: Additions, drains: Drains
+        self,
+        host: Host,
+        levers: ShardLevers,
+        hosts: Lessees,
+        handovers: Reshaping,
+        additions: Additions,
+        drains: Drains,
     ) -> None:
         self._host = host
+        self._hosts = hosts
         self._levers = levers
         self._handovers = handovers
         self._additions = additions
@@ -147,8 +160,9 @@ class CarryingOut(Part):
                 self._under_way[-kept.number] = kept
                 self._handovers.reshape(job, -kept.number, wanted)
                 return kept.record
-            case SetLessees():
-                return record.finished(Outcome.REFUSED, "the number of lessees cannot be set yet")
+            case SetLessees(function=function, lessees=lessees):
+                refused = self._hosts.set_lessees(job, function, lessees)
+                return record.finished(Outcome.DONE if refused is None else Outcome.REFUSED, refused)
             case GiveCapacity() | TakeCapacity():
                 return self._capacity_changed(kept, job, decision)
 
@@ -161,7 +175,8 @@ class CarryingOut(Part):
         actors = [
             actor for actor in view.actors if (actor.address.job, actor.address.function) == (ask.job, shape.name)
         ]
-        levers = levers_for(ask, Holding(means_of(shape), shape.parallelism, actors=actors), view.workers)
+        holding = Holding(means_of(shape), shape.parallelism, job.lessees_of(shape), shape.lessees_max, actors)
+        levers = levers_for(ask, holding, view.workers)
         if not levers:
             return kept.record.finished(Outcome.REFUSED, "it cannot have more or fewer instances")
         for lever in levers:

@@ -121,6 +121,16 @@ class MoveShardsRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class LesseesRequested:
+    """Each actor of a spread function may have so many lessees from now on."""
+
+    job: str
+    function: str
+    lessees: int
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RescaleRequested:
     """A user gives functions of a running job another parallelism."""
 
@@ -424,6 +434,7 @@ Event = (
     | ScaleInRequested
     | DrainRequested
     | MoveShardsRequested
+    | LesseesRequested
     | RescaleRequested
     | ReshapeRequested
     | CodeMade

@@ -1,4 +1,5 @@
-"""The workers that may host lessees of a job, and when nothing of any job is left on one."""
+"""The workers that may host lessees of a job, how many lessees there may be, and when nothing of any job is left on a
+worker."""
 
 from __future__ import annotations
 
@@ -49,6 +50,19 @@ class LesseeHosts(Part):
         if not staying.issuperset(job.hosts):
             self._change(job, [name for name in job.hosts if name in staying])
 
+    def set_lessees(self, job: Job, function: str, lessees: int) -> str | None:
+        """Sets how many lessees each actor of a running function may have, also in later attempts; returns why not, if
+        it cannot have so many. Those beyond it lose their leases at their next barrier."""
+        shape = job.shapes.get(function)
+        if shape is None or not shape.lessees_max:
+            return f"function '{function}' has no lessees" if shape is not None else "there is no such function"
+        if not 0 <= lessees <= shape.lessees_max:
+            return f"it may have 0 to {shape.lessees_max} lessees"
+        if job.lessees_of(shape) != lessees:
+            job.lessees = {**job.lessees, function: lessees}
+            self._change(job, job.hosts)
+        return None
+
     def _change(self, job: Job, hosts: list[str]) -> None:
         """Sends the new hosts to all members of a job; removed hosts may still have lessees until the next barrier, and
         are members of the job until then: if one is lost, what its lessees know is lost."""
@@ -58,7 +72,7 @@ class LesseeHosts(Part):
         job.change += 1
         job.unchanged = {member for member in {*before, *job.members} if member in self._membership.members}
         for member in sorted(job.unchanged):
-            self._host.send(member, Hosts(job.attempt, hosts, job.change))
+            self._host.send(member, Hosts(job.attempt, hosts, job.change, job.lessees))
 
     def _on_hosts_left(self, sender: str, frame: HostsLeft) -> None:
         job = self._host.running(frame.job)

@@ -234,7 +234,7 @@ class Jobs(Part):
 
     def _begin_to_run(self, job: Job) -> None:
         for member in job.members:
-            self._host.send(member, Start(job.attempt, job.hosts))
+            self._host.send(member, Start(job.attempt, job.hosts, job.lessees))
         self._hosts.started(job)
         for member in sorted(set(self._hosts.workers()).difference(job.members)):
             self._send_code(job, member)  # It joined while the job was deployed, or handed over.

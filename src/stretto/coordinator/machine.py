@@ -87,7 +87,7 @@ class Coordinator:
         levers = Levers(self)
         self._adding = adding = Adding(self, membership)
         self._draining = draining = kinds.draining(self, membership, hosts, handovers)
-        execution = CarryingOut(self, levers, handovers, adding, draining)
+        execution = CarryingOut(self, levers, hosts, handovers, adding, draining)
         enactor = Enactor(self, self._team, execution)
         # Some parts need each other.
         blame.connect(jobs, recovery)

@@ -143,6 +143,7 @@ class Observing(Part):
                 tuple(by_function[name]),
                 _state_bytes(job.origin, name),
                 tuple(self._elastic(job, name, by_function[name])) if shape.workers_max else (),
+                job.lessees_of(shape),
             )
             for name, shape in job.shapes.items()
         }

@@ -7,7 +7,7 @@ from enum import Enum
 
 import msgspec
 
-from stretto.actors.shape import Shapes
+from stretto.actors.shape import FunctionShape, Shapes
 from stretto.api.slo import SLO
 from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage
 from stretto.checkpoints.resuming import Resumption
@@ -167,6 +167,8 @@ class Job:
     spreads: bool = False
     hosts: list[str] = field(default_factory=list)
     """Workers that may have lessees; a joining one is among them once it has loaded the code."""
+    lessees: dict[str, int] = field(default_factory=dict)
+    """How many lessees each actor of a function may have, where that was set."""
     leaving: set[str] = field(default_factory=set)
     """Workers that may have no new lessees, and may still have some."""
     durability: Durability | None = None
@@ -193,6 +195,10 @@ class Job:
     """The attempt that is to take over from this one, if there is to be one."""
     marks: int = 0
     """The number of handovers that were begun, in a job without checkpoints."""
+
+    def lessees_of(self, shape: FunctionShape) -> int:
+        """Returns how many lessees each actor of a function may have now."""
+        return min(self.lessees.get(shape.name, shape.lessees_max), shape.lessees_max)
 
     def become(self, status: JobStatus) -> None:
         """Moves to another status; a move that is not in the table is a fault of the protocol."""

@@ -6,13 +6,22 @@ from typing import Protocol
 
 from stretto.coordinator.events import (
     DrainRequested,
+    LesseesRequested,
     MoveShardsRequested,
     RescaleRequested,
     ScaleInRequested,
     ScaleOutRequested,
 )
 from stretto.coordinator.part import Handlers, Host, Part
-from stretto.elasticity.decisions import AddWorkers, Decision, DrainWorker, MoveShards, Repartition, ShardMove
+from stretto.elasticity.decisions import (
+    AddWorkers,
+    Decision,
+    DrainWorker,
+    MoveShards,
+    Repartition,
+    SetLessees,
+    ShardMove,
+)
 from stretto.elasticity.records import DecisionRecord, Trigger
 
 
@@ -41,6 +50,7 @@ class UserRequests(Part):
     def events(self) -> Handlers:
         return {
             MoveShardsRequested: self._on_move_shards,
+            LesseesRequested: self._on_lessees,
             RescaleRequested: self._on_rescale,
             ScaleOutRequested: self._on_scale_out,
             ScaleInRequested: self._on_scale_in,
@@ -51,6 +61,10 @@ class UserRequests(Part):
         moves = tuple(ShardMove(shard, "", target) for shard, target in event.moves)
         decision = MoveShards(event.job, event.function, event.partition, moves)
         self._ask(decision, event.token, event.job, event.function, event.partition)
+
+    def _on_lessees(self, event: LesseesRequested) -> None:
+        decision = SetLessees(event.job, event.function, event.lessees)
+        self._ask(decision, event.token, event.job, event.function)
 
     def _on_rescale(self, event: RescaleRequested) -> None:
         """A user gives functions another parallelism."""

@@ -2,7 +2,7 @@
 
 | discipline | one unit more is | decision |
 | --- | --- | --- |
-| stateless, or state that combines | a lessee more | `SetLessees` |
+| spread: stateless, or state that combines | a lessee more, of each partition | `SetLessees` |
 | keyed and elastic | a worker more for the shards of its fullest partition | `SetWorkers` |
 | keyed and not elastic, or an elastic one whose home is the bottleneck | a partition more | `Repartition` |
 | sequential, a source, on the driver | nothing: it cannot have more | none |
@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -28,12 +29,12 @@ class Means(Enum):
     NONE = "it cannot have more instances"
 
 
-def means_of(shape: FunctionShape, spreads: bool = False, home_is_full: bool = False) -> Means:
-    """Returns how a function gets more capacity. `spreads` says that its discipline lets lessees run anything,
-    `home_is_full` that the home of an elastic actor is the bottleneck, so that more workers would not help."""
+def means_of(shape: FunctionShape, home_is_full: bool = False) -> Means:
+    """Returns how a function gets more capacity. `home_is_full` says that the home of an elastic actor is the
+    bottleneck, so that more workers would not help."""
     if shape.on_driver or (not shape.feeds and shape.shards is None):
         return Means.NONE
-    if spreads:
+    if shape.lessees_max:
         return Means.LESSEES
     if shape.workers_max and not home_is_full:
         return Means.SHARDS
@@ -44,12 +45,19 @@ def means_of(shape: FunctionShape, spreads: bool = False, home_is_full: bool = F
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a function has now: its means, its partitions, its lessees per actor, and its elastic actors."""
+    """What a function has now: its means, its partitions, how many lessees each actor may have now and at most, and its
+    elastic actors."""
 
     means: Means
     parallelism: int
     lessees: int = 0
+    lessees_max: int = 0
     actors: Sequence[ActorView] = ()
+
+
+def lessees_possible(lessees: int, workers: int) -> int:
+    """Returns how many of the lessees that an actor may have there is room for: one on each worker but its home."""
+    return min(lessees, max(0, workers - 1))
 
 
 def levers_for(ask: Capacity, holding: Holding, workers: Mapping[str, WorkerView]) -> list[Decision]:
@@ -57,8 +65,12 @@ def levers_for(ask: Capacity, holding: Holding, workers: Mapping[str, WorkerView
     units = ask.units if isinstance(ask, GiveCapacity) else -ask.units
     match holding.means:
         case Means.LESSEES:
-            lessees = min(max(0, len(workers) - 1), max(0, holding.lessees + units))
-            return [SetLessees(ask.job, ask.function, lessees)] if lessees != holding.lessees else []
+            most = lessees_possible(holding.lessees_max, len(workers))
+            before = min(holding.lessees, most)
+            # A unit is an instance, and each partition gets as many: a part of a round is a whole one.
+            rounds = math.ceil(abs(units) / holding.parallelism)
+            lessees = min(most, max(0, before + (rounds if units > 0 else -rounds)))
+            return [SetLessees(ask.job, ask.function, lessees)] if lessees != before else []
         case Means.PARALLELISM:
             parallelism = max(1, holding.parallelism + units)
             return [Repartition(ask.job, ask.function, parallelism)] if parallelism != holding.parallelism else []

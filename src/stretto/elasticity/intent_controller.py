@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from stretto.actors.metrics import LatencySketch
 from stretto.api.slo import SLO
-from stretto.elasticity.capacity import Means, means_of
+from stretto.elasticity.capacity import Means, lessees_possible, means_of
 from stretto.elasticity.controller import Controller
 from stretto.elasticity.intents import FunctionStanding, IntentView, JobStanding
 from stretto.elasticity.measured_rates import operator_name, topology_of
@@ -20,7 +20,7 @@ from stretto.elasticity.transfers import Goal
 from stretto.elasticity.utility_controller import IntentMachine
 from stretto.elasticity.view import RUNNING, ElasticView
 from stretto.observation.longer import observed_since
-from stretto.observation.model import JobObserved, Observation, WorkerObserved
+from stretto.observation.model import FunctionObserved, JobObserved, Observation, WorkerObserved
 from stretto.protocol.membership import MemberRole
 
 EVERY_NS = 10_000_000_000
@@ -81,7 +81,14 @@ def standing_of(job: JobObserved, workers: Mapping[str, WorkerObserved]) -> JobS
     functions = {}
     for name, observed in job.functions.items():
         operator = operators[operator_name(job.name, name)]
-        changes = means_of(observed.shape) is not Means.NONE
-        functions[name] = FunctionStanding(name, operator.instances, operator.congestion, changes)
+        means = means_of(observed.shape)
+        units = _instances(observed, len(workers)) if means is Means.LESSEES else operator.instances
+        functions[name] = FunctionStanding(name, units, operator.congestion, means is not Means.NONE)
     rows = sum(observed.output_rate for observed in job.functions.values() if not observed.shape.feeds)
     return JobStanding(job.name, slo, sketch.quantile(slo.percentile / 100), job.juice, functions, rows)
+
+
+def _instances(observed: FunctionObserved, workers: int) -> int:
+    """Returns how many instances a spread function may have. How many it has now depends on what was sent where, and
+    changes from barrier to barrier."""
+    return observed.shape.parallelism * (1 + lessees_possible(observed.lessees, workers))

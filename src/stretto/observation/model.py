@@ -51,12 +51,14 @@ class EdgeObserved:
 @dataclass(frozen=True)
 class FunctionObserved:
     """One function over all its instances. `state_bytes` is the size of its state in the last complete checkpoint; None
-    if there is none. `elastic` has its partitions whose shards may be on several workers."""
+    if there is none. `elastic` has its partitions whose shards may be on several workers, `lessees` is how many lessees
+    each of its actors may have now."""
 
     shape: FunctionShape
     actors: tuple[ActorObserved, ...]
     state_bytes: int | None = None
     elastic: tuple[ElasticObserved, ...] = ()
+    lessees: int = 0
 
     @cached_property
     def totals(self) -> FunctionMetrics:

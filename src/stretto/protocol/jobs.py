@@ -57,18 +57,23 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Start(msgspec.Struct, frozen=True, tag="start"):
-    """All members are ready: open the channels and let the sources read. `hosts` may host lessees."""
+    """All members are ready: open the channels and let the sources read. `hosts` may host lessees, `lessees` is how
+    many the actors of some functions may have."""
 
     job: str
     hosts: list[str] = []
+    lessees: dict[str, int] = {}
 
 
 class Hosts(msgspec.Struct, frozen=True, tag="hosts"):
-    """The workers that may host lessees from now on. A worker that is removed loses its lessees at the next barrier."""
+    """The workers that may host lessees from now on, and how many lessees each actor of some functions may have; those
+    of others may have as many as they were deployed with. A worker that is removed loses its lessees at the next
+    barrier, and an actor that has too many loses some."""
 
     job: str
     hosts: list[str]
     change: int = 0
+    lessees: dict[str, int] = {}
 
 
 class HostsLeft(msgspec.Struct, frozen=True, tag="hostsleft"):

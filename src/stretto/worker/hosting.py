@@ -100,18 +100,22 @@ class Hosting(Part):
         """The workers that may host lessees of an actor, those first that it should take first."""
         return self._host.jobs[lessor.address.job].hosts_for(lessor, self._host.member)
 
+    def lessees_set(self, lessor: Seat) -> int | None:
+        """How many lessees an actor may have, if that was set."""
+        return self._host.jobs[lessor.address.job].lessees_set.get(lessor.address.function)
+
     def _on_hosts(self, sender: str, frame: Hosts) -> None:
         job = self._host.jobs.get(frame.job)
         if job is None:
             self._host.stale += 1
             return
-        self.set_hosts(job, frame.hosts)
+        self.set_hosts(job, frame.hosts, frame.lessees)
         job.hosts_change = frame.change
         self._report_hosts_left(job)
 
-    def set_hosts(self, job: LocalJob, hosts: list[str]) -> None:
-        """From now on these workers may host lessees."""
-        job.hosts = hosts
+    def set_hosts(self, job: LocalJob, hosts: list[str], lessees: dict[str, int]) -> None:
+        """From now on these workers may host lessees, and actors may have so many."""
+        job.hosts, job.lessees_set = hosts, lessees
         for seat in job.seats.values():
             if isinstance(seat.gate, LessorGate):
                 seat.gate.candidates = None

@@ -29,6 +29,8 @@ class HostsOf(Protocol):
 
     def hosts(self, lessor: Seat) -> list[str]: ...
 
+    def lessees_set(self, lessor: Seat) -> int | None: ...
+
 
 class Figures(Protocol):
     """Whoever reports the figures of instances."""

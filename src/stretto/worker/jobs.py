@@ -31,7 +31,7 @@ class Taking(Protocol):
 
     def take_in(self, seat: Seat, job: LocalJob) -> None: ...
 
-    def set_hosts(self, job: LocalJob, hosts: list[str]) -> None: ...
+    def set_hosts(self, job: LocalJob, hosts: list[str], lessees: dict[str, int]) -> None: ...
 
 
 class Resuming(Protocol):
@@ -172,7 +172,7 @@ class Jobs(Part):
             self._host.refuse(f"a start of job {frame.job}, which is not ready here")
             return
         job.phase = JobPhase.RUNNING
-        self._hosting.set_hosts(job, frame.hosts)
+        self._hosting.set_hosts(job, frame.hosts, frame.lessees)
         if job.follows is not None:
             self._takers.start(job)
         self._snapshots.start(job)

@@ -55,6 +55,8 @@ class LocalJob:
         self.lessees: dict[Address, Seat] = {}
         self.hosts: list[str] = []
         self.hosts_change = 0
+        self.lessees_set: dict[str, int] = {}
+        """How many lessees each actor of a function may have, where that was set."""
         self.strategies: dict[str, Strategy] = {}
         self.opening = 0
         self.finished = 0

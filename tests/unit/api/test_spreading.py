@@ -12,11 +12,13 @@ from stretto import sinks
 from stretto.actors.context import Context
 from stretto.actors.deployment import FunctionSpec
 from stretto.actors.function import Function
+from stretto.actors.shape import shapes_of
 from stretto.api.app import App
 from stretto.api.explain import explained
 from stretto.api.lowering import lowered
 from stretto.api.memory import MemorySource
 from stretto.api.stream import Stream
+from stretto.elasticity.capacity import Means, means_of
 from stretto.errors import PlanError
 from stretto.scheduling import DirectSend
 from stretto.state import MapState, ValueState
@@ -67,6 +69,13 @@ def test_all_that_can_are_spread_and_the_rest_is_left_alone() -> None:
     app.spread(lessees=3)
     found = specs(app)
     assert (found["sums"].lessees_max, found["last"].lessees_max) == (3, 0)
+    shapes = shapes_of(lowered(app.plan(), "job", 1, 100))
+    assert {name: means_of(shape) for name, shape in shapes.items()} == {
+        "in": Means.NONE,
+        "sums": Means.LESSEES,
+        "last": Means.NONE,
+        "out": Means.NONE,
+    }
     assert found["sums"].strategy is None, "the cluster's own"
     assert found["in"].lessees_max == found["out"].lessees_max == 0
     text = explained(app, 2, None)

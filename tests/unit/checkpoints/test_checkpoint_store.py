@@ -395,3 +395,12 @@ def test_a_length_that_nobody_wrote_is_not_allocated(files: Files) -> None:
     files.write("data/x", [b"short"])
     assert files.read("data/x", 2, 1 << 61) == b"ort"
     assert files.read("data/x", 1 << 61, 1 << 61) == b""
+
+
+def test_a_manifest_whose_shapes_know_no_lessees_can_be_read() -> None:
+    written = manifest(1, GOOD)
+    plain = msgspec.to_builtins(written)
+    del plain["shapes"]["count"]["lessees_max"]
+    text = msgspec.json.encode(plain)
+    sealed = msgspec.json.encode({"digest": digest_of(text), "manifest": msgspec.Raw(text)})
+    assert decoded(sealed, "old") == written

@@ -12,6 +12,7 @@ from stretto.coordinator.events import (
     AnnounceJob,
     DrainRequested,
     Effect,
+    LesseesRequested,
     ReleaseWorker,
     ReplaceWorker,
     ScaleInRequested,
@@ -26,7 +27,7 @@ from stretto.coordinator.machine import LOST_AFTER_NS, Coordinator
 from stretto.coordinator.records import JobStatus
 from stretto.coordinator.standing import MOVES, Standing, Standings
 from stretto.elasticity.controller import Controller
-from stretto.elasticity.decisions import AddWorkers, DrainWorker
+from stretto.elasticity.decisions import AddWorkers, DrainWorker, SetLessees
 from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.elasticity.team import Team
 from stretto.elasticity.view import ElasticView
@@ -291,6 +292,48 @@ def test_moves_that_are_not_in_the_table_are_faults() -> None:
             else:
                 with pytest.raises(InvariantError):
                     standings.move("w0~1", after)
+
+
+# The number of lessees.
+
+SPREAD = {**SINGLE, "spread": FunctionShape("spread", 1, lessees_max=2)}
+
+
+def spread(*names: str) -> Coordinator:
+    coordinator = joined(*names)
+    coordinator.handle(SubmitRequested("job", "digest", SPREAD, spreads=True), 0)
+    for name in coordinator.jobs["job"].members:
+        coordinator.handle(FrameArrived(name, Ready("job")), 0)
+    return coordinator
+
+
+def test_the_number_of_lessees_is_sent_to_all_members_and_to_those_that_come() -> None:
+    coordinator = spread(HOME, OTHER, "driver~1")
+    effects = coordinator.handle(LesseesRequested("job", "spread", 1), 0)
+    record = outcome(effects)
+    assert (record.decision, record.outcome) == (SetLessees("job", "spread", 1), Outcome.DONE)
+    told = frames(Hosts, effects)
+    assert set(told) == {HOME, OTHER, "driver~1"}
+    assert {(tuple(frame.hosts), *frame.lessees.items()) for frame in told.values()} == {((HOME, OTHER), ("spread", 1))}
+    assert frames(Hosts, coordinator.handle(LesseesRequested("job", "spread", 1), 0)) == {}, "nothing changes"
+    join(coordinator, "w2~1")
+    later = frames(Hosts, coordinator.handle(FrameArrived("w2~1", Ready("job")), 0))
+    assert later["w2~1"].lessees == {"spread": 1}
+
+
+@pytest.mark.parametrize(
+    ("function", "lessees", "reason"),
+    [
+        ("spread", 3, "it may have 0 to 2 lessees"),
+        ("spread", -1, "it may have 0 to 2 lessees"),
+        ("source", 1, "function 'source' has no lessees"),
+        ("other", 1, "there is no such function"),
+    ],
+)
+def test_lessees_that_a_function_cannot_have_are_refused(function: str, lessees: int, reason: str) -> None:
+    coordinator = spread(HOME, OTHER, "driver~1")
+    record = outcome(coordinator.handle(LesseesRequested("job", function, lessees), 0))
+    assert (record.outcome, record.outcome_reason) == (Outcome.REFUSED, reason)
 
 
 # Controllers.

@@ -18,34 +18,35 @@ WORKERS = {name: WorkerView(name, "node", busy_share=busy) for name, busy in (("
 
 
 @pytest.mark.parametrize(
-    ("shape", "spreads", "home_is_full", "expected"),
+    ("shape", "home_is_full", "expected"),
     [
-        (FunctionShape("f", 2, feeds=FED), True, False, Means.LESSEES),
-        (FunctionShape("f", 2, feeds=FED), False, False, Means.PARALLELISM),
-        (FunctionShape("f", 2, feeds=FED, shards=EVEN, workers_max=8), False, False, Means.SHARDS),
-        (FunctionShape("f", 2, feeds=FED, shards=EVEN, workers_max=8), False, True, Means.PARALLELISM),
+        (FunctionShape("f", 2, feeds=FED, lessees_max=3), False, Means.LESSEES),
+        (FunctionShape("f", 2, feeds=FED), False, Means.PARALLELISM),
+        (FunctionShape("f", 2, feeds=FED, shards=EVEN, workers_max=8), False, Means.SHARDS),
+        (FunctionShape("f", 2, feeds=FED, shards=EVEN, workers_max=8), True, Means.PARALLELISM),
         (
             FunctionShape("f", 2, feeds=FED, shards=EVEN, states={"s": "map"}),
             False,
-            False,
             Means.PARALLELISM,
         ),
-        (FunctionShape("f", 1, feeds=FED, states={"s": "value"}), False, False, Means.NONE),
-        (FunctionShape("f", 2, on_driver=True, feeds=FED), True, False, Means.NONE),
-        (FunctionShape("source", 2), False, False, Means.NONE),
+        (FunctionShape("f", 1, feeds=FED, states={"s": "value"}), False, Means.NONE),
+        (FunctionShape("f", 2, on_driver=True, feeds=FED, lessees_max=3), False, Means.NONE),
+        (FunctionShape("source", 2), False, Means.NONE),
     ],
 )
-def test_the_discipline_says_what_capacity_means(
-    shape: FunctionShape, spreads: bool, home_is_full: bool, expected: Means
-) -> None:
-    assert means_of(shape, spreads, home_is_full) is expected
+def test_the_discipline_says_what_capacity_means(shape: FunctionShape, home_is_full: bool, expected: Means) -> None:
+    assert means_of(shape, home_is_full) is expected
 
 
 def test_lessees_and_parallelism() -> None:
     give, take = GiveCapacity("job", "f", 2), TakeCapacity("job", "f", 3)
-    lessees = Holding(Means.LESSEES, 4, lessees=1)
+    lessees = Holding(Means.LESSEES, 4, lessees=1, lessees_max=9)
     assert levers_for(give, lessees, WORKERS) == [SetLessees("job", "f", 2)]  # Three workers, one of which is home.
     assert levers_for(take, lessees, WORKERS) == [SetLessees("job", "f", 0)]
+    all_of_them = Holding(Means.LESSEES, 1, lessees=9, lessees_max=9)  # There is room for two.
+    assert levers_for(give, all_of_them, WORKERS) == []
+    assert levers_for(TakeCapacity("job", "f", 1), all_of_them, WORKERS) == [SetLessees("job", "f", 1)]
+    assert levers_for(give, Holding(Means.LESSEES, 1, lessees=1, lessees_max=1), WORKERS) == []
     assert levers_for(give, Holding(Means.PARALLELISM, 4), WORKERS) == [Repartition("job", "f", 6)]
     assert levers_for(take, Holding(Means.PARALLELISM, 2), WORKERS) == [Repartition("job", "f", 1)]
     assert levers_for(take, Holding(Means.PARALLELISM, 1), WORKERS) == []

@@ -198,9 +198,9 @@ def drain() -> Said:
     return Said("drain")
 
 
-def hosts(members: list[str]) -> Said:
-    """The workers that may have lessees from now on."""
-    return Said("hosts", members=members)
+def hosts(members: list[str], *, lessees: int | None = None) -> Said:
+    """The workers that may have lessees from now on, and how many lessees the actor may have."""
+    return Said("hosts", members=members, lessees=lessees)
 
 
 def hosts_left() -> Said:
@@ -740,6 +740,7 @@ class Scenario:
         last = tuple(self._last(reach) for reach in said.get("last", []))
         told = tuple(self._told(reach) for reach in said.get("told", []))
         upstream = ("up", 1 if by == "up~2" else 0) if by.startswith("up") else ("stranger", 0)
+        set_to = {ACTOR: said.mentioned["lessees"]} if said.kind == "hosts" and "lessees" in said.mentioned else {}
         makers: dict[str, Callable[[], Any]] = {
             "lease": lambda: Lease(address, time, criticals, states),
             "sync_request": lambda: SyncRequest(address, barrier, last),
@@ -756,7 +757,7 @@ class Scenario:
             "overdue": lambda: Overdue(JOB, number),
             "publish": lambda: Publish(JOB, number),
             "drain": lambda: Drain(JOB),
-            "hosts": lambda: Hosts(JOB, said.get("members", []), 1),
+            "hosts": lambda: Hosts(JOB, said.get("members", []), 1, set_to),
         }
         return makers[said.kind]()
 

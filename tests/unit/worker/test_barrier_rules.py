@@ -466,6 +466,21 @@ def test_a_worker_that_is_no_host_any_more_loses_its_lease_at_the_next_barrier()
     assert s.sent_to(COORDINATOR) == [hosts_left()]
 
 
+def test_an_actor_that_may_have_fewer_lessees_loses_the_newest_at_the_next_barrier() -> None:
+    s = Scenario.lessor_of("lessee~1", "lessee~2")
+    s.arrives(hosts(["lessee~1", "lessee~2"], lessees=1), by=COORDINATOR)
+    s.forwards(batch(3), to="lessee~2")
+    assert s.sent_to("lessee~2") == [], "it gets nothing new"
+    s.arrives(critical("flush"))
+    s.arrives(sync_reply(1), by="lessee~1")
+    s.arrives(sync_reply(1), by="lessee~2")
+    assert s.sent_to("lessee~1")[-1] == unsync(1, keep=True)
+    assert s.sent_to("lessee~2")[-1] == unsync(1, keep=False)
+    s.arrives(hosts(["lessee~1", "lessee~2"], lessees=2), by=COORDINATOR)
+    s.forwards(batch(4), to="lessee~2")
+    assert s.sent_to("lessee~2") == [lease(), batch(4)], "it may have more again"
+
+
 def test_nothing_is_forwarded_while_acks_are_outstanding() -> None:
     s = Scenario.lessor()
     s.arrives(watermark(10))

@@ -11,6 +11,7 @@ from tests.unit.worker.scenario import (
     ack,
     batch,
     critical,
+    hosts,
     lease,
     register,
     registered,
@@ -22,6 +23,8 @@ from tests.unit.worker.scenario import (
     upto,
     watermark,
 )
+
+from stretto.protocol.membership import COORDINATOR
 
 BOTH = ["lessee~1", "lessee~2"]
 
@@ -64,6 +67,20 @@ def test_a_near_sender_gets_a_lessee_on_its_own_worker_and_no_other() -> None:
     s.arrives(register(0, near=True), by="up~1")
     assert s.sent_to("up~1") == [lease(), registered(0, lessees=["up~1"])]
     assert s.sent_to("lessee~1") == []
+
+
+def test_a_near_sender_gets_none_if_the_actor_may_not_have_another_one() -> None:
+    s = Scenario.lessor_of("lessee~1", hosts=["lessee~1", "up~1"])
+    s.arrives(hosts(["lessee~1", "up~1"], lessees=1), by=COORDINATOR)
+    s.arrives(register(0, near=True), by="up~1")
+    assert s.sent_to("up~1") == [registered(0, lessees=[])]
+
+
+def test_a_number_of_lessees_that_was_set_bounds_what_a_registration_gets() -> None:
+    s = Scenario.lessor()
+    s.arrives(hosts(BOTH, lessees=1), by=COORDINATOR)
+    s.arrives(register(0), by="up~1")
+    assert s.sent_to("up~1") == [registered(0, lessees=["lessee~1"])]
 
 
 def test_a_near_sender_whose_worker_is_no_host_gets_none() -> None:

@@ -11,6 +11,8 @@ from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.simulator.checking.scaling_workers import Trial, try_seed
 from stretto.simulator.checking.scaling_workers_mutations import SCALING_MUTATIONS
 
+COUNTED = ("added", "drained", "refused", "lessees_set", "leases_ended", "handovers", "recoveries")
+
 
 def workers(
     seeds: Annotated[int, typer.Option(min=1, help="Number of random runs.")] = 1_000,
@@ -22,12 +24,13 @@ def workers(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
-    """Add and drain workers at random moments while random dataflows run, and check every run.
+    """Add and drain workers and set numbers of lessees at random while random dataflows run, and check every run.
 
     Every third seed has checkpoints and faults: workers that drain crash, hang and are cut off, the driver dies.
     Results must equal those of a sequential run. Nothing new may come to a worker that drains; it leaves when nothing
     is there, is not replaced, and its slot is free when its task has returned; in the end there are as many workers as
-    are wanted. The exit code is 1 when a check fails; the command that replays the run is printed."""
+    are wanted. No actor has more lessees than were set for it, but until its next barrier. The exit code is 1 when a
+    check fails; the command that replays the run is printed."""
     with reported():
         parts = None if mutate is None else mutation_named(mutate, SCALING_MUTATIONS)
     options = {"workers": workers, "functions": functions, "mutate": mutate}
@@ -38,4 +41,4 @@ def workers(
 
 
 def _counts(trial: Trial) -> dict[str, int]:
-    return {name: getattr(trial, name) for name in ("added", "drained", "refused", "handovers", "recoveries")}
+    return {name: getattr(trial, name) for name in COUNTED}

@@ -1,6 +1,7 @@
 """`stretto simulate workers`: workers are added and drained at random while jobs run, by seed.
 
-Spread and elastic functions, with and without checkpoints and faults: a worker that drains may be lost, hang or be cut
+The number of lessees that actors may have is set at random, too (`lessee_numbers.py`). Spread and elastic functions,
+with and without checkpoints and faults: a worker that drains may be lost, hang or be cut
 off in the middle of it, the driver may die. Besides the results, who leaves is checked: nothing new comes to a worker
 that drains, it is asked to leave when nothing is there, its slot is free when its task has ended, it is not replaced,
 and in the end there are as many workers as are wanted.
@@ -25,6 +26,7 @@ from stretto.simulator.checking.checkers import Violation, moves, once, order
 from stretto.simulator.checking.elastic import plan_moves
 from stretto.simulator.checking.elastic_scenarios import ElasticScenario
 from stretto.simulator.checking.history import History
+from stretto.simulator.checking.lessee_numbers import LesseeWatch, numbers_set, plan_numbers
 from stretto.simulator.checking.row_order import rows_in_order
 from stretto.simulator.checking.scenarios import Scenario
 from stretto.simulator.engine.cluster import SimulatedCluster
@@ -46,6 +48,8 @@ class Trial:
     added: int = 0
     drained: int = 0
     refused: int = 0
+    lessees_set: int = 0
+    leases_ended: int = 0
     handovers: int = 0
     recoveries: int = 0
     violations: list[Violation] = field(default_factory=list)
@@ -82,6 +86,7 @@ def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Part
     plan_changes(cluster, chance)
     if isinstance(scenario, ElasticScenario):
         plan_moves(cluster, scenario, chance)
+    watch = plan_numbers(cluster, scenario.deployment, chance, SPAN_NS)
     trial = Trial(seed)
     try:
         cluster.run()
@@ -93,12 +98,13 @@ def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Part
         trial.violations.append(Violation("failed", text))
     trial.violations += moves(history, cluster.handed_over)
     if isinstance(scenario, ElasticScenario):
-        trial.violations += rows_in_order(history, scenario.deployment.functions)
+        trial.violations += rows_in_order(history, scenario.deployment.functions, scenario.spread)
     else:
         trial.violations += [*order(history), *once(history)]
     if job.status is JobStatus.FINISHED:
         trial.violations += result_of(scenario, reference)
     _judge(cluster, trial)
+    _judge_lessees(watch, trial)
     trial.log = history.log() if trial.violations else ""
     cluster.close()
     return trial
@@ -106,21 +112,24 @@ def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Part
 
 def _with_faults(seed: int, workers_max: int, functions_max: int, parts: Parts | None) -> Trial:
     """Run it with checkpoints, crashes, hangs, cuts and restarts."""
-    seen: list[DurableCluster] = []
+    watches: list[LesseeWatch] = []
     kind = ElasticScenario if seed % 2 else Scenario
 
     def disturb(cluster: DurableCluster, scenario: faults.Tested, chance: random.Random) -> None:
-        seen.append(cluster)
         plan_changes(cluster, chance)
         _plan_untimely(cluster, chance)
         if isinstance(scenario, ElasticScenario):
             plan_moves(cluster, scenario, chance)
+        assert isinstance(scenario, Scenario)
+        watches.append(plan_numbers(cluster, scenario.deployment, chance, SPAN_NS))
 
     tried = _Judged(Trial(seed))
     found = faults.try_seed(seed, workers_max, functions_max, parts, False, kind, disturb, tried.judge)
     trial = tried.trial
     trial.recoveries, trial.log = found.recoveries, "; ".join(found.faults)
     trial.violations = [*found.violations, *trial.violations]
+    for watch in watches:
+        _judge_lessees(watch, trial)
     return trial
 
 
@@ -174,6 +183,13 @@ def _drains(cluster: SimulatedCluster, *outcomes: Outcome) -> list[str]:
     return [
         each.decision.member for each in records if isinstance(each.decision, DrainWorker) and each.outcome in outcomes
     ]
+
+
+def _judge_lessees(watch: LesseeWatch, trial: Trial) -> None:
+    """Adds what was seen of the numbers of lessees."""
+    trial.violations += watch.violations[:1]
+    trial.lessees_set += numbers_set(watch.cluster)
+    trial.leases_ended += watch.ended
 
 
 def _judge(cluster: SimulatedCluster, trial: Trial) -> None:

@@ -19,6 +19,7 @@ from stretto.simulator.checking.mutations import mutation_name, worker_with
 from stretto.simulator.engine.durable import Parts
 from stretto.worker.elastic.homes import Homes
 from stretto.worker.hosting import Hosting
+from stretto.worker.leasing.rules import Rules
 from stretto.worker.local_job import LocalJob
 
 
@@ -95,8 +96,8 @@ class StillWanted(Membership):
 class PartialStateDropped(Hosting):
     """A lessor forgets the lessees on a worker that drains at once, with their partial states."""
 
-    def set_hosts(self, job: LocalJob, hosts: list[str]) -> None:
-        super().set_hosts(job, hosts)
+    def set_hosts(self, job: LocalJob, hosts: list[str], lessees: dict[str, int]) -> None:
+        super().set_hosts(job, hosts, lessees)
         for seat in job.seats.values():
             if isinstance(seat.gate, LessorGate) and seat.gate.state is MailboxState.RUNNABLE:
                 for member in [member for member in seat.gate.lessees if member not in hosts]:
@@ -124,6 +125,32 @@ class QueuedMovesKept(Homes):
             executor.moves.extend(queued)
 
 
+class ExcessDroppedAtOnce(Hosting):
+    """A lessor forgets the lessees beyond their number at once, with their partial states."""
+
+    def set_hosts(self, job: LocalJob, hosts: list[str], lessees: dict[str, int]) -> None:
+        super().set_hosts(job, hosts, lessees)
+        for seat in job.seats.values():
+            gate, number = seat.gate, self.lessees_set(seat)
+            if isinstance(gate, LessorGate) and number is not None and gate.state is MailboxState.RUNNABLE:
+                for member in list(gate.lessees)[number:]:
+                    gate.former[member] = gate.lessees.pop(member)
+
+
+class NumberKnownToSendersOnly(Rules):
+    """Leases beyond their number continue over barriers."""
+
+    def staying(self, gate: LessorGate, hosts: list[str], lessees: int | None) -> list[str]:
+        return super().staying(gate, hosts, None)
+
+
+class NumberNeverSet(Hosting):
+    """A lessor gives as many leases as its function was deployed with."""
+
+    def lessees_set(self, lessor: Seat) -> int | None:
+        return None
+
+
 SCALING_MUTATIONS: dict[str, Parts] = {
     **{
         mutation_name(mutation): Parts(coordinator=CoordinatorParts(draining=mutation))
@@ -140,6 +167,13 @@ SCALING_MUTATIONS: dict[str, Parts] = {
     mutation_name(HostBeforeCode): Parts(coordinator=CoordinatorParts(jobs=HostBeforeCode)),
     **{
         mutation_name(mutation): Parts(worker=worker_with(mutation))
-        for mutation in (PartialStateDropped, LeftAtOnce, QueuedMovesKept)
+        for mutation in (
+            PartialStateDropped,
+            LeftAtOnce,
+            QueuedMovesKept,
+            ExcessDroppedAtOnce,
+            NumberKnownToSendersOnly,
+            NumberNeverSet,
+        )
     },
 }

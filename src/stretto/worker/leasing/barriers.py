@@ -42,6 +42,8 @@ class Hostings(Protocol):
 
     def hosts(self, lessor: Seat) -> list[str]: ...
 
+    def lessees_set(self, lessor: Seat) -> int | None: ...
+
     def leases_changed(self, lessor: Seat) -> None: ...
 
 
@@ -261,10 +263,10 @@ class Barriers(Part):
     def _complete(self, seat: Seat, gate: LessorGate) -> None:
         if gate.state is not MailboxState.CRITICAL:
             return
-        hosts = self._hosting.hosts(seat) if gate.members else []
+        staying = self._staying(seat, gate) if gate.members else []
         for member in gate.members:
             lessee = gate.lessees[member]
-            keep = self._keeps(seat, lessee, hosts)
+            keep = self._keeps(seat, lessee, staying)
             lessee.used = False
             if not keep:
                 gate.former[member] = gate.lessees.pop(member)
@@ -284,11 +286,14 @@ class Barriers(Part):
         self._marks.unguard(seat, gate)
         self._host.offer(seat)
 
-    def _keeps(self, seat: Seat, lessee: Lessee, hosts: list[str]) -> bool:
+    def _staying(self, seat: Seat, gate: LessorGate) -> list[str]:
+        return self._rules.staying(gate, self._hosting.hosts(seat), self._hosting.lessees_set(seat))
+
+    def _keeps(self, seat: Seat, lessee: Lessee, staying: list[str]) -> bool:
         """Whether a lease continues after a barrier."""
         if seat.spec.tasks_max:
             return seat.executor is not None and seat.executor.owns_any(lessee.member)
-        return bool(lessee.senders) or (lessee.used and lessee.member in hosts)
+        return bool(lessee.senders) or (lessee.used and lessee.member in staying)
 
     def _unsync(self, seat: Seat, gate: LessorGate, keep: bool) -> Unsync:
         states = gate.consolidated if keep else None

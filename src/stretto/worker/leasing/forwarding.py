@@ -172,9 +172,10 @@ class Forwarding(Part):
     def candidates(self, seat: Seat, gate: LessorGate) -> list[str]:
         """The workers that a message may be sent to: those that hold a lease, and while there are too few, others."""
         if gate.candidates is None:
-            hosts = self._hosting.hosts(seat)
-            current = [member for member in gate.lessees if member in hosts]
-            missing = max(0, seat.spec.lessees_max - len(gate.lessees))
+            hosts, lessees = self._hosting.hosts(seat), self._hosting.lessees_set(seat)
+            current = self._rules.staying(gate, hosts, lessees)
+            most = seat.spec.lessees_max if lessees is None else min(lessees, seat.spec.lessees_max)
+            missing = max(0, most - len(gate.lessees))
             others = [member for member in hosts if member not in gate.lessees][:missing]
             gate.candidates = seat.instance.discipline.places(current + others)
         return gate.candidates

@@ -111,7 +111,7 @@ class Registration(Part):
             gate.registrations.append((sender, frame))
             return
         if frame.near:
-            lessees = [sender] if sender in self._hosting.hosts(seat) else []
+            lessees = [sender] if self._may_be_near(seat, gate, sender) else []
         else:
             lessees = list(self._leases.candidates(seat, gate))
         for member in lessees:
@@ -119,6 +119,12 @@ class Registration(Part):
             lessee.senders.add(upstream)
             lessee.used = True
         self._host.send(sender, Registered(upstream, frame.index, frame.criticals, lessees))
+
+    def _may_be_near(self, seat: Seat, gate: LessorGate, sender: str) -> bool:
+        hosts, lessees = self._hosting.hosts(seat), self._hosting.lessees_set(seat)
+        if sender in gate.lessees:
+            return sender in self._rules.staying(gate, hosts, lessees)
+        return sender in hosts and (lessees is None or len(gate.lessees) < lessees)
 
     def answer_waiting(self, gate: LessorGate) -> None:
         """Registrations that had to wait are looked at again."""

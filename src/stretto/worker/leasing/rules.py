@@ -45,6 +45,14 @@ class Rules:
         """Whether all has run that other instances of its sender have sent before it about the same keys."""
         return message.sync is None or self.all_settled(message.sync.last)
 
+    # Leases.
+
+    def staying(self, gate: LessorGate, hosts: list[str], lessees: int | None) -> list[str]:
+        """The lessees that may get messages and keep their leases: those on hosts, and if their number was set, no more
+        than that, those with the oldest leases."""
+        found = [member for member in gate.lessees if member in hosts]
+        return found if lessees is None else found[:lessees]
+
     # Shards of elastic executors.
 
     def may_move(self, seat: Seat, gate: LessorGate) -> bool:
