@@ -86,7 +86,7 @@ def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Part
     plan_changes(cluster, chance)
     if isinstance(scenario, ElasticScenario):
         plan_moves(cluster, scenario, chance)
-    watch = plan_numbers(cluster, scenario.deployment, chance, SPAN_NS)
+    watch = plan_numbers(cluster, scenario.deployment, random.Random(seed * 13 + 7), SPAN_NS)
     trial = Trial(seed)
     try:
         cluster.run()
@@ -121,7 +121,7 @@ def _with_faults(seed: int, workers_max: int, functions_max: int, parts: Parts |
         if isinstance(scenario, ElasticScenario):
             plan_moves(cluster, scenario, chance)
         assert isinstance(scenario, Scenario)
-        watches.append(plan_numbers(cluster, scenario.deployment, chance, SPAN_NS))
+        watches.append(plan_numbers(cluster, scenario.deployment, random.Random(seed * 13 + 7), SPAN_NS))
 
     tried = _Judged(Trial(seed))
     found = faults.try_seed(seed, workers_max, functions_max, parts, False, kind, disturb, tried.judge)
