@@ -9,7 +9,7 @@ import pytest
 
 from stretto.actors.address import Address
 from stretto.actors.metrics import FunctionMetrics, ShardTotals
-from stretto.actors.shape import FunctionShape
+from stretto.actors.shape import Feed, FunctionShape
 from stretto.actors.shards import SHARDS, ShardMap
 from stretto.api.slo import SLO
 from stretto.coordinator.events import (
@@ -24,13 +24,20 @@ from stretto.coordinator.events import (
 )
 from stretto.coordinator.machine import Coordinator
 from stretto.elasticity.controller import Controller
-from stretto.elasticity.decisions import GiveCapacity, MoveShards, Repartition, SetWorkers, ShardMove
-from stretto.elasticity.records import DecisionRecord, Outcome
+from stretto.elasticity.decisions import (
+    GiveCapacity,
+    MoveShards,
+    Repartition,
+    SetWorkers,
+    ShardMove,
+    TakeCapacity,
+)
+from stretto.elasticity.records import DecisionRecord, Outcome, Trigger
 from stretto.elasticity.subjects import Subject
 from stretto.elasticity.team import Team
 from stretto.elasticity.view import ElasticView
 from stretto.protocol import elastic
-from stretto.protocol.jobs import Ready
+from stretto.protocol.jobs import Hosts, Ready
 from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.membership import Join, Member
 from stretto.protocol.reports import Report
@@ -270,6 +277,42 @@ def test_without_anything_to_look_at_nothing_is_due(looks_at: Subject, is_due: b
     ticked(without, SECOND_NS)
     due_ns, otherwise_ns = coordinator.next_deadline_ns(), without.next_deadline_ns()
     assert (due_ns != otherwise_ns) is is_due
+
+
+class Asking(Controller):
+    """Asks for capacity of a spread function, one ask after the other."""
+
+    looks_at = Subject.JOBS
+
+    def __init__(self, *asks: GiveCapacity | TakeCapacity) -> None:
+        self._asks = list(asks)
+
+    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
+        about = ("job", "spread", None)
+        asks, self._asks = self._asks[:1], self._asks[1:]
+        return [DecisionRecord(now_ns, self.name, *about, Trigger.OWN, "it may", decision=each) for each in asks]
+
+
+def test_capacity_of_a_spread_function_is_lessees() -> None:
+    give, take = GiveCapacity("job", "spread", 1), TakeCapacity("job", "spread", 1)
+    coordinator = Coordinator(controllers=Team([Asking(give, take, take, take, give)]))
+    for name in ("w0~1", "w1~1", "w2~1"):
+        coordinator.handle(WorkerExpected(name, name), 0)
+        coordinator.handle(FrameArrived(name, Join(Member(name, f"tcp://{name}", name, "host", 1))), 0)
+    spread = FunctionShape("spread", 1, feeds=(Feed("source", "in", False),), lessees_max=8)
+    shapes = {"source": FunctionShape("source", 1), "spread": spread}
+    coordinator.handle(SubmitRequested("job", "digest", shapes, spreads=True), 0)
+    for name in ("w0~1", "w1~1", "w2~1"):
+        coordinator.handle(FrameArrived(name, Ready("job")), 0)
+    found = []
+    for second in range(1, 6):
+        effects = ticked(coordinator, second * SECOND_NS)
+        sent = [each.frame.lessees for each in effects if isinstance(each, Send) and isinstance(each.frame, Hosts)]
+        found += [(record.outcome, sent[:1]) for record in records(effects)]
+    nothing: tuple[Outcome, list[dict[str, int]]] = (Outcome.REFUSED, [])
+    # There is room for two lessees beside its home, which it may have from the start.
+    one, none = (Outcome.DONE, [{"spread": 1}]), (Outcome.DONE, [{"spread": 0}])
+    assert found == [nothing, one, none, nothing, one]
 
 
 class Broken(Controller):

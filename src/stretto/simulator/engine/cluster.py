@@ -7,7 +7,7 @@ import random
 import traceback
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from stretto.actors.mailbox_states import MailboxState, Role, Trigger
 from stretto.actors.seat import Seat
 from stretto.actors.shape import shapes_of
 from stretto.actors.work import OPEN
+from stretto.api.slo import SLO
 from stretto.coordinator import events as coordination
 from stretto.coordinator.machine import Coordinator
 from stretto.coordinator.observing import OBSERVE_EVERY_NS
@@ -201,13 +202,18 @@ class SimulatedCluster:
         """Set a member's wall clock forward or back. A process that replaces it later starts without the step."""
         self._weather.skew_ns[name] = self._weather.skew_ns.get(name, 0) + by_ns
 
-    def submit(self, deployment: Deployment, checkpoints: coordination.CheckpointPlan | None = None) -> SimulatedJob:
+    def submit(
+        self,
+        deployment: Deployment,
+        checkpoints: coordination.CheckpointPlan | None = None,
+        objective: SLO | None = None,
+    ) -> SimulatedJob:
         """Ask the coordinator to run a deployment. Nothing happens before `run`."""
         job = self.jobs[deployment.job] = SimulatedJob()
         self._deployments[deployment.job] = deployment
         self._next_deployments.pop(deployment.job, None)
         shapes = shapes_of(deployment)
-        request = coordination.SubmitRequested(deployment.job, "", shapes, deployment.spreads, checkpoints)
+        request = coordination.SubmitRequested(deployment.job, "", shapes, deployment.spreads, checkpoints, objective)
         self._later(0, partial(self._coordinate, request))
         return job
 
@@ -473,15 +479,18 @@ class SimulatedCluster:
             self._wake_coordinator()
 
     def _make_code(self, request: coordination.MakeCode) -> None:
-        deployment = self._next_deployments.get(request.job)
-        if deployment is None:
-            refused = coordination.CodeRefused(request.job, request.order, "there is no such deployment")
-            self._coordinate(refused)
-            return
+        deployment = self._next_deployments.get(request.job) or self._rescaled(request)
         digest = f"code {len(self._codes) + 1}"
         self._codes[digest] = deployment
         shapes, spreads = shapes_of(deployment), deployment.spreads
         self._coordinate(coordination.CodeMade(request.job, request.order, digest, shapes, spreads))
+
+    def _rescaled(self, request: coordination.MakeCode) -> Deployment:
+        """Returns the deployment of a job with the parallelism that a controller wants."""
+        deployment = self._deployments[request.job]
+        counts = {**request.current, **request.parallelism}
+        specs = {name: replace(spec, parallelism=counts[name]) for name, spec in deployment.functions.items()}
+        return replace(deployment, functions=specs)
 
     def _wake_coordinator(self) -> None:
         """Tell the coordinator the time when a controller is due, and as often as it may observe, while jobs run."""

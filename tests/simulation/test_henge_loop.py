@@ -1,0 +1,152 @@
+"""The controller of objectives on a running cluster: two jobs want the same workers, capacity means another parallelism
+of a keyed function, and each change is a handover of the running job.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stretto.actors.channel import Message
+from stretto.actors.context import Context
+from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Rebalance, Stage
+from stretto.actors.function import Function
+from stretto.actors.instance import Instance
+from stretto.actors.source import Reading
+from stretto.api.slo import SLO, objective
+from stretto.coordinator.records import JobStatus
+from stretto.elasticity.decisions import GiveCapacity
+from stretto.elasticity.intent_controller import standing_of
+from stretto.elasticity.naming import controllers_named
+from stretto.elasticity.records import DecisionRecord, Outcome
+from stretto.elasticity.team import Team
+from stretto.observation.longer import observed_since
+from stretto.observation.model import Observation
+from stretto.protocol.membership import MemberRole
+from stretto.simulator.engine.cluster import SimulatedCluster, Timing
+from stretto.simulator.engine.sources import SimulatedSource
+from stretto.state import MapState
+
+SECOND_NS = 1_000_000_000
+BEGINS_NS = SECOND_NS
+EVERY_NS = 100_000_000
+KEYS = 64
+SCHEMA = pa.schema([("k", pa.int64())])
+MS_PER_BATCH = {"urgent": 130, "patient": 40}
+"""What the rows of a batch cost the keyed function: one instance of the urgent job cannot keep up with ten a second."""
+UNTIL_S, WARM_S = 240, 180
+
+
+class Beats(SimulatedSource):
+    """A batch of all keys every tenth of a second; one that is late is read as soon as it may be."""
+
+    def open(self, ctx: Context) -> None:
+        self._read = 0
+
+    def read(self, now_ns: int) -> Reading:
+        due_ns = BEGINS_NS + self._read * EVERY_NS
+        if now_ns < due_ns:
+            return Reading(None, now_ns, next_ns=due_ns)
+        self._read += 1
+        return Reading(pa.RecordBatch.from_arrays([pa.array(np.arange(KEYS))], schema=SCHEMA), due_ns)
+
+    def remember(self) -> int:
+        return self._read
+
+    def recall(self, remembered: int) -> None:
+        self._read = remembered
+
+
+class Counts(Function):
+    """Counts the rows of each key, and sends every row on."""
+
+    def __init__(self) -> None:
+        self.counts: Any = MapState()
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        for key in batch.column(0).to_pylist():
+            self.counts[key] = self.counts.get(key, 0) + 1
+        ctx.send(batch)
+
+
+class End(Function):
+    """A sink that only takes."""
+
+    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
+        pass
+
+
+def flow(job: str) -> Deployment:
+    """Returns a job whose keyed function has one instance."""
+    keyed = FunctionSpec("keyed", Counts(), 1, {"out": Stage("keyed", SCHEMA, edges=[Edge("sink", "in", Rebalance())])})
+    keyed.partitioned_by["in"] = SCHEMA
+    source = Stage("source", SCHEMA, edges=[Edge("keyed", "in", ByKey(("k",)))])
+    specs = [FunctionSpec("source", Beats(), 1, {"out": source}), keyed, FunctionSpec("sink", End(), 1)]
+    return Deployment(job, {spec.name: spec for spec in specs})
+
+
+def costs(chance: random.Random, instance: Instance, work: Any) -> int:
+    job, function, _ = instance.address
+    if function != "keyed" or not isinstance(work, Message) or not isinstance(work.payload, pa.RecordBatch):
+        return 20_000
+    return MS_PER_BATCH[job.partition("~")[0]] * 1_000_000 * int(work.payload.num_rows) // KEYS
+
+
+@dataclass
+class Loop:
+    """What a run has shown: the utility of both jobs in the end, and the decisions."""
+
+    utility: float
+    parallelism: dict[str, int]
+    decisions: list[DecisionRecord]
+    handed_over: int
+
+
+OBJECTIVES: dict[str, SLO] = {
+    "urgent": objective(latency="400 ms", priority=10),
+    "patient": objective(latency="200 ms", priority=1),
+}
+
+
+def run(controllers: Team) -> Loop:
+    """Runs both jobs on three workers."""
+    timing = Timing(delay_ns=(40_000, 120_000))
+    cluster = SimulatedCluster(3, 1, timing, costs=costs, begins_ns=BEGINS_NS, controllers=controllers, checked=False)
+    for job, slo in OBJECTIVES.items():
+        cluster.submit(flow(job), objective=slo)
+    early: Observation | None = None
+    while cluster.next_ns is not None and cluster.next_ns < BEGINS_NS + UNTIL_S * SECOND_NS:
+        cluster.step()
+        if early is None and cluster.now_ns >= BEGINS_NS + WARM_S * SECOND_NS:
+            early = cluster.observation
+    assert early is not None
+    assert {job.status for job in cluster.jobs.values()} == {JobStatus.RUNNING}
+    since = observed_since(cluster.observation, early)
+    workers = {name: each for name, each in since.workers.items() if each.member.role is MemberRole.WORKER}
+    standing = [standing_of(job, workers) for job in since.jobs.values()]
+    parallelism = {name: job.shapes["keyed"].parallelism for name, job in cluster.coordinator.jobs.items()}
+    found = Loop(
+        sum(each.utility for each in standing), parallelism, list(cluster.decisions.values()), len(cluster.handed_over)
+    )
+    cluster.close()
+    return found
+
+
+def test_the_controller_hands_capacity_to_the_job_that_misses_its_objective_and_comes_to_rest() -> None:
+    left_alone, led = run(Team([])), run(controllers_named("henge"))
+    assert left_alone.decisions == []
+    assert led.utility > left_alone.utility + 1
+    assert led.parallelism["urgent"] > 1
+    done = [record for record in led.decisions if record.outcome is Outcome.DONE]
+    assert len(done) == led.handed_over > 0
+    first = next(record for record in done if record.job == "urgent")
+    assert (first.controller, first.function, first.because) == ("henge", "keyed", "its job misses its objective")
+    assert isinstance(first.decision, GiveCapacity)
+    assert first.spent is not None
+    assert first.spent["took_ms"] > 0
+    last_ns = max(record.at_ns for record in led.decisions)
+    assert last_ns < BEGINS_NS + WARM_S * SECOND_NS, "it comes to rest"
