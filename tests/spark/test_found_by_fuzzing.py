@@ -137,7 +137,8 @@ NULLS = (
     "try_make_timestamp(300000, 1, 1, 1, 1, 1)", "try_make_timestamp(300000, 13, 1, 1, 1, 1)",
     "make_timestamp(2020, 1, 1, 1, 1, -2147483648)", "make_timestamp(2020, 1, 1, 1, 1, 4294967297.5)",
     "make_timestamp(2020, 1, 1, 1, 1, -2147483648.5)", "make_timestamp(2020, 1, 1, 1, 1, 4355.967296)",
-    "try_make_timestamp(2020, 1, 1, 1, 1, i)",
+    "try_make_timestamp(2020, 1, 1, 1, 1, i)", "dateadd(MICROSECOND, n, date'2020-01-31')",
+    "dateadd(MILLISECOND, n, date'2020-01-31')", "timestampadd(MICROSECOND, n, t)",
 )  # fmt: skip
 DATES_BY_HOURS = (
     "sequence(date'2020-01-01', date'2020-01-03', interval '36' hour)", "sequence(dt, dt, interval '12' hour)",
@@ -162,7 +163,9 @@ UNTYPED = (
     "assert_true(b) <=> i", "i <=> assert_true(b)", "NULL <=> assert_true(b)", "assert_true(b) <=> ai",
     "assert_true(b) <=> s", "s <=> assert_true(b)", "equal_null(assert_true(b), d)", "assert_true(b) = s",
     "nullif(s, assert_true(b))", "i in (1, assert_true(b))", "s in (assert_true(b))", "assert_true(b) in (s)",
-    "assert_true(b) in (1, i)",
+    "assert_true(b) in (1, i)", "date_add(assert_true(b), i)", "dateadd(dt, assert_true(b))",
+    "date_sub(dt, assert_true(b))",
+    "dateadd(DAY, assert_true(b), t)", "dateadd(MONTH, i, assert_true(b))",
 )  # fmt: skip
 MAPS = (
     "map_from_arrays(array(-0.0D), array(1))", "map(-0.0D, 1)", "transform_keys(map(1D, 1), (v, w) -> -0.0D)",

@@ -99,8 +99,7 @@ def _months_later(node: Node, count: Node, size: int, site: Site) -> Node:
 
 
 def _times(values: Any, size: int, valid: Any, site: Site) -> Any:
-    limit = (2**63 - 1) // size
-    over = (values > limit) | (values < -limit)
+    over = (values > (2**63 - 1) // size) | (values < -(2**63 // size))
     if np.any(over if valid is None else over & valid):
         raise site.error("interval overflow", "an amount is too large", "use a smaller one")
     return np.where(over, 0, values)[()] * np.int64(size)

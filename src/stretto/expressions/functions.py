@@ -64,7 +64,7 @@ from stretto.expressions.overloads import with_array_forms
 from stretto.expressions.reads import unsupported
 from stretto.expressions.refused import refusal_of
 from stretto.expressions.registry import Function
-from stretto.expressions.strictness import UNTYPED_IGNORED, in_sparks_order
+from stretto.expressions.strictness import ignores_untyped, in_sparks_order
 
 _TABLES = (
     conditionals.FUNCTIONS,
@@ -131,7 +131,7 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
         raise unknown_function(name, site)
     if not function.least <= len(arguments) <= function.most:
         raise site.error(f"{name} takes {function.counts}, not {len(arguments)}", None, "see Spark's documentation")
-    if name.lower() in UNTYPED_IGNORED:
+    if ignores_untyped(name.lower(), len(arguments)):
         arguments = [null(types.NULL, node.site) if node.type == types.NULL else node for node in arguments]
     # round(2L) is 2L again, but no longer a literal in Spark's decimal rules.
     with casts_of(arguments) as operands:

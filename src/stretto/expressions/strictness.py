@@ -70,6 +70,13 @@ UNTYPED_IGNORED = frozenset(
 )  # fmt: skip
 """Functions for which Spark puts a NULL in place of an argument without a type, and does not evaluate it."""
 
+_UNTYPED_IGNORED_BY_DAYS = frozenset(("date_add", "dateadd", "date_sub"))
+
+
+def ignores_untyped(name: str, arguments: int) -> bool:
+    """Whether Spark does not evaluate arguments without a type of a function; with a unit, date_add does."""
+    return name in UNTYPED_IGNORED or (name in _UNTYPED_IGNORED_BY_DAYS and arguments == 2)
+
 
 def in_sparks_order(name: str, node: Node, arguments: list[Node], site: Site) -> Node:
     """Returns the call of a function that fails for a row only in what Spark evaluates for it."""

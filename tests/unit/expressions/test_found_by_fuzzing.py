@@ -74,6 +74,9 @@ ANSWERS: dict[str, tuple[str, Any]] = {
     "s = raise_error(s)": ("boolean", None),
     "nullif(s, raise_error(s))": ("string", "x"),
     "round(1 div 0, null) + (1 div 0)": ("bigint", None),
+    "date_add(raise_error(s), 1)": ("date", None),
+    "date_sub(date'2020-01-01', raise_error(s))": ("date", None),
+    "dateadd(MICROSECOND, -9223372036854775807 - 1, timestamp_micros(5))": ("timestamp", -LAST + 4),
 }
 FAIL = (
     "make_date(s, h, 1)", "pow(s, h)", "width_bucket(1, 'abc', h, 2)", "date_add(s, h)", "slice(ai, s, h)", "s | h",
@@ -87,6 +90,7 @@ FAIL = (
     "try_make_timestamp(s, h, 1, 1, 1, 1)", "if(raise_error(s), 1, 2)", "get(ai, n)",
     "sequence(date'2020-01-01', date'2020-01-03', interval '12' hour)",
     "make_timestamp(2020, 1, 1, 1, 1, -2147483648.5)",
+    "dateadd(DAY, raise_error(s), timestamp'2020-01-01')", "dateadd(MICROSECOND, n, timestamp_micros(-2))",
     "(1 div 0) + round(h, null)", "pow(s, bround(n, null))",
     "raise_error(s) <=> 1", "null <=> raise_error(s)", "s in (raise_error(s))", "raise_error(s) in (1)",
     "'' and (1 = 2)", "(1 div 0 = 1) or (1 = 1)",
