@@ -135,36 +135,40 @@ class CarryingOut(Part):
         job = self._host.jobs.get(decision.job)
         if job is None or job.status is not JobStatus.RUNNING:
             return record.finished(Outcome.REFUSED, "the job does not run")
-        address = decision.address
         # Workers may be allotted while shards move: the next moves will follow.
         waits = not isinstance(decision, SetWorkers) and record.trigger is not Trigger.ASKED
-        if address is not None and waits and self.is_changing(address):
+        if decision.address is not None and waits and self.is_changing(decision.address):
             return record.finished(Outcome.REFUSED, "another decision about the actor is being carried out")
         match decision:
             case SetWorkers(workers=workers):
-                assert address is not None
-                self._allotted[address] = workers
+                self._allotted[decision.address] = workers
                 return record.finished(Outcome.DONE)
-            case MoveShards(function=function, partition=partition, moves=moves):
-                targets = tuple((move.shard, move.target) for move in moves)
-                order = self._levers.move_shards(job, function, partition, targets)
-                if order is None:
-                    return record.finished(Outcome.REFUSED, "there is no such actor")
-                self._under_way[order] = kept
-                return record
-            case Repartition(function=function, parallelism=parallelism, others=others):
-                wanted = {function: parallelism, **dict(others)}
-                refused = self._handovers.refusal(job, wanted)
-                if refused is not None:
-                    return record.finished(Outcome.REFUSED, refused)
-                self._under_way[-kept.number] = kept
-                self._handovers.reshape(job, -kept.number, wanted)
-                return kept.record
+            case MoveShards():
+                return self._shards_move(kept, job, decision)
+            case Repartition():
+                return self._reshaped(kept, job, decision)
             case SetLessees(function=function, lessees=lessees):
                 refused = self._hosts.set_lessees(job, function, lessees)
                 return record.finished(Outcome.DONE if refused is None else Outcome.REFUSED, refused)
             case GiveCapacity() | TakeCapacity():
                 return self._capacity_changed(kept, job, decision)
+
+    def _shards_move(self, kept: Kept, job: Job, decision: MoveShards) -> DecisionRecord:
+        targets = tuple((move.shard, move.target) for move in decision.moves)
+        order = self._levers.move_shards(job, decision.function, decision.partition, targets)
+        if order is None:
+            return kept.record.finished(Outcome.REFUSED, "there is no such actor")
+        self._under_way[order] = kept
+        return kept.record
+
+    def _reshaped(self, kept: Kept, job: Job, decision: Repartition) -> DecisionRecord:
+        wanted = {decision.function: decision.parallelism, **dict(decision.others)}
+        refused = self._handovers.refusal(job, wanted)
+        if refused is not None:
+            return kept.record.finished(Outcome.REFUSED, refused)
+        self._under_way[-kept.number] = kept
+        self._handovers.reshape(job, -kept.number, wanted)
+        return kept.record
 
     def _capacity_changed(self, kept: Kept, job: Job, ask: Capacity) -> DecisionRecord:
         """Carries out what an ask for capacity means for its function."""
