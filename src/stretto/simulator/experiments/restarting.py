@@ -1,10 +1,10 @@
-"""The effect of a change of parallelism or placement, where running jobs cannot be changed in the simulator yet.
+"""The effect of a change of parallelism or placement in experiments that run each configuration by itself.
 
 This is the one place that stands in for the levers of elasticity (handing a job over to another parallelism, adding and
-draining workers). A change is modelled by starting again: a cluster of its own runs the job with the
-placement that was decided, from empty queues, and what it reaches is the effect. So what the change itself
-costs is not measured here, and a backlog does not survive it. The machines are the production ones; only the
-coordinator's choice of homes is replaced.
+draining workers), which the simulator has, too: `tests/simulation/test_henge_loop.py` uses them. A change is modelled
+by starting again: a cluster of its own runs the job with the placement that was decided, from empty queues, and what it
+reaches is the effect. So what the change itself costs is not measured here, and a backlog does not survive it. The
+machines are the production ones; only the coordinator's choice of homes is replaced.
 """
 
 from __future__ import annotations
