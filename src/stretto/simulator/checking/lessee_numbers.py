@@ -55,9 +55,11 @@ class LesseeWatch:
             self.cluster.plan(LOOK_NS, self.look)
 
     def _check(self, address: Address, gate: LessorGate, number: int | None) -> None:
-        before = self._known.get(address)
         if number is None:
+            # Also after a restart of the driver, which has forgotten the number; its attempts have the same names.
+            self._known.pop(address, None)
             return
+        before = self._known.get(address)
         if before is None or before.number != number:
             before = self._known[address] = Leases(number, frozenset(gate.lessees))
         held = frozenset(gate.lessees)
