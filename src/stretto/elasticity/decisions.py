@@ -20,18 +20,37 @@ class ShardMove(NamedTuple):
     target: str
 
 
+class _OfActor:
+    """A decision about one actor."""
+
+    __slots__ = ()
+    job: str
+    function: str
+    partition: int
+
+    @property
+    def address(self) -> Address:
+        return Address(self.job, self.function, self.partition)
+
+
+class _OfMany:
+    """A decision about all partitions of a function, or about the cluster."""
+
+    __slots__ = ()
+
+    @property
+    def address(self) -> None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class MoveShards:
+class MoveShards(_OfActor):
     """Some shards of an actor change their owners. The others do not notice."""
 
     job: str
     function: str
     partition: int
     moves: tuple[ShardMove, ...]
-
-    @property
-    def address(self) -> Address:
-        return Address(self.job, self.function, self.partition)
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
@@ -43,7 +62,7 @@ class MoveShards:
 
 
 @dataclass(frozen=True, slots=True)
-class SetWorkers:
+class SetWorkers(_OfActor):
     """The workers that may hold shards of an actor, its home first. Shards leave a worker that is no longer listed, and
     come to a new one, by `MoveShards` that follow."""
 
@@ -51,10 +70,6 @@ class SetWorkers:
     function: str
     partition: int
     workers: tuple[str, ...]
-
-    @property
-    def address(self) -> Address:
-        return Address(self.job, self.function, self.partition)
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
@@ -65,7 +80,7 @@ class SetWorkers:
 
 
 @dataclass(frozen=True, slots=True)
-class Repartition:
+class Repartition(_OfMany):
     """A function gets another number of partitions while it runs: the operator-level way, with one joint barrier.
     `others` are further functions that get another number at the same barrier."""
 
@@ -73,11 +88,6 @@ class Repartition:
     function: str
     parallelism: int
     others: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def address(self) -> None:
-        """It concerns all partitions."""
-        return None
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
@@ -90,17 +100,12 @@ class Repartition:
 
 
 @dataclass(frozen=True, slots=True)
-class SetLessees:
+class SetLessees(_OfMany):
     """How many lessees each actor of a function may have: for functions that are stateless or whose state combines."""
 
     job: str
     function: str
     lessees: int
-
-    @property
-    def address(self) -> None:
-        """It concerns all partitions."""
-        return None
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
@@ -111,17 +116,12 @@ class SetLessees:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveCapacity:
+class GiveCapacity(_OfMany):
     """A function of a job is to have so many units more. What a unit is, its discipline says (`capacity.py`)."""
 
     job: str
     function: str
     units: int
-
-    @property
-    def address(self) -> None:
-        """It concerns all partitions."""
-        return None
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
@@ -132,17 +132,12 @@ class GiveCapacity:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeCapacity:
+class TakeCapacity(_OfMany):
     """A function of a job is to have so many units less."""
 
     job: str
     function: str
     units: int
-
-    @property
-    def address(self) -> None:
-        """It concerns all partitions."""
-        return None
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
@@ -153,16 +148,11 @@ class TakeCapacity:
 
 
 @dataclass(frozen=True, slots=True)
-class AddWorkers:
+class AddWorkers(_OfMany):
     """The cluster gets so many workers more. Who uses them is decided by others: strategies at once, controllers of
     elastic actors by their periods."""
 
     count: int
-
-    @property
-    def address(self) -> None:
-        """It concerns no actor."""
-        return None
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
@@ -173,15 +163,10 @@ class AddWorkers:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainWorker:
+class DrainWorker(_OfMany):
     """A worker leaves the cluster, once all that is there has moved to others."""
 
     member: str
-
-    @property
-    def address(self) -> None:
-        """It concerns no actor in particular."""
-        return None
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
