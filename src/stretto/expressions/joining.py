@@ -67,6 +67,9 @@ def _joined(separator: str | None, *parts: Any) -> str | None:
 
 def repeat(site: Site, node: Node, times: Node) -> Node:
     def apply(values: Any, counts: Any) -> Any:
+        for one, other in ((values, counts), (counts, values)):
+            if isinstance(one, pa.Scalar) and not one.is_valid and isinstance(other, pa.Array):
+                return pa.nulls(len(other), types.STRING)  # Arrow's own result has no buffers there.
         return pc.binary_repeat(values, pc.max_element_wise(counts, 0, skip_nulls=False))
 
     return kernel(types.STRING, apply, site, (text(node, site), whole(times, site)))
