@@ -45,9 +45,10 @@ from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Deploy, Failed, Failure, Finished, Stop
 from stretto.protocol.membership import COORDINATOR, Heartbeat, Join, Leave, Member, Members
 from stretto.runtime.codec import encode
+from stretto.runtime.connections import MAIN, dealer, routing_id
 from stretto.runtime.door import STRANGERS_MAX
 from stretto.runtime.keys import KeyPair
-from stretto.runtime.transport import MAIN, Transport, dealer, routing_id
+from stretto.runtime.transport import Transport
 
 EVENTS, RATE = 3_000, 4_000.0
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string())])

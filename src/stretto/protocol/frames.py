@@ -21,11 +21,11 @@ from stretto.protocol.elastic import AwaitCriticals, Give, Given, GivenInMemory,
 from stretto.protocol.handover import Bequest, BequestInMemory, CallOff, HandOver, Passed, Prepared, Received, TakeOver
 from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
-from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Members
+from stretto.protocol.membership import Heartbeat, Hello, Join, Leave, Left, Members
 from stretto.protocol.reports import LongRuns, Misbehaved, Report, Stuck
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 
-Membership = Join | Heartbeat | Members | Leave | Left
+Membership = Join | Hello | Heartbeat | Members | Leave | Left
 Jobs = Deploy | Loaded | Ready | Start | Hosts | HostsLeft | Drain | Stop | Stopped | Finished | Failed
 Checkpointing = (
     Checkpoint | Abandon | Overdue | Stored | StoredInParts | Unstored | Unfetched | Broken | Publish | Published

@@ -13,7 +13,7 @@ COORDINATOR = "coordinator"
 
 
 class MemberRole(Enum):
-    """The role of a member. Transient workers and clients do not exist yet."""
+    """The role of a member. Clients do not exist yet."""
 
     WORKER = "worker"
     """It hosts actors of all jobs."""
@@ -26,7 +26,7 @@ class MemberRole(Enum):
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
-    """One incarnation of a worker, as the other members see it."""
+    """One incarnation of a worker, as the other members see it. A transient one has no endpoint."""
 
     name: str
     endpoint: str
@@ -42,6 +42,10 @@ class Join(msgspec.Struct, frozen=True, tag="join"):
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="beat"):
     """From a worker, and back from the coordinator: the sender is alive."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """From a member without an open port: from now on it can be reached over this connection."""
 
 
 class Members(msgspec.Struct, frozen=True, tag="members"):

@@ -20,8 +20,8 @@ from zmq.utils.monitor import recv_monitor_message
 from stretto.protocol.frames import Control
 from stretto.protocol.membership import Heartbeat, Leave
 from stretto.runtime.codec import encode
+from stretto.runtime.connections import dealer
 from stretto.runtime.keys import KeyPair
-from stretto.runtime.transport import dealer
 
 log = logging.getLogger("stretto.worker")
 

@@ -20,10 +20,10 @@ from stretto.protocol.reports import Report
 from stretto.rendering import message_of
 from stretto.runtime.clock import process_clock
 from stretto.runtime.cold_store import ColdStores
+from stretto.runtime.connections import Connections
 from stretto.runtime.failures import failure_of
 from stretto.runtime.run_note import RunNote
 from stretto.runtime.snapshot_io import SnapshotIO
-from stretto.runtime.transport import Transport
 from stretto.worker.events import (
     Close,
     CodeFailed,
@@ -59,7 +59,7 @@ class WorkerLoop:
     def __init__(
         self,
         machine: Worker,
-        transport: Transport,
+        transport: Connections,
         load_code: Callable[[str, str], Deployment],
         on_sink_opened: Callable[[Instance], None] | None = None,
         note: RunNote | None = None,

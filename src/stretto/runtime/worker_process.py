@@ -15,14 +15,16 @@ from functools import partial
 from stretto.actors.deployment import Deployment
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.runtime import code_store
+from stretto.runtime.connections import PULSE, Connections, routing_id
 from stretto.runtime.descriptors import raise_descriptor_limit
 from stretto.runtime.driver_link import DRIVER_SILENCE_S, DriverLink
 from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair
+from stretto.runtime.outward import OutwardTransport
 from stretto.runtime.process_guard import Ending, run_guarded
 from stretto.runtime.run_note import RunNote
 from stretto.runtime.run_watch import RunWatch
-from stretto.runtime.transport import PULSE, Transport, routing_id
+from stretto.runtime.transport import Transport
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.scheduling.policies import policy_named
 from stretto.scheduling.strategies import strategy_named
@@ -80,7 +82,7 @@ def run_worker(settings: WorkerSettings, note: RunNote) -> str:
     raise_descriptor_limit()
     host = own_address(settings.coordinator_endpoint)
     machine = machine_for(settings)
-    transport = Transport(settings.cluster, settings.member, settings.keys, host)
+    transport = _transport(settings, host)
     load = partial(_load, settings.code_directory)
     loop = WorkerLoop(machine, transport, load, note=note)
     try:
@@ -91,11 +93,18 @@ def run_worker(settings: WorkerSettings, note: RunNote) -> str:
         loop.close()
 
 
+def _transport(settings: WorkerSettings, host: str) -> Connections:
+    """Returns the connections of a worker: those of a transient one have no open port."""
+    if settings.role is MemberRole.TRANSIENT:
+        return OutwardTransport(settings.cluster, settings.member, settings.keys)
+    return Transport(settings.cluster, settings.member, settings.keys, host)
+
+
 def _load(directory: str, job: str, digest: str) -> Deployment:
     return code_store.load(directory, digest)
 
 
-def membership(settings: WorkerSettings, transport: Transport, host: str) -> Member:
+def membership(settings: WorkerSettings, transport: Connections, host: str) -> Member:
     return Member(settings.member, transport.endpoint, settings.keys.public, host, os.getpid(), settings.role)
 
 

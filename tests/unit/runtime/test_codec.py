@@ -73,7 +73,7 @@ from stretto.protocol.jobs import (
     Stopped,
 )
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Told, Unsync
-from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Member, MemberRole, Members
+from stretto.protocol.membership import Heartbeat, Hello, Join, Leave, Left, Member, MemberRole, Members
 from stretto.protocol.reports import LongRuns, Misbehaved, Report, Stuck
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 from stretto.runtime import codec
@@ -153,6 +153,7 @@ bequests = st.builds(
 FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Join: st.builds(Join, members),
     Heartbeat: st.builds(Heartbeat),
+    Hello: st.builds(Hello),
     Members: st.builds(Members, ints, st.lists(members, max_size=3)),
     Deploy: st.builds(
         Deploy,

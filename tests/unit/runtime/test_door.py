@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 import zmq
 
+from stretto.runtime.connections import Link
 from stretto.runtime.descriptors import DESCRIPTORS_MAX, raise_descriptor_limit
 from stretto.runtime.door import Crowd
-from stretto.runtime.transport import Link
 
 ACCEPTED, GONE = zmq.EVENT_ACCEPTED, zmq.EVENT_DISCONNECTED
 WELCOME = zmq.EVENT_HANDSHAKE_SUCCEEDED

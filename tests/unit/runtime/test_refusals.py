@@ -16,8 +16,9 @@ from stretto.protocol.jobs import Stop, Stopped
 from stretto.protocol.machines import FrameArrived
 from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.protocol.reports import Report
+from stretto.runtime.connections import routing_id
 from stretto.runtime.refusals import Handshakes, Refusals
-from stretto.runtime.transport import Transport, routing_id
+from stretto.runtime.transport import Transport
 from stretto.runtime.worker_loop import REFUSALS_EVERY_NS, WorkerLoop
 from stretto.worker.machine import Worker
 

@@ -18,7 +18,8 @@ from stretto.protocol.jobs import Deploy, Failed, Failure, Stop, Stopped
 from stretto.protocol.machines import FrameArrived
 from stretto.protocol.membership import COORDINATOR, Member, Members
 from stretto.runtime.failures import error_of, failure_of
-from stretto.runtime.transport import Refusals, Transport
+from stretto.runtime.refusals import Refusals
+from stretto.runtime.transport import Transport
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.worker.machine import Worker
 
