@@ -98,6 +98,12 @@ class FunctionSpec:
         return self.partitioned_by[input_name] if input_name is not None else next(iter(self.partitioned_by.values()))
 
     @property
+    def redirects(self) -> bool:
+        """Whether its batches may run on transient workers: in any order, with results that can be merged."""
+        is_sink = not any(edges_of(stage) for stage in self.outputs.values())
+        return self.discipline.spreads and not (self.function.reads_consolidated or is_sink or self.on_driver)
+
+    @property
     def discipline(self) -> Discipline:
         """How it may scale in this dataflow: its function's own discipline, unless something forbids it."""
         if self.tasks_max:

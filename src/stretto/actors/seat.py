@@ -14,6 +14,7 @@ from stretto.actors.mailbox import Mailbox
 from stretto.actors.metrics import FunctionMetrics, LatencySketch
 
 if TYPE_CHECKING:
+    from stretto.actors.away import Away
     from stretto.actors.channel import Message, OutChannel
     from stretto.actors.executor import Executor
     from stretto.actors.gate import LesseeGate, LessorGate
@@ -73,6 +74,7 @@ class Seat:
       has passed, or that was abandoned: that mark and earlier ones are void.
     - Of an elastic executor: `executor` is the home's record, `leaving` are shards that an owner is to give away;
       `shared` once it has channels from several instances of one actor.
+    - While a burst is redirected: `away` is what it has on transient workers.
     - What it may send: a batch costs a credit for each `credit_bytes`, if its job says so.
     - Whether it may run: `starved` counts the reasons why not: channels without credits, or that wait for a list of
       lessees; too many batches whose receiver is `undecided`; a run that is `interrupted` until it is decided.
@@ -89,6 +91,7 @@ class Seat:
     __slots__ = (
         "address",
         "assessed_ns",
+        "away",
         "cost_ns",
         "credit_bytes",
         "criticals",
@@ -149,6 +152,7 @@ class Seat:
         self.criticals = 0
         self.marked = 0
         self.executor: Executor | None = None
+        self.away: Away | None = None
         self.leaving: list[Any] | None = None
         """`protocol.elastic.Give` frames, which this room does not import."""
         self.shared = False

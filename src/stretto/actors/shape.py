@@ -24,7 +24,8 @@ class FunctionShape(msgspec.Struct, frozen=True):
     """What feeds a function, the columns that partition the rows of each input, its states, for a source the number of
     splits, and for a keyed function which partition owns which shard. `workers_max` is how many workers the shards of
     each partition may be on; 0 if it is not elastic. `lessees_max` is how many lessees each actor may have; 0 if its
-    discipline lets nobody else run its messages, or it was not asked for."""
+    discipline lets nobody else run its messages, or it was not asked for. If it `redirects`, its batches may run on
+    transient workers."""
 
     name: str
     parallelism: int
@@ -37,6 +38,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     shards: ShardMap | None = None
     workers_max: int = 0
     lessees_max: int = 0
+    redirects: bool = False
 
 
 Shapes = dict[str, FunctionShape]
@@ -65,4 +67,5 @@ def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
         shards=spec.shards if spec.partitioned_by else None,
         workers_max=spec.tasks_max + 1 if spec.tasks_max else 0,
         lessees_max=spec.lessees_max,
+        redirects=bool(feeds) and spec.redirects,
     )

@@ -13,6 +13,7 @@ from stretto.coordinator.records import JobStatus
 from stretto.elasticity.records import DecisionRecord
 from stretto.errors import RemovedError, StorageError, TakenOverError
 from stretto.observation.model import Observation
+from stretto.protocol.bursts import To
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Member
@@ -24,11 +25,12 @@ from stretto.protocol.reports import Misbehaved
 @dataclass(frozen=True, slots=True)
 class WorkerExpected:
     """The runtime has started a worker under this name; only expected workers may join. A parked one is idle until
-    another one is lost."""
+    another one is lost, a transient one until a burst comes."""
 
     name: str
     public_key: str
     parked: bool = False
+    transient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,14 @@ class ReshapeRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class RedirectRequested:
+    """The batches of these functions of a job are to go to transient workers from now on, those of others are not."""
+
+    job: str
+    functions: dict[str, To]
+
+
+@dataclass(frozen=True, slots=True)
 class MakeCode:
     """Effect: make the code of a job with these functions at another parallelism, then say `CodeMade` or
     `CodeRefused`."""
@@ -205,11 +215,12 @@ class AnnounceLoss:
 @dataclass(frozen=True, slots=True)
 class ReplaceWorker:
     """Effect: start another worker in place of a lost one; `parked` means that it starts as a parked one, since a
-    parked one has taken over or was lost; `joined`, that the lost one had joined."""
+    parked one has taken over or was lost; `joined`, that the lost one had joined; `transient`, that it was one."""
 
     name: str
     parked: bool
     joined: bool
+    transient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +448,7 @@ Event = (
     | LesseesRequested
     | RescaleRequested
     | ReshapeRequested
+    | RedirectRequested
     | CodeMade
     | CodeRefused
     | CloseRequested

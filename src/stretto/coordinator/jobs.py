@@ -81,6 +81,16 @@ class CalmWorkers(Protocol):
     def calm(self, job: Job, workers: list[str]) -> list[str]: ...
 
 
+class Guests(Protocol):
+    """Whoever has transient workers load the code of jobs."""
+
+    def started(self, job: Job) -> None: ...
+
+    def ready(self, job: Job, member: str) -> bool: ...
+
+    def forget(self, attempt: str) -> None: ...
+
+
 class Jobs(Part):
     """All jobs, by name and by the name of their attempt."""
 
@@ -93,6 +103,7 @@ class Jobs(Part):
         long_runners: CalmWorkers,
         rooms: Rooms,
         stops: Stops,
+        guests: Guests,
     ) -> None:
         self._host = host
         self._membership = membership
@@ -101,6 +112,7 @@ class Jobs(Part):
         self._long_runners = long_runners
         self._rooms = rooms
         self._stops = stops
+        self._guests = guests
         self.attempts: dict[str, Job] = {}
         """Jobs by the name of their last attempt."""
 
@@ -177,7 +189,7 @@ class Jobs(Part):
             job.durability.shapes = resumption.shapes()
             job.durability.resumed_from = job.origin.checkpoint if job.origin is not None else 0
         for member in job.members:
-            self._host.send(member, _deployment(job))
+            self._host.send(member, self.deployment(job))
 
     def joined(self, member: str) -> None:
         """Deploys the code of all jobs that may have lessees to a new worker."""
@@ -187,11 +199,17 @@ class Jobs(Part):
 
     def _send_code(self, job: Job, member: str) -> None:
         if job.spreads and member in self._rooms.workers_for(job):
-            self._host.send(member, _deployment(job))
+            self._host.send(member, self.deployment(job))
+
+    def deployment(self, job: Job) -> Deploy:
+        """Returns what a member needs to have a part of a job, or to host what others send there."""
+        storage = job.durability.storage if job.durability is not None else None
+        return Deploy(job.attempt, job.digest, job.placement, storage, job.origin)
 
     def rename(self, job: Job, attempt: str) -> None:
         """Begins another attempt; frames of earlier attempts are ignored from now on."""
         del self.attempts[job.attempt]
+        self._guests.forget(job.attempt)
         job.attempt = attempt
         job.leaving, job.unchanged = set(), set()
         self.attempts[attempt] = job
@@ -212,6 +230,8 @@ class Jobs(Part):
         job = self._host.running(frame.job)
         if job is None:
             self._handovers.ready(sender, frame)
+            return
+        if self._guests.ready(job, sender):
             return
         if job.status is JobStatus.RUNNING and sender not in job.members:
             if sender in self._rooms.workers_for(job):
@@ -236,6 +256,7 @@ class Jobs(Part):
         for member in job.members:
             self._host.send(member, Start(job.attempt, job.hosts, job.lessees))
         self._hosts.started(job)
+        self._guests.started(job)
         for member in sorted(set(self._hosts.workers()).difference(job.members)):
             self._send_code(job, member)  # It joined while the job was deployed, or handed over.
         if job.durability is not None:
@@ -311,6 +332,7 @@ class Jobs(Part):
     def end(self, job: Job, status: JobStatus) -> None:
         """Ends a job and has every member drop its part of it."""
         self._handovers.give_up(job, f"the job is {status.value}")
+        self._guests.forget(job.attempt)
         self.announce(job, status)
         for member in self.holders(job):
             self._stops.ask(member, job.attempt)
@@ -324,7 +346,9 @@ class Jobs(Part):
 
     def holders(self, job: Job) -> list[str]:
         """Returns the members that hold a part of a job; if it spreads, also those that are joining or retiring."""
-        return [name for name in self._membership.members if name in job.members or job.spreads]
+        guests = self._membership.transient()
+        others = [name for name in self._membership.members if name not in guests]
+        return [name for name in others if name in job.members or job.spreads]
 
     # Ending on request.
 
@@ -345,6 +369,7 @@ class Jobs(Part):
     def stop(self, job: Job) -> None:
         """Has every member drop a job, and waits until all have reported it."""
         self._handovers.give_up(job, "the job was stopped")
+        self._guests.forget(job.attempt)
         job.become(JobStatus.STOPPING)
         job.unstopped = set(self.holders(job))
         for member in sorted(job.unstopped):
@@ -369,8 +394,3 @@ class Jobs(Part):
         job = self._host.jobs.get(event.job)
         if job is not None and job.status.ended:
             del self._host.jobs[event.job], self.attempts[job.attempt]
-
-
-def _deployment(job: Job) -> Deploy:
-    storage = job.durability.storage if job.durability is not None else None
-    return Deploy(job.attempt, job.digest, job.placement, storage, job.origin)

@@ -25,6 +25,7 @@ from stretto.coordinator.records import Job
 from stretto.coordinator.recovery import Recovery
 from stretto.coordinator.stopping import Stopping
 from stretto.coordinator.submissions import Submissions
+from stretto.coordinator.transients import Transients
 from stretto.coordinator.user_requests import UserRequests
 from stretto.elasticity.team import Team
 from stretto.protocol.frames import Frame
@@ -79,7 +80,8 @@ class Coordinator:
         long_runners = LongRunners(self)
         self._blame = blame = kinds.blame(self, hosts)
         stopping = kinds.stopping(self, membership)
-        self._jobs = jobs = kinds.jobs(self, membership, hosts, observing, long_runners, blame, stopping)
+        self.transients = transients = Transients(self, membership, stopping)
+        self._jobs = jobs = kinds.jobs(self, membership, hosts, observing, long_runners, blame, stopping, transients)
         checkpointing = kinds.checkpointing(self, jobs)
         self._recovery = recovery = kinds.recovery(self, jobs, hosts, membership, blame, stopping)
         self._submissions = submissions = kinds.submissions(self, jobs, hosts, membership)
@@ -92,6 +94,7 @@ class Coordinator:
         # Some parts need each other.
         blame.connect(jobs, recovery)
         stopping.connect(jobs)
+        transients.connect(jobs)
         levers.connect(enactor)
         hosts.connect(draining)
         adding.connect(enactor)
@@ -106,7 +109,7 @@ class Coordinator:
         checkpointing.connect(recovery, handovers)
         acting: list[Part] = [blame, stopping, jobs, submissions, recovery, handovers, checkpointing]
         deciding: list[Part] = [levers, adding, draining, execution, enactor, UserRequests(self, enactor, draining)]
-        return [membership, hosts, *acting, observing, long_runners, *deciding]
+        return [membership, hosts, transients, *acting, observing, long_runners, *deciding]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Handles one event, and returns the effects to carry out in order."""
@@ -159,6 +162,7 @@ class Coordinator:
         """Informs the parts of a new member."""
         self._jobs.joined(member)
         self._adding.joined(member)
+        self.transients.joined(member)
         self._submissions.tick()
         self._recovery.tick()
 
@@ -166,7 +170,7 @@ class Coordinator:
         """Informs the parts of a lost member."""
         for part in self._parts:
             part.member_lost(member)
-        if death is not None and role is not MemberRole.DRIVER:
+        if death is not None and role is MemberRole.WORKER:
             self._blame.judge(member, death)
         self._jobs.lost(member, role, reason, death)
 

@@ -23,6 +23,12 @@ from stretto.protocol.membership import Join, Leave, Left, Member, MemberRole, M
 HELD_UP_AFTER_NS = 1_000_000_000
 """Ticks are more frequent than this, unless the coordinator itself was delayed."""
 
+JOINED: dict[Standing | None, Standing] = {
+    Standing.COMING_SPARE: Standing.PARKED,
+    Standing.COMING_TRANSIENT: Standing.TRANSIENT,
+}
+"""How a worker stands when it has joined, by how it was expected; others are active."""
+
 
 class MembershipHost(Host, Protocol):
     """The machine, which informs its parts of new and lost members."""
@@ -83,6 +89,10 @@ class Membership(Part):
         active = self.standings.named(Standing.ACTIVE)
         return sorted(n for n, member in self.members.items() if member.role is MemberRole.WORKER and n in active)
 
+    def transient(self) -> list[str]:
+        """The transient workers that have joined, in a stable order."""
+        return sorted(self.standings.named(Standing.TRANSIENT) & self.members.keys())
+
     @property
     def parked(self) -> set[str]:
         """The spare workers, also those that have not joined."""
@@ -111,6 +121,9 @@ class Membership(Part):
 
     def _on_expected(self, event: WorkerExpected) -> None:
         self._expected[event.name] = event.public_key
+        if event.transient:
+            self.standings.begin(event.name, Standing.COMING_TRANSIENT)
+            return
         self.standings.begin(event.name, Standing.COMING_SPARE if event.parked else Standing.COMING)
         if not event.parked:
             self.coming.setdefault(worker_of(event.name), self._host.now_ns)
@@ -141,8 +154,9 @@ class Membership(Part):
         del self._expected[sender]
         self.coming.pop(worker_of(sender), None)
         self.members[sender] = member
-        spare = self.standings.of(sender) is Standing.COMING_SPARE
-        self.standings.move(sender, Standing.PARKED if spare else Standing.ACTIVE)
+        coming = self.standings.of(sender)
+        spare = coming is Standing.COMING_SPARE
+        self.standings.move(sender, JOINED.get(coming, Standing.ACTIVE))
         if member.role is MemberRole.WORKER and not spare and worker_of(sender) not in self._named:
             self.wanted += 1
         self._named.add(worker_of(sender))
@@ -195,7 +209,7 @@ class Membership(Part):
         if self._expected.pop(event.name, None) is not None:
             standing = self.standings.end(event.name)
             if not self.closing:
-                self._replace(event.name, standing is Standing.COMING_SPARE, joined=False)
+                self._replace(event.name, standing, joined=False)
         self._lose(event.name, event.reason, death=event.death, ended=True)
         self._host.ended(event.name)
 
@@ -220,11 +234,15 @@ class Membership(Part):
                 if not left and not ended:
                     self._host.effects.append(ReleaseWorker(name))
             elif not left and role is not MemberRole.DRIVER:
-                self._replace(name, standing is Standing.PARKED)
+                self._replace(name, standing)
         self._host.lost(name, role, reason, death)
 
-    def _replace(self, name: str, was_spare: bool, joined: bool = True) -> None:
+    def _replace(self, name: str, standing: Standing | None, joined: bool = True) -> None:
         """Lets a parked worker replace a lost one, if that was active, and has another one started."""
+        if standing in (Standing.COMING_TRANSIENT, Standing.TRANSIENT):
+            self._host.effects.append(ReplaceWorker(name, parked=False, joined=joined, transient=True))
+            return
+        was_spare = standing in (Standing.COMING_SPARE, Standing.PARKED)
         free = sorted(self.standings.named(Standing.PARKED))
         if free and not was_spare:
             self.standings.move(free[0], Standing.ACTIVE)

@@ -142,7 +142,11 @@ class Recovery(Part):
 
     def _on_broken(self, sender: str, frame: Broken) -> None:
         """Records a broken connection. Frames between the two members may be lost, so a job on both must recover. Most
-        often the other member is gone, which is detected soon; its next heartbeat shows that it is not."""
+        often the other member is gone, which is detected soon; its next heartbeat shows that it is not. A transient one
+        is replaced, since everybody can do without it."""
+        for guest in {sender, frame.member}.intersection(self._membership.transient()):
+            self._membership.lose(guest, f"its connection broke: {frame.reason}")
+            return
         self._suspects.setdefault(frame.member, []).append((sender, frame))
         member = self._membership.members.get(frame.member)
         if member is not None and member.role is MemberRole.DRIVER:

@@ -15,6 +15,9 @@ class Standing(Enum):
     COMING_SPARE = "coming as a spare"
     PARKED = "parked"
     """It has joined, and is idle until another one is lost."""
+    COMING_TRANSIENT = "coming as a transient worker"
+    TRANSIENT = "transient"
+    """It has joined, is home to nothing, and runs what a burst redirects to it."""
     ACTIVE = "active"
     DRAINING = "draining"
     """It gets nothing new. It leaves once nothing of a running job is there."""
@@ -30,6 +33,8 @@ class Standing(Enum):
 MOVES: dict[Standing, frozenset[Standing]] = {
     Standing.COMING: frozenset({Standing.ACTIVE}),
     Standing.COMING_SPARE: frozenset({Standing.PARKED}),
+    Standing.COMING_TRANSIENT: frozenset({Standing.TRANSIENT}),
+    Standing.TRANSIENT: frozenset({Standing.DISMISSED}),
     Standing.PARKED: frozenset({Standing.ACTIVE}),
     Standing.ACTIVE: frozenset({Standing.DRAINING}),
     Standing.DRAINING: frozenset({Standing.DISMISSED}),

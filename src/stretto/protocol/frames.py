@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stretto.protocol.bursts import AskBack, GivenBack, Redirect, Redirected, Returned
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.checkpointing import (
     Abandon,
@@ -34,12 +35,25 @@ Handover = Prepared | HandOver | CallOff | Passed | Bequest | BequestInMemory | 
 Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
 Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | Taken | AwaitCriticals
 Scheduling = ScheduleRequest | ScheduleReply
+Twins = Redirected | Returned | AskBack | GivenBack
 Reports = Report | LongRuns | Misbehaved | Stuck
 
-Control = Membership | Jobs | Checkpointing | Handover | Reports | Leasing | Elastic | Scheduling | OpenChannel
+Control = (
+    Membership
+    | Jobs
+    | Checkpointing
+    | Handover
+    | Reports
+    | Leasing
+    | Elastic
+    | Scheduling
+    | Redirect
+    | Twins
+    | OpenChannel
+)
 """Infrequent frames, decoded by their tag."""
 OnChannel = CriticalSent | Grant | Offered
 """Frames that name a channel by its number, packed more tightly."""
-Peer = OpenChannel | OnChannel | Data | Leasing | Elastic | Scheduling | Bequest | BequestInMemory
+Peer = OpenChannel | OnChannel | Data | Leasing | Elastic | Scheduling | Twins | Bequest | BequestInMemory
 """All that workers send each other."""
 Frame = Any

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from stretto.actors.batches import aligned
 from stretto.actors.critical import SyncProgram
 from stretto.errors import ProtocolError
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
@@ -23,9 +24,6 @@ from stretto.rendering import error_text
 
 FRAME_BYTES_MAX = 256 * 1024 * 1024
 """The longest part that is sent or accepted."""
-
-ALIGNMENT_BYTES = 16
-"""The alignment of the widest Arrow value, a decimal."""
 
 COPY_BELOW_BYTES = 65_536
 """Shorter bodies are cheaper to copy than to pass to the socket's thread."""
@@ -115,7 +113,7 @@ class Decoder:
             return data
         if kind == _DATA_BYTE:
             _, known, credits, number, seq, arrived_ns, progress_us, deadline_ns = _DATA_HEADER.unpack_from(first)
-            batch = pa.ipc.read_record_batch(_aligned(_body(parts)), self._schemas[sender, number])
+            batch = pa.ipc.read_record_batch(aligned(_body(parts)), self._schemas[sender, number])
             # Checks that the buffers are long enough, in constant time; reading past them would crash the process.
             batch.validate()
             return Data(number, seq, arrived_ns, batch, progress_us if known else None, deadline_ns, credits)
@@ -138,13 +136,3 @@ def _body(parts: list[Any]) -> Any:
     if len(header) != _DATA_HEADER.size:
         raise ValueError(f"{len(header)} bytes before the body")
     return body
-
-
-def _aligned(part: Any) -> pa.Buffer:
-    """Returns the part as an aligned buffer, which Arrow's kernels need; parts from a socket have any address."""
-    buffer = pa.py_buffer(part)
-    if buffer.address % ALIGNMENT_BYTES == 0:
-        return buffer
-    copy = pa.allocate_buffer(buffer.size)
-    memoryview(copy).cast("B")[:] = memoryview(part).cast("B")
-    return copy

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from stretto.actors.deployment import Deployment
-from stretto.actors.gate import LesseeGate
+from stretto.actors.gate import LessorGate
 from stretto.actors.seat import Phase, Seat
 from stretto.actors.wiring import wire
 from stretto.actors.work import OPEN, Errand, Open, Outcome
@@ -152,11 +152,11 @@ class Jobs(Part):
     def _opened(self, seat: Seat, errand: Open, outcome: Outcome) -> None:
         had_finished = seat.instance.finished
         seat.phase = Phase.FINISHED if had_finished else Phase.OPEN
-        if isinstance(seat.gate, LesseeGate):
-            return
-        if seat.gate is not None:
-            seat.gate.consolidated = seat.instance.consolidated
         job = self._host.jobs[seat.address.job]
+        if job.lessees.get(seat.address) is seat:
+            return
+        if isinstance(seat.gate, LessorGate):
+            seat.gate.consolidated = seat.instance.consolidated
         job.opening -= 1
         job.finished += had_finished
         self._ready_if_opened(job)

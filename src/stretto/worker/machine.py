@@ -25,6 +25,8 @@ from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.spreading import RejectSend
 from stretto.scheduling.strategy import Strategy
 from stretto.worker.alarms import Alarms
+from stretto.worker.bursts.redirecting import Redirecting
+from stretto.worker.bursts.twins import Twins
 from stretto.worker.channels import Channels
 from stretto.worker.desk import StrategyDesk
 from stretto.worker.elastic.activation import Activation
@@ -77,6 +79,8 @@ class WorkerParts:
     givers: type[Givers] = Givers
     takers: type[Takers] = Takers
     run_bounds: type[RunBounds] = RunBounds
+    redirecting: type[Redirecting] = Redirecting
+    twins: type[Twins] = Twins
 
 
 class Worker:
@@ -128,6 +132,8 @@ class Worker:
         takers = kinds.takers(self)
         givers = kinds.givers(self, snapshots, takers)
         jobs = Jobs(self, channels, desk, hosting, resuming, reports, run_bounds, takers)
+        self._redirecting = redirecting = kinds.redirecting(self, desk)
+        twins = kinds.twins(self, hosting)
         self.membership = membership = Membership(self)
         # Some need each other.
         channels.connect(forwarding, registration, programs, hosting, desk, sending, routing)
@@ -137,14 +143,14 @@ class Worker:
         snapshots.connect(marks)
         resuming.connect(jobs)
         takers.connect(jobs)
-        membership.connect(jobs)
+        membership.connect(jobs, redirecting)
         own = desk.own
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
-        return [channels, desk, hosting, *leasing, *others]
+        return [channels, desk, hosting, *leasing, redirecting, twins, *others]
 
     def _declare(self) -> None:
         """Collect what the parts have declared."""
@@ -212,6 +218,8 @@ class Worker:
         while (seat := self._next_seat(self.now_ns)) is not None:
             work = self._next_work(seat)
             if work is not None:
+                if seat.away is not None and self._redirecting.taken(seat, seat.away, work):
+                    continue
                 self._running = seat
                 self.desk.begins(seat, work)
                 self.effects.append(Run(seat, work))
@@ -223,6 +231,8 @@ class Worker:
             return seat.paused.pop(0) if seat.paused else None
         if seat.rest is not None:
             work, seat.rest = seat.rest, None
+        elif seat.away is not None and (seat.away.has_work or seat.away.waits):
+            return self._redirecting.next_work(seat, seat.away)
         elif seat.keeper is not None:
             work = seat.keeper.next_work(seat)
         elif seat.mailbox.count:
@@ -245,6 +255,8 @@ class Worker:
                 self.ready.enqueue(seat)
             return
         has_work = seat.mailbox.count if seat.keeper is None else seat.keeper.has_work(seat)
+        if seat.away is not None:
+            has_work = seat.away.has_work or (has_work and not seat.away.waits)
         if (has_work or seat.poll_due or seat.rest is not None) and (not seat.starved or seat.opening):
             self.ready.enqueue(seat)
 
@@ -277,6 +289,12 @@ class Worker:
         else:
             self.channels.count_rows(seat, work, outcome.rows_in)
         self.sending.send(event)
+
+    def ran_elsewhere(self, seat: Seat, message: Message, outcome: Outcome, cost_ns: int) -> None:
+        """A batch of an instance here has run on a transient worker; what that gave is sent as if it had run here."""
+        self.reports.touch(seat)
+        self.channels.ran(seat, message, outcome)
+        self.sending.send(Ran(seat, message, outcome, cost_ns))
 
     def after_run(self, seat: Seat, outcome: Outcome) -> None:
         """All that follows a run has been done, and what it sent is on its way."""

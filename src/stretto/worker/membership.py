@@ -6,9 +6,15 @@ from typing import Protocol
 
 from stretto.protocol.checkpointing import Broken
 from stretto.protocol.machines import Send
-from stretto.protocol.membership import COORDINATOR, Leave, Left, Member, Members
+from stretto.protocol.membership import COORDINATOR, Leave, Left, Member, MemberRole, Members
 from stretto.worker.events import Connect, Exit, PeerBroken
 from stretto.worker.part import FrameHandlers, Handlers, Host, Part
+
+
+class Redirections(Protocol):
+    """Whoever has batches on transient workers."""
+
+    def lost(self, member: str) -> None: ...
 
 
 class JobsHere(Protocol):
@@ -27,8 +33,9 @@ class Membership(Part):
         self.members: dict[str, Member] = {}
         self.leaving = False
 
-    def connect(self, jobs: JobsHere) -> None:
+    def connect(self, jobs: JobsHere, redirecting: Redirections) -> None:
         self._jobs = jobs
+        self._redirecting = redirecting
 
     def events(self) -> Handlers:
         return {PeerBroken: self._on_peer_broken}
@@ -41,13 +48,21 @@ class Membership(Part):
             self._host.refuse(f"membership version {frame.version} after version {self.version}")
             return
         self.version = frame.version
-        self.members = {member.name: member for member in frame.members}
+        before, self.members = self.members, {member.name: member for member in frame.members}
         if self._host.member not in self.members:
             self._exit("this incarnation was superseded")
             return
         self._host.effects.append(Connect(frame.members))
+        for name, member in before.items():
+            if member.role is MemberRole.TRANSIENT and name not in self.members:
+                self._redirecting.lost(name)
 
     def _on_peer_broken(self, event: PeerBroken) -> None:
+        """Frames may be lost. What a transient worker has, others can do without: it leaves."""
+        own = self.members.get(self._host.member)
+        if own is not None and own.role is MemberRole.TRANSIENT:
+            self._exit(f"the connection to {event.member} broke")
+            return
         for job in self._host.jobs:
             self._host.effects.append(Send(COORDINATOR, Broken(job, event.member, "the connection broke")))
 

@@ -63,6 +63,7 @@ def try_seed(
     kind: type[Tested] = Scenario,
     disturb: Callable[[DurableCluster, Tested, random.Random], None] | None = None,
     judge: Callable[[DurableCluster], None] | None = None,
+    transient: int = 0,
 ) -> Trial:
     """Run one random scenario with random faults, and compare the results. With `rescales`, it is also restarted with
     other numbers of workers and partitions. `kind` is the kind of its dataflow, `disturb` plans what else happens, and
@@ -82,6 +83,7 @@ def try_seed(
         timing=chance.choice(TIMINGS),
         steps_max=STEPS_MAX,
         weather=faults.weather,
+        transient=transient,
     )
     cluster.write_ns = chance.choice(((20_000, 500_000), (100_000, 8_000_000), (1_000_000, 60_000_000)))
     cluster.noticed_ns = chance.choice(((100_000, 2_000_000), (100_000, 40_000_000)))

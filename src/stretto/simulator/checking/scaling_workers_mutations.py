@@ -74,7 +74,7 @@ class DrainedReplaced(Membership):
         draining = self.standings.of(name) is Standing.DRAINING
         super()._lose(name, reason, *more, **options)  # type: ignore[arg-type]
         if draining:
-            self._replace(name, was_spare=False)
+            self._replace(name, standing=None)
 
 
 class PlacedOnLeavers(Membership):

@@ -51,6 +51,9 @@ from stretto.worker.machine import Worker, WorkerParts
 REPEATABLE = (SyncRequest, SyncAck, SyncReply, Unsync)
 """Frames that carry the number of their barrier, so that the receiver recognises a duplicate."""
 
+TRANSIENT = "t"
+"""The names of transient workers begin so."""
+
 CLOCK_TURN_NS = 5_000_000
 """How often a simulated clock reads its wall clock: more often than a real one, since simulated runs are short."""
 
@@ -127,8 +130,11 @@ class SimulatedCluster:
         host_of: Callable[[str], str] | None = None,
         links: Links | None = None,
         checked: bool = True,
+        transient: int = 0,
     ) -> None:
-        """With `controllers`, the coordinator is told the time and asks them. `host_of` names the node of a worker; all
+        """There are `workers` ordinary and `transient` transient workers.
+
+        With `controllers`, the coordinator is told the time and asks them. `host_of` names the node of a worker; all
         are on one by default. Without `checked`, invariants are not checked: large experiments take half the time."""
         self._controllers = controllers
         self._host_of = host_of
@@ -181,7 +187,11 @@ class SimulatedCluster:
         self._clocks[COORDINATOR] = self.new_clock(COORDINATOR)
         self.workers: dict[str, Worker] = {}
         self._gone: list[Worker] = []
-        self._assemble([*(f"w{i}~1" for i in range(workers)), "driver~1"])
+        self._transient_wanted = transient
+        self._assemble([*(f"w{i}~1" for i in range(workers)), "driver~1", *self._new_transient(1)])
+
+    def _new_transient(self, incarnation: int) -> list[str]:
+        return [f"{TRANSIENT}{i}~{incarnation}" for i in range(self._transient_wanted)]
 
     def new_coordinator(self) -> Coordinator:
         if self._controllers is None:
@@ -350,6 +360,8 @@ class SimulatedCluster:
 
     def _member(self, name: str) -> Member:
         role = MemberRole.DRIVER if name.startswith("driver") else MemberRole.WORKER
+        if is_transient(name):
+            return Member(name, "", name, self._host_of(name) if self._host_of else "", 0, MemberRole.TRANSIENT)
         return Member(name, f"sim://{name}", name, self._host_of(name) if self._host_of else "simulated", 0, role)
 
     def is_parked(self, name: str) -> bool:
@@ -361,7 +373,7 @@ class SimulatedCluster:
         strategy = self._strategy() if self._strategy is not None else None
         self.workers[name] = self.new_worker(name, observer, strategy)
         self._clocks[name] = self.new_clock(name)
-        self._coordinate(coordination.WorkerExpected(name, name, self.is_parked(name)))
+        self._coordinate(coordination.WorkerExpected(name, name, self.is_parked(name), is_transient(name)))
 
     # Time and the network.
 
@@ -371,6 +383,8 @@ class SimulatedCluster:
 
     def _transmit(self, sender: str, to: str, frame: Frame) -> None:
         """Deliver a frame after a delay, and after all earlier frames from this sender to this receiver."""
+        if is_transient(sender) and is_transient(to):
+            raise InvariantError("two transient workers talk to each other", f"{sender} to {to}: {frame!r:.200}")
         if isinstance(frame, Report):
             frame = _as_sent(frame)
         copies = 1
@@ -632,3 +646,8 @@ def _as_sent(report: Report) -> Report:
         for function, partitions in report.functions.items()
     }
     return msgspec.structs.replace(report, functions=functions)
+
+
+def is_transient(name: str) -> bool:
+    """Whether a member is a transient worker."""
+    return name.startswith(TRANSIENT)

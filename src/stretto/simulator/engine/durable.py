@@ -18,6 +18,7 @@ from stretto.actors.address import Address, job_of
 from stretto.actors.deployment import Deployment
 from stretto.actors.gate import Observer
 from stretto.actors.seat import Seat
+from stretto.actors.twins import RunTwin
 from stretto.checkpoints.log import Log
 from stretto.checkpoints.manifest import Storage
 from stretto.checkpoints.store import CheckpointStore
@@ -135,6 +136,10 @@ class DurableCluster(SimulatedCluster):
         self._runs: Counter[tuple[str, str]] = Counter()
         self._spinning: dict[str, Stuck] = {}
         self.deaths = 0
+        self.redirected = 0
+        """The number of batches that have run on transient workers."""
+        self.vanished = 0
+        """The number of transient workers that have vanished."""
         self._broken: set[tuple[str, str]] = set()
         self._ticks_ns: int | None = None
         self._workers_wanted = workers
@@ -248,6 +253,7 @@ class DurableCluster(SimulatedCluster):
             return
         if seat.instance.origin is not None and seat.instance.is_sink:
             self._reach_moment(Moment.RESUMING, name)
+        self.redirected += isinstance(work, RunTwin)
         super()._execute(name, seat, work)
 
     def hang(self, name: str, length_ns: int) -> None:
@@ -358,7 +364,7 @@ class DurableCluster(SimulatedCluster):
         self._clocks[COORDINATOR] = self.new_clock(COORDINATOR)
         self._pulsing = False
         names = [f"w{i}~{self._incarnation}" for i in range(self._workers_wanted)]
-        self._assemble([*names, self._driver, *self._new_parked()])
+        self._assemble([*names, self._driver, *self._new_parked(), *self._new_transient(self._incarnation)])
         self._resubmit()
         for after_ns, happen in self._planned:
             if after_ns > self.now_ns:

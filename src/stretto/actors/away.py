@@ -1,0 +1,75 @@
+"""What an instance has sent to transient workers to be run there: its record while a burst is redirected.
+
+A transient worker has a **twin** of the instance (the transient operator of sponge.txt 4.1). A batch that is sent there
+comes back as what the run gave, and counts as run here. The state that twins build is merged here before anything but a
+batch runs: a watermark, a mark, any errand. Until then the batches are kept: a transient worker may vanish, and what it
+had runs here again.
+
+Plain data that `worker/bursts/` changes. An instance has this record only while a burst is redirected.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stretto.actors.channel import Message
+    from stretto.actors.work import Work
+
+WINDOW = 4
+"""So many batches of one instance are with one transient worker at most."""
+
+
+class Lane:
+    """What one transient worker has of an instance: batches that have not come back (`out`, by their numbers), and
+    those that have but whose state has not (`kept`). `inputs` are those whose schema it knows. While `asked`, its
+    state is on the way."""
+
+    __slots__ = ("asked", "inputs", "kept", "kept_bytes", "out")
+
+    def __init__(self) -> None:
+        self.out: dict[int, Message] = {}
+        self.kept: list[Message] = []
+        self.kept_bytes = 0
+        self.inputs: set[str] = set()
+        self.asked = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.out and not self.kept and not self.asked
+
+
+class Away:
+    """The record of one instance. A `share` of its batches goes to the `members`; `due` is the part of a batch that is
+    owed to them. `held` is the work that waits until everything is back; `parts` are states that twins have given back,
+    `again` batches of lost twins that run here, `redone` those of them whose results are sent already."""
+
+    __slots__ = ("again", "due", "held", "lanes", "members", "numbered", "parts", "redone", "rounds", "share")
+
+    def __init__(self) -> None:
+        self.members: tuple[str, ...] = ()
+        self.share = 0.0
+        self.due = 0.0
+        self.lanes: dict[str, Lane] = {}
+        self.numbered = 0
+        self.rounds = 0
+        self.held: Work | None = None
+        self.parts: list[bytes] = []
+        self.again: deque[Message] = deque()
+        self.redone: list[Message] = []
+
+    @property
+    def is_back(self) -> bool:
+        """Whether nothing is with a transient worker, and all that it gave is merged."""
+        return not (self.parts or self.again or self.redone) and all(lane.is_empty for lane in self.lanes.values())
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something can run that is not in the mailbox."""
+        return bool(self.again or self.redone or self.parts) or (self.held is not None and self.is_back)
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing of the mailbox may run before more has come back."""
+        return self.held is not None
