@@ -23,6 +23,7 @@ from stretto.actors.shards import ShardMap
 from stretto.actors.tasks import Advance, Call, Finish, Snap
 from stretto.checkpoints.manifest import ActorRecord, FragmentRecord, Manifest, Piece, Storage
 from stretto.errors import ProtocolError
+from stretto.protocol.bursts import AskBack, GivenBack, Redirect, Redirected, Returned, To
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.checkpointing import (
     Abandon,
@@ -223,6 +224,30 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
         GivenInMemory, actors, counts, counts, counts, texts, counts, st.lists(followings, max_size=3).map(tuple)
     ),
     Taken: st.builds(Taken, actors, counts, counts),
+    Redirect: st.builds(Redirect, texts, st.dictionaries(texts, st.builds(To, st.tuples(texts), floats), max_size=2)),
+    Redirected: st.builds(
+        Redirected,
+        actors,
+        counts,
+        texts,
+        st.binary(max_size=50),
+        st.none() | st.binary(max_size=50),
+        ints,
+        st.none() | ints,
+        ints,
+        ints,
+    ),
+    Returned: st.builds(
+        Returned,
+        actors,
+        counts,
+        counts,
+        st.lists(st.tuples(counts, st.binary(max_size=20)), max_size=3),
+        counts,
+        st.dictionaries(texts, counts, max_size=2),
+    ),
+    AskBack: st.builds(AskBack, actors, counts),
+    GivenBack: st.builds(GivenBack, actors, counts, states),
     AwaitCriticals: st.builds(AwaitCriticals, actors, actors, counts),
     Grant: st.builds(Grant, ints, ints, floats, floats),
     Offered: st.builds(Offered, ints, ints, st.booleans()),

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from stretto.cli.progress import steps_bar
 from stretto.cli.reporting import WRONG_ANSWER, print_json, reported
+from stretto.cli.simulate.bursts import bursts
 from stretto.cli.simulate.elastic import elastic
 from stretto.cli.simulate.elastic_paper import elastic_paper
 from stretto.cli.simulate.faults import faults
@@ -119,6 +120,11 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate scaling --seeds 1000[/]   "
     "[bold]stretto simulate scaling --mutate source-reads-on[/]"
 )(scaling)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate bursts --seeds 1000[/]   "
+    "[bold]stretto simulate bursts --mutate critical-overtakes[/]"
+)(bursts)
 
 simulate.command(
     epilog="Examples:  [bold]stretto simulate faults --seeds 10000[/]   "

@@ -25,9 +25,9 @@ from stretto.simulator.engine.durable import DurableCluster, Parts
 from stretto.simulator.engine.storage import SimulatedFiles
 
 STEPS_MAX = 400_000
-SPAN_NS = 120_000_000
-LENGTH = 2
-CHANGES_MAX = 8
+LENGTH = 3
+BEATS_NS = (500_000, 8_000_000)
+"""Bounds of the time between two changes."""
 TRANSIENT_MAX = 4
 SHARES = (0.2, 0.5, 0.9, 1.0)
 
@@ -110,20 +110,26 @@ def _with_faults(seed: int, workers_max: int, functions_max: int, parts: Parts |
 
 def plan_bursts(cluster: DurableCluster, deployment: Deployment, chance: random.Random) -> None:
     """Have batches of random functions redirected, or not any more, at random moments; and transient workers vanish."""
-    for _ in range(chance.randint(2, CHANGES_MAX)):
-        at_ns = chance.randint(0, SPAN_NS if chance.random() < 0.3 else SPAN_NS // 4)
-        cluster.plan(at_ns, partial(_redirect, cluster, deployment, random.Random(chance.random())))
-    for _ in range(chance.randint(0, 4)):
-        at_ns = chance.randint(0, SPAN_NS if chance.random() < 0.3 else SPAN_NS // 4)
-        cluster.plan(at_ns, partial(_vanish, cluster, random.Random(chance.random())))
+    often = chance.choice((0.0, 0.05, 0.3))
+    cluster.plan(chance.randint(*BEATS_NS), partial(_beat, cluster, deployment, random.Random(chance.random()), often))
+
+
+def _beat(cluster: DurableCluster, deployment: Deployment, chance: random.Random, vanishing: float) -> None:
+    if cluster.has_ended:
+        return
+    if chance.random() < vanishing:
+        _vanish(cluster, chance)
+    if chance.random() < 0.5:
+        _redirect(cluster, deployment, chance)
+    cluster.plan(chance.randint(*BEATS_NS), partial(_beat, cluster, deployment, chance, vanishing))
 
 
 def _redirect(cluster: DurableCluster, deployment: Deployment, chance: random.Random) -> None:
     job = cluster.coordinator.jobs.get(deployment.job)
     warm = cluster.coordinator.transients.warm(job) if job is not None else []
     functions = {}
-    for name, spec in sorted(deployment.functions.items()):
-        if warm and spec.redirects and chance.random() < 0.7:
+    for name, shape in sorted(job.shapes.items()) if job is not None and warm else ():
+        if shape.redirects and chance.random() < 0.7:
             members = chance.sample(warm, chance.randint(1, len(warm)))
             functions[name] = To(tuple(members), chance.choice(SHARES))
     cluster.ask(RedirectRequested(deployment.job, functions if chance.random() < 0.8 else {}))

@@ -1,0 +1,131 @@
+"""Bugs in redirecting bursts, planted to see that the simulation catches each of them."""
+
+from __future__ import annotations
+
+from pyarrow import RecordBatch
+
+from stretto.actors.away import Away
+from stretto.actors.channel import Message
+from stretto.actors.seat import Seat
+from stretto.actors.twins import GiveBack, RunTwin
+from stretto.actors.work import Outcome, Work
+from stretto.protocol.bursts import GivenBack
+from stretto.simulator.checking.mutations import mutation_name
+from stretto.simulator.engine.durable import Parts
+from stretto.worker.bursts.redirecting import Redirecting
+from stretto.worker.bursts.twins import Twin, Twins
+from stretto.worker.machine import WorkerParts
+
+
+class CriticalOvertakes(Redirecting):
+    """A critical message does not wait for batches that are elsewhere."""
+
+    def taken(self, seat: Seat, away: Away, work: Work) -> bool:
+        is_batch = type(work) is Message and type(work.payload) is RecordBatch
+        return is_batch and super().taken(seat, away, work)
+
+
+class StatesNotAsked(Redirecting):
+    """Batches are awaited, and the states that were built from them are not."""
+
+    def _ask_back(self, seat: Seat, away: Away) -> None:
+        for lane in away.lanes.values():
+            lane.kept = []
+
+
+class LostBatchesDropped(Redirecting):
+    """Batches that a vanished worker had not run do not run at all."""
+
+    def _lose(self, seat: Seat, away: Away, member: str) -> None:
+        if member in away.lanes:
+            away.lanes[member].out = {}
+        super()._lose(seat, away, member)
+
+
+class LostStateDropped(Redirecting):
+    """Of what a vanished worker had run, the state is not built again."""
+
+    def _lose(self, seat: Seat, away: Away, member: str) -> None:
+        if member in away.lanes:
+            away.lanes[member].kept = []
+        super()._lose(seat, away, member)
+
+
+class MergedAndRedone(Redirecting):
+    """Batches whose state was merged are still kept, and are redone when their worker vanishes."""
+
+    def _on_given_back(self, sender: str, frame: GivenBack) -> None:
+        _, lane = self._lane(sender, frame.actor)
+        kept = list(lane.kept) if lane is not None else []
+        super()._on_given_back(sender, frame)
+        if lane is not None and frame.round % 2:
+            lane.kept = kept
+
+
+class LostWorkerUsed(Redirecting):
+    """A worker that has vanished still gets batches."""
+
+    def _lose(self, seat: Seat, away: Away, member: str) -> None:
+        before = away.members
+        super()._lose(seat, away, member)
+        away.members = before
+
+
+class SentAwayDuringABarrier(Redirecting):
+    """Batches of a vanished worker go to another one, although a barrier has asked for all states already."""
+
+    def _place(self, away: Away, message: Message) -> str | None:
+        held, away.held = away.held, None
+        place = super()._place(away, message)
+        away.held = held
+        return place
+
+
+class TwinKeepsState(Twins):
+    """A twin gives its state back, and has it still."""
+
+    def _give_back(self, twin: Twin) -> None:
+        if twin.asked is not None and not twin.unrun:
+            function = twin.seat.instance.function
+            states = {name: state.export() for name, state in function.states().items()}
+            super()._give_back(twin)
+            self._copies = {**getattr(self, "_copies", {}), twin.seat.address: states}
+
+    def _given_back(self, seat: Seat, errand: GiveBack, outcome: Outcome) -> None:
+        super()._given_back(seat, errand, outcome)
+        for name, content in self._copies.pop(seat.address, {}).items():
+            seat.instance.function.states()[name].restore(content)
+
+
+class GivenBackTooSoon(Twins):
+    """A twin gives its state back before all batches that it has were run."""
+
+    def _give_back(self, twin: Twin) -> None:
+        unrun, twin.unrun = twin.unrun, 0
+        super()._give_back(twin)
+        twin.unrun = unrun
+
+
+class ResultsForgotten(Twins):
+    """A twin returns a batch without its results."""
+
+    def _ran(self, seat: Seat, errand: RunTwin, outcome: Outcome) -> None:
+        errand.returns = []
+        super()._ran(seat, errand, outcome)
+
+
+_REDIRECTING = (
+    CriticalOvertakes,
+    StatesNotAsked,
+    LostBatchesDropped,
+    LostStateDropped,
+    MergedAndRedone,
+    LostWorkerUsed,
+    SentAwayDuringABarrier,
+)
+_TWINS = (TwinKeepsState, GivenBackTooSoon, ResultsForgotten)
+
+BURST_MUTATIONS: dict[str, Parts] = {
+    **{mutation_name(each): Parts(worker=WorkerParts(redirecting=each)) for each in _REDIRECTING},
+    **{mutation_name(each): Parts(worker=WorkerParts(twins=each)) for each in _TWINS},
+}
