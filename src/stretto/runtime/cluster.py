@@ -111,14 +111,17 @@ class Cluster:
         lost_after_us: int = LOST_AFTER_NS // 1_000,
         driver_silence_s: float = DRIVER_SILENCE_S,
         elasticity: str = "auto",
+        transient: int = 0,
     ) -> None:
         # A wrong name fails here, and not in each worker.
         policy_named(policy)
         strategy_named(strategy)
         controllers = controllers_named(elasticity)
-        check_slots(spark, workers + parked)
-        require_free_slots(spark, workers + parked)
+        held = workers + parked + transient
+        check_slots(spark, held)
+        require_free_slots(spark, held)
         self._parked_wanted = parked
+        self._transient_wanted = transient
         self._policy = policy
         self._strategy = strategy
         self._driver_silence_s = driver_silence_s
@@ -127,7 +130,7 @@ class Cluster:
         self.spark = spark
         self.id = secrets.token_hex(4)
         self._workers_at_start = workers
-        hold_slots(spark, self.id, workers + parked)
+        hold_slots(spark, self.id, held)
         self._members: tuple[Member, ...] = ()
         self._members_changed = threading.Condition()
         self._ended: dict[str, str] = {}
@@ -175,6 +178,7 @@ class Cluster:
         lost_after: Duration = "10 s",
         driver_silence: Duration = "10 s",
         elasticity: str = "auto",
+        transient: int = 0,
         code_dir: str | None = None,
         start_timeout: float = START_TIMEOUT_S,
     ) -> Cluster:
@@ -187,7 +191,8 @@ class Cluster:
         the driver has sent nothing for `driver_silence` and its connection is lost; a driver that is only paused keeps
         its workers. `elasticity` names the controllers that decide where the shards of elastic functions are
         (`app.elastic`): auto, off, some of `stretto.elasticity.CONTROLLERS`, or a `module:Class` of your own;
-        `job.decisions()` says what they did and why. `code_dir` is where workers read the code of apps; the default, a
+        `job.decisions()` says what they did and why. `transient` workers hold the code of the running jobs, are home to
+        nothing, and may vanish at any time. `code_dir` is where workers read the code of apps; the default, a
         private temporary directory, works if the workers are on the driver's machine. `start_timeout` is how many
         seconds Spark may be without a slot for one of the workers; a slow machine may take longer."""
         lost_after_us = positive_duration_us(lost_after, "lost_after")
@@ -203,6 +208,7 @@ class Cluster:
             lost_after_us,
             driver_silence_s,
             elasticity,
+            transient,
         )
 
     def __enter__(self) -> Cluster:
@@ -225,7 +231,9 @@ class Cluster:
         workers += self._parked_wanted
         for index in range(workers):
             self._host(f"w{index}~1", parked=index >= workers - self._parked_wanted)
-        start = Start(self.spark, workers, timeout_s)
+        for index in range(self._transient_wanted):
+            self._host(f"t{index}~1", transient=True)
+        start = Start(self.spark, workers + self._transient_wanted, timeout_s)
         while not self._all_joined(START_POLL_S):
             joined = {member.name for member in self._members}
             start.check([host for host in self._hosts if host.member not in joined])
@@ -239,16 +247,17 @@ class Cluster:
             return self._is_complete()
 
     def _is_complete(self) -> bool:
-        return len(self._members) > self._workers_at_start + self._parked_wanted
+        return len(self._members) > self._workers_at_start + self._parked_wanted + self._transient_wanted
 
-    def _host(self, member: str, parked: bool = False) -> None:
-        host = WorkerHost(self.spark, self._settings(member, parked=parked), self._on_worker_ended)
+    def _host(self, member: str, parked: bool = False, transient: bool = False) -> None:
+        role = MemberRole.TRANSIENT if transient else MemberRole.WORKER
+        host = WorkerHost(self.spark, self._settings(member, role, parked), self._on_worker_ended)
         self._hosts.append(host)
         host.start()
 
     def _settings(self, member: str, role: MemberRole = MemberRole.WORKER, parked: bool = False) -> WorkerSettings:
         keys = KeyPair.new()
-        self._coordinator.expect(member, keys.public, parked)
+        self._coordinator.expect(member, keys.public, parked, role is MemberRole.TRANSIENT)
         return WorkerSettings(
             self.id,
             member,
@@ -357,7 +366,7 @@ class Cluster:
             with self._members_changed:
                 self._members_changed.wait_for(lambda: self._closed, UNJOINED_WAIT_S)
         if not self._closed and not self._scaling.is_abandoned(name):
-            self._host(f"{name}~{int(incarnation) + 1}", loss.parked)
+            self._host(f"{name}~{int(incarnation) + 1}", loss.parked, loss.transient)
 
     def _on_checkpoint(self, change: AnnounceCheckpoint) -> None:
         execution = self._executions.get(change.job)

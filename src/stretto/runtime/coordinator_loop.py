@@ -87,10 +87,10 @@ class CoordinatorLoop:
     def start(self) -> None:
         self._thread.start()
 
-    def expect(self, member: str, public_key: str, parked: bool = False) -> None:
+    def expect(self, member: str, public_key: str, parked: bool = False, transient: bool = False) -> None:
         """Admits a worker; called before it is started."""
         self.transport.expect(member, public_key)
-        self.request(WorkerExpected(member, public_key, parked))
+        self.request(WorkerExpected(member, public_key, parked, transient))
 
     @property
     def wanted(self) -> int:

@@ -1,0 +1,96 @@
+"""Batches of a running job go to transient workers on real Spark, which are killed while they have some: the answers
+stay, without a checkpoint and without a recovery."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
+
+from stretto import App, Job, sinks, sources
+from stretto.bench.gates import Gate
+from stretto.coordinator.events import RedirectRequested
+from stretto.operators.windows import tumbling
+from stretto.protocol.bursts import To
+from stretto.protocol.membership import Member, MemberRole
+from stretto.runtime.cluster import Cluster
+
+ROWS = 30_000
+KEYS = 20
+ROWS_PER_WINDOW = 5_000
+BATCH_ROWS = 50
+FUNCTION = "counts"
+
+
+def app_of(gate: Gate) -> App:
+    times = pa.array([i * 1_000 for i in range(ROWS)], pa.timestamp("us", tz="UTC"))
+    table = pa.table({"t": times, "k": pa.array([i * 7 % KEYS for i in range(ROWS)], pa.int64())})
+    app = App("burst", engine="actors", batch_rows=BATCH_ROWS, parallelism=1)
+    source = gate.before(sources.memory(table, batch_rows=BATCH_ROWS))
+    rows = app.source("rows", source, time="t", delay="0 seconds")
+    windows = rows.key_by("k").window(tumbling(f"{ROWS_PER_WINDOW} milliseconds"))
+    windows.aggregate(n="count(*)", name=FUNCTION).sink(sinks.collect(), name="out")
+    return app
+
+
+def transient(cluster: Cluster) -> list[Member]:
+    return [member for member in cluster._members if member.role is MemberRole.TRANSIENT]
+
+
+def busy_ns(cluster: Cluster, job: Job) -> dict[str, int]:
+    """Returns how long each transient worker has run batches of the function."""
+    actors = cluster.observation.jobs[job.name].functions[FUNCTION].actors
+    return {actor.member: actor.totals.busy_ns for actor in actors if actor.member.startswith("t")}
+
+
+def test_killed_transient_workers_change_no_answer(
+    spark: SparkSession, tmp_path: Path, eventually: Callable[..., Any]
+) -> None:
+    gate = Gate(tmp_path / "gate", 0.1)
+    with Cluster.on_spark(spark, workers=1, transient=2, elasticity="off") as cluster:
+        assert [member.name for member in cluster.workers] == ["w0~1"]
+        guests = transient(cluster)
+        assert sorted(member.name for member in guests) == ["t0~1", "t1~1"]
+        assert all(not member.endpoint and not listening(member.pid) for member in guests)
+        job = cluster.submit(app_of(gate))
+        eventually(lambda: job.metrics().rows_in > 0, what="rows")
+
+        def redirected() -> bool:
+            """They may not have loaded the job yet, and then it is refused; it is asked for until one has a batch."""
+            names = tuple(member.name for member in transient(cluster))
+            cluster.request(RedirectRequested(job.name, {FUNCTION: To(names, 0.9)} if names else {}))
+            return bool(busy_ns(cluster, job))
+
+        share = 0.1
+
+        def more() -> bool:
+            nonlocal share
+            share = min(share + 0.005, 0.5)
+            gate.allow(share)
+            return redirected()
+
+        eventually(more, what="a batch on a transient worker")
+        victim = min(transient(cluster), key=lambda member: member.name)
+        gate.allow(0.7)
+        os.kill(victim.pid, signal.SIGKILL)
+        eventually(lambda: victim.name not in {member.name for member in transient(cluster)}, what="the loss")
+        eventually(lambda: len(transient(cluster)) == 2, what="another transient worker in its place")
+        gate.open()
+        job.wait(WAIT_S)
+        found = {(row["k"], row["window_start"]): row["n"] for row in job.results("out").to_pylist()}
+    counted = Counter((i * 7 % KEYS, i // ROWS_PER_WINDOW) for i in range(ROWS))
+    assert sorted(found.values()) == sorted(counted.values())
+    assert len(found) == len(counted)
+
+
+def listening(pid: int) -> bool:
+    """Whether a process has an open port."""
+    return any(each.status == psutil.CONN_LISTEN for each in psutil.Process(pid).net_connections("tcp"))
