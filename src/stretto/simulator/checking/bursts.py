@@ -7,14 +7,12 @@ The answers must be those of a sequential run: redirecting is invisible, whateve
 from __future__ import annotations
 
 import random
-import traceback
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from stretto.actors.deployment import Deployment
 from stretto.coordinator.events import RedirectRequested
 from stretto.coordinator.records import JobStatus
-from stretto.errors import StrettoError
 from stretto.protocol.bursts import To
 from stretto.simulator.checking import faults
 from stretto.simulator.checking.barriers import TIMINGS, result_of, weather_of
@@ -69,11 +67,7 @@ def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Part
     cluster.submit_plain(scenario.deployment)
     plan_bursts(cluster, scenario.deployment, chance)
     trial = Trial(seed)
-    try:
-        cluster.run()
-    except Exception as error:  # A machine that raises anything at all is broken.
-        text = str(error) if isinstance(error, StrettoError) else traceback.format_exc(limit=-3)
-        trial.violations.append(Violation("liveness" if "queue is empty" in text else "invariant", text))
+    trial.violations += faults.run_watched(cluster.run)
     job = cluster.jobs[scenario.deployment.job]
     if job.failure is not None:
         text = f"{job.failure.fact}: {job.failure.traceback or job.failure.detail}"

@@ -158,11 +158,7 @@ def _run(
     """Run to the end, and compare the published results with the reference."""
     first = drivers.clusters[0]
     first.submit_durable(scenario.deployment)
-    try:
-        drivers.run()
-    except Exception as error:  # A machine that raises anything at all is broken.
-        text = str(error) if isinstance(error, StrettoError) else traceback.format_exc(limit=-3)
-        trial.violations.append(Violation("liveness" if "queue is empty" in text else "invariant", text))
+    trial.violations += run_watched(drivers.run)
     jobs = [job for cluster in drivers.clusters for job in cluster.jobs.values()]
     for cluster in drivers.clusters:
         trial.violations += _failures(cluster)
@@ -185,6 +181,16 @@ def _run(
         for cluster in drivers.clusters:
             judge(cluster)
     drivers.close()
+
+
+def run_watched(run: Callable[[], None]) -> list[Violation]:
+    """Runs a simulation to its end; a machine that raises anything at all is broken."""
+    try:
+        run()
+    except Exception as error:
+        text = str(error) if isinstance(error, StrettoError) else traceback.format_exc(limit=-3)
+        return [Violation("liveness" if "queue is empty" in text else "invariant", text)]
+    return []
 
 
 def _failures(cluster: DurableCluster) -> Iterator[Violation]:
