@@ -51,6 +51,16 @@ def busy_ns(cluster: Cluster, job: Job) -> dict[str, int]:
     return {actor.member: actor.totals.busy_ns for actor in actors if actor.member.startswith("t")}
 
 
+def feed(gate: Gate, job: Job, there: Callable[[], Any], eventually: Callable[..., Any]) -> None:
+    """Lets rows through, a few at a time, until some have come where they should."""
+    for percent in range(11, 70):
+        gate.allow(percent / 100)
+        eventually(lambda limit=percent * ROWS // 100: job.metrics().rows_in >= limit, what="these rows")
+        if there():
+            return
+    raise AssertionError("no row has come to a transient worker")
+
+
 def test_killed_transient_workers_change_no_answer(
     spark: SparkSession, tmp_path: Path, eventually: Callable[..., Any]
 ) -> None:
@@ -63,21 +73,11 @@ def test_killed_transient_workers_change_no_answer(
         job = cluster.submit(app_of(gate))
         eventually(lambda: job.metrics().rows_in > 0, what="rows")
 
-        def redirected() -> bool:
-            """They may not have loaded the job yet, and then it is refused; it is asked for until one has a batch."""
-            names = tuple(member.name for member in transient(cluster))
-            cluster.request(RedirectRequested(job.name, {FUNCTION: To(names, 0.9)} if names else {}))
-            return bool(busy_ns(cluster, job))
-
-        share = 0.1
-
-        def more() -> bool:
-            nonlocal share
-            share = min(share + 0.005, 0.5)
-            gate.allow(share)
-            return redirected()
-
-        eventually(more, what="a batch on a transient worker")
+        coordinator = cluster._coordinator._machine
+        eventually(lambda: len(coordinator.transients.warm(coordinator.jobs[job.name])) == 2, what="the code there")
+        names = tuple(member.name for member in guests)
+        cluster.request(RedirectRequested(job.name, {FUNCTION: To(names, 0.9)}))
+        feed(gate, job, lambda: busy_ns(cluster, job), eventually)
         victim = min(transient(cluster), key=lambda member: member.name)
         gate.allow(0.7)
         os.kill(victim.pid, signal.SIGKILL)

@@ -63,8 +63,8 @@ def test_with_dynamic_allocation_a_worker_comes_with_its_executor(
                 before = executors(spark)
                 (added,) = cluster.scale_out(1, timeout=WAIT_S)
                 assert executors(spark) == before + 1
-                gate.allow(0.6)
-                eventually(lambda: _runs_at(cluster, job, "totals", added.name), what="a lessee at the new worker")
+                eventually(lambda: added.name in cluster.observation.jobs[job.name].members, what="the code there")
+                _feed(gate, job, lambda: _runs_at(cluster, job, "totals", added.name), eventually)
                 assert cluster.scale_in(1, timeout=WAIT_S) == [added.name]
                 gate.open()
                 job.wait(WAIT_S)
@@ -87,6 +87,17 @@ def counting(gate: Gate) -> App:
 
 def expected() -> Counter[tuple[int, int]]:
     return Counter((i % KEYS, i // 1_000) for i in range(ROWS))
+
+
+def _feed(gate: Gate, job: Job, there: Callable[[], int], eventually: Callable[..., Any]) -> None:
+    """Lets rows through, a few at a time, until some have come where they should: who sends them hears of a new worker
+    a little later than the coordinator knows of it."""
+    for percent in range(31, 95):
+        gate.allow(percent / 100)
+        eventually(lambda limit=percent * ROWS // 100: job.metrics().rows_in >= limit, what="these rows")
+        if there():
+            return
+    raise AssertionError("no row has come to the new worker")
 
 
 def _runs_at(cluster: Cluster, job: Job, function: str, member: str) -> int:
