@@ -31,7 +31,7 @@ log = logging.getLogger("stretto.microbatch")
 
 POLL_S = 0.05
 PLANNER_S_MAX = 20.0
-STARTS_MAX = 6
+STARTS_MAX = 20
 """How often a query is started at most, if Spark does not wait for its planner."""
 _PLANNER_TOO_SLOW = "Python worker failed to connect back"
 
