@@ -65,6 +65,7 @@ def measure(
         observer.wait_for_all()
         competing = observer.phase("all compete", SHARES)
         rests.touch()
+        observer.wait_until_idle(RESTING)
         others = {name: share for name, share in SHARES.items() if name != RESTING}
         resting = observer.phase(f"{RESTING} rests", others)
         rests.unlink()
@@ -91,6 +92,15 @@ class _Observer:
 
     def wait_for_all(self) -> None:
         self._wait_until(lambda spent: all(spent.values()))
+
+    def wait_until_idle(self, job: str) -> None:
+        """Waits until a job has run what it had read: it computes nothing more while the others go on."""
+        before = self._spent()
+        while True:
+            after = self._computed(before, round(SETTLE_S * 1e9))
+            if after[job] == before[job]:
+                return
+            before = after
 
     def phase(self, name: str, weights: dict[str, float]) -> PhaseShares:
         settled = self._computed(self._spent(), round(SETTLE_S * 1e9))
