@@ -94,6 +94,7 @@ def _operators(job: JobObserved, workers: Workers) -> list[Operator]:
                 capacity,
                 weight,
                 grows=not is_source and not function.shape.on_driver,
+                busy=sum(actor.busy_share for actor in function.actors),
             )
         )
     return found

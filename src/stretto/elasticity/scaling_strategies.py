@@ -3,6 +3,11 @@ compared with. Strategies by name, for users and for `stretto simulate stela`.
 
 Stela gives operators more instances, on the new workers only. The alternatives of 2.3.3 move instances there that exist
 already, those of operators that each deems important. Round robin, which is Storm's way, places everything again.
+
+Where it is known how busy operators are, scale-in differs from algorithm 2.3 in two ways. Of workers with equal sums of
+ETP, which all have that are above a congested operator, the least busy leaves. And an instance goes to the least busy
+worker instead of the next in turn: in turn, the congested operator's workers would get as much as all others, and what
+it loses by that, the whole job loses.
 """
 
 from __future__ import annotations
@@ -73,29 +78,51 @@ class ScalingStrategy:
         """Returns which workers leave, one after the other, and where their instances go."""
         leaving: list[str] = []
         choices: list[Choice] = []
+        busy = {name: each.busy / each.instances for name, each in topology.operators.items()}
         for _ in range(count):
             ranking = self.ranking_in(topology, placement)
-            order = sorted(ranking, key=lambda worker: (ranking[worker], worker))
-            plan = moved_away(placement, order[:1], order[1:], ranking)
+            loads = loads_of(placement, busy)
+            order = sorted(ranking, key=lambda worker: (ranking[worker], loads[worker], worker))
+            plan = moved_away(placement, order[:1], order[1:], ranking, busy)
             placement = plan.placement
             leaving += order[:1]
             choices += plan.choices
         return ScalePlan(placement, tuple(choices), tuple(leaving))
 
 
+def loads_of(placement: Placement, busy: Mapping[str, float]) -> dict[str, float]:
+    """Returns how busy each worker is, from how busy an instance of each operator is."""
+    found = dict.fromkeys(workers_of(placement), 0.0)
+    for name, homes in placement.items():
+        for worker in homes:
+            found[worker] += busy.get(name, 0.0)
+    return found
+
+
 def moved_away(
-    placement: Placement, leaving: Sequence[str], staying: Sequence[str], ranking: Mapping[str, float] | None = None
+    placement: Placement,
+    leaving: Sequence[str],
+    staying: Sequence[str],
+    ranking: Mapping[str, float] | None = None,
+    busy: Mapping[str, float] | None = None,
 ) -> ScalePlan:
-    """Returns the placement in which those that stay have what the others had, in turn (algorithm 2.3)."""
+    """Returns the placement in which those that stay have what the others had: each instance goes to the least busy,
+    or in turn where nothing is known of that (algorithm 2.3)."""
     if not staying:
         raise UserError("no worker would be left", f"{len(leaving)} are to leave", "Let at least one stay.")
+    busy = busy or {}
+    loads = {worker: load for worker, load in loads_of(placement, busy).items() if worker in staying}
+    got = dict.fromkeys(staying, 0)
     found = {name: list(homes) for name, homes in placement.items()}
     choices: list[Choice] = []
     for name, homes in found.items():
         for place, worker in enumerate(homes):
             if worker in leaving:
-                homes[place] = staying[len(choices) % len(staying)]
-                choices.append(Choice(name, homes[place], Change.MOVED, f"{worker} leaves", dict(ranking or {})))
+                target = min(staying, key=lambda each: (loads.get(each, 0.0), got[each]))
+                loads[target] = loads.get(target, 0.0) + busy.get(name, 0.0)
+                got[target] += 1
+                homes[place] = target
+                choices.append(Choice(name, target, Change.MOVED, f"{worker} leaves", dict(ranking or {})))
     return ScalePlan({name: tuple(homes) for name, homes in found.items()}, tuple(choices), tuple(leaving))
 
 

@@ -23,7 +23,8 @@ class Operator:
     """Rows per second that an operator is sent, that it processes, and that it sends to each child.
 
     `capacity` is what it could process; None: what it does process. `weight` is what a row at a sink is worth.
-    `grows` is False for one that cannot have more instances."""
+    `grows` is False for one that cannot have more instances. `busy` is the share of a worker's time that all its
+    instances take together; 0 if it was not measured."""
 
     name: str
     input_rate: float
@@ -33,6 +34,7 @@ class Operator:
     capacity: float | None = None
     weight: float = 1.0
     grows: bool = True
+    busy: float = 0.0
 
     @property
     def can_process(self) -> float:
@@ -117,7 +119,9 @@ class Topology:
             processing = min(now.input_rate, now.can_process)
             times = processing / was.processing_rate if was.processing_rate > 0 else 1.0
             emits = {child: rate * times for child, rate in was.emits.items()}
-            found[name] = replace(now, processing_rate=processing, capacity=now.can_process, emits=emits)
+            found[name] = replace(
+                now, processing_rate=processing, capacity=now.can_process, emits=emits, busy=was.busy * times
+            )
             for child, rate in emits.items():
                 added = rate - was.emits[child]
                 found[child] = replace(found[child], input_rate=found[child].input_rate + added)

@@ -119,6 +119,23 @@ def test_the_workers_with_the_least_sum_of_etp_leave_and_those_with_little_get_t
     assert plan.placement == {"a": ("x~1", "z~1"), "b": ("x~1", "y~1"), "c": ("y~1", "z~1")}
 
 
+def test_of_equals_the_least_busy_leaves_and_its_instances_go_where_there_is_room() -> None:
+    # b is congested; nothing depends on s or a, and s is idle. c is not busy.
+    topology = Topology.of(
+        [
+            Operator("s", 900.0, 900.0, {"a": 900.0}, 2, busy=0.2),
+            Operator("a", 900.0, 900.0, {"b": 900.0}, 2, busy=0.8),
+            Operator("b", 900.0, 300.0, {"c": 300.0}, 2, busy=1.0),
+            Operator("c", 300.0, 300.0, busy=0.3),
+        ]
+    )
+    placement = {"s": ("x~1", "x~1"), "a": ("v~1", "v~1"), "b": ("y~1", "y~1"), "c": ("z~1",)}
+    plan = scaling_strategy_named("stela").scale_in(topology, placement, 1)
+    assert plan.leaving == ("x~1",)
+    # In turn, one of them would be on v or y, which are full.
+    assert plan.placement == {"s": ("z~1", "z~1"), "a": ("v~1", "v~1"), "b": ("y~1", "y~1"), "c": ("z~1",)}
+
+
 def test_round_robin_deals_all_instances_again() -> None:
     placement = {"a": ("w0~1", "w0~1"), "b": ("w1~1", "w1~1")}
     plan = scaling_strategy_named("round-robin").scale_out(chain((1.0, 1.0), (1.0, 1.0)), placement, ["w2~1"])
