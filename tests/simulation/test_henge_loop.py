@@ -19,11 +19,14 @@ from stretto.actors.instance import Instance
 from stretto.actors.source import Reading
 from stretto.api.slo import SLO, objective
 from stretto.coordinator.records import JobStatus
+from stretto.elasticity.controller import Controller
 from stretto.elasticity.decisions import GiveCapacity
-from stretto.elasticity.intent_controller import standing_of
 from stretto.elasticity.naming import controllers_named
-from stretto.elasticity.records import DecisionRecord, Outcome
+from stretto.elasticity.records import DecisionRecord, Outcome, Trigger
+from stretto.elasticity.standings import standing_of
+from stretto.elasticity.subjects import Subject
 from stretto.elasticity.team import Team
+from stretto.elasticity.view import ElasticView
 from stretto.observation.longer import observed_since
 from stretto.observation.model import Observation
 from stretto.protocol.membership import MemberRole
@@ -148,5 +151,54 @@ def test_the_controller_hands_capacity_to_the_job_that_misses_its_objective_and_
     assert isinstance(first.decision, GiveCapacity)
     assert first.spent is not None
     assert first.spent["took_ms"] > 0
+    # What it brought is measured by the same values, over the time since the job was handed over.
+    assert first.effect is not None
+    assert set(first.effect) >= set(first.seen) - {"attained"}
+    assert first.effect["units"] > first.seen["units"]
+    assert 0 < first.effect["utility"] <= 10
+    assert all(record.effect is not None for record in done)
     last_ns = max(record.at_ns for record in led.decisions)
     assert last_ns < BEGINS_NS + WARM_S * SECOND_NS, "it comes to rest"
+
+
+class Both(Controller):
+    """Gives both functions of a job capacity, once."""
+
+    looks_at = Subject.JOBS
+    effect_ns = 5 * SECOND_NS
+
+    def __init__(self) -> None:
+        self._done = False
+
+    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
+        if self._done or "urgent" not in view.jobs:
+            return []
+        self._done = True
+        at_ns = now_ns + self.effect_ns
+        asks = [GiveCapacity("urgent", name, 1) for name in ("keyed", "again")]
+        return [
+            DecisionRecord(now_ns, "both", ask.job, ask.function, None, Trigger.OWN, "both", {}, (), ask, at_ns)
+            for ask in asks
+        ]
+
+
+def test_two_functions_of_a_job_get_capacity_by_one_handover() -> None:
+    deployment = flow("urgent")
+    deployment.functions["keyed"].outputs["out"].edges[:] = [Edge("again", "in", ByKey(("k",)))]
+    again = FunctionSpec("again", Counts(), 1, {"out": Stage("again", SCHEMA, edges=[Edge("sink", "in", Rebalance())])})
+    again.partitioned_by["in"] = SCHEMA
+    sink = deployment.functions.pop("sink")
+    deployment.functions.update({"again": again, "sink": sink})
+    cluster = SimulatedCluster(
+        3, 1, Timing(delay_ns=(40_000, 120_000)), costs=costs, begins_ns=BEGINS_NS, controllers=Team([Both()])
+    )
+    cluster.submit(deployment)
+    while cluster.next_ns is not None and cluster.next_ns < BEGINS_NS + 12 * SECOND_NS:
+        cluster.step()
+    shapes = cluster.coordinator.jobs["urgent"].shapes
+    assert (shapes["keyed"].parallelism, shapes["again"].parallelism) == (2, 2)
+    assert len(cluster.handed_over) == 1
+    found = list(cluster.decisions.values())
+    assert [record.outcome for record in found] == [Outcome.DONE, Outcome.DONE]
+    assert [record.effect is not None and record.effect["units"] for record in found] == [2.0, 2.0]
+    cluster.close()

@@ -6,15 +6,15 @@ a decision that conflicts with one of them is refused, and which workers elastic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stretto.actors.address import Address, job_of
 from stretto.actors.metrics import ShardTotals
 from stretto.coordinator.part import Host, Part
 from stretto.coordinator.records import Job, JobStatus
-from stretto.elasticity.capacity import Holding, levers_for, means_of
+from stretto.elasticity.capacity import Holding, Means, levers_for, means_of
 from stretto.elasticity.decisions import (
     AddWorkers,
     Capacity,
@@ -30,6 +30,8 @@ from stretto.elasticity.decisions import (
 from stretto.elasticity.records import DecisionRecord, Outcome, Trigger
 from stretto.elasticity.view import ElasticView
 from stretto.observation.model import Observation
+
+FIXED = "it cannot have more or fewer instances"
 
 
 class ShardLevers(Protocol):
@@ -76,11 +78,16 @@ class Observers(Protocol):
 
 @dataclass(slots=True)
 class Kept:
-    """A record with its number, as it is now."""
+    """A record with its number, as it is now.
+
+    `together` are others that are carried out by the same order, and `since` is what was observed when it was done: its
+    effect is measured from there on."""
 
     number: int
     record: DecisionRecord
     token: str = ""
+    together: tuple[Kept, ...] = ()
+    since: Observation | None = None
 
 
 class CarryingOut(Part):
@@ -127,6 +134,54 @@ class CarryingOut(Part):
             return True
         return any(kept.record.decision and kept.record.decision.address == actor for kept in self._under_way.values())
 
+    def together(self, decisions: Sequence[Decision | None]) -> list[list[int]]:
+        """Returns the places of decisions that are carried out by one order: a job is handed over once for all of its
+        functions that get another parallelism."""
+        found: list[list[int]] = []
+        reshaped: dict[str, list[int]] = {}
+        for place, decision in enumerate(decisions):
+            if not isinstance(decision, GiveCapacity | TakeCapacity) or not self._reshapes(decision):
+                found.append([place])
+            elif decision.job in reshaped:
+                reshaped[decision.job].append(place)
+            else:
+                reshaped[decision.job] = [place]
+                found.append(reshaped[decision.job])
+        return found
+
+    def _reshapes(self, ask: Capacity) -> bool:
+        job = self._host.jobs.get(ask.job)
+        shape = job.shapes.get(ask.function) if job is not None else None
+        return shape is not None and means_of(shape) is Means.PARALLELISM
+
+    def begin_together(self, group: Sequence[Kept]) -> None:
+        """Begins decisions that are carried out by one order; their records say so if they were refused or are
+        done."""
+        able: list[tuple[Kept, Repartition]] = []
+        for kept in group:
+            decision = kept.record.decision
+            assert decision is not None
+            if len(group) == 1:
+                kept.record = self.begin(kept, decision)
+                return
+            lever = next(iter(self._meaning_of(decision)), None)
+            if isinstance(lever, Repartition):
+                able.append((kept, lever))
+            else:
+                kept.record = kept.record.finished(Outcome.REFUSED, FIXED)
+        if able:
+            self._begin_jointly(able)
+
+    def _begin_jointly(self, group: Sequence[tuple[Kept, Repartition]]) -> None:
+        """Has a job handed over once for several of its functions. The first record stands for the others, too."""
+        (first, lever), *others = group
+        first.together = tuple(kept for kept, _ in others)
+        others_wanted = tuple((each.function, each.parallelism) for _, each in others)
+        first.record = self.begin(first, replace(lever, others=others_wanted))
+        if first.record.outcome is Outcome.REFUSED:
+            for kept in first.together:
+                kept.record = kept.record.finished(Outcome.REFUSED, first.record.outcome_reason)
+
     def begin(self, kept: Kept, decision: Decision) -> DecisionRecord:
         """Begins a decision; returns its record, which says so if it was refused or is done."""
         record = kept.record
@@ -151,7 +206,7 @@ class CarryingOut(Part):
                 refused = self._hosts.set_lessees(job, function, lessees)
                 return record.finished(Outcome.DONE if refused is None else Outcome.REFUSED, refused)
             case GiveCapacity() | TakeCapacity():
-                return self._capacity_changed(kept, job, decision)
+                return self._capacity_changed(kept, decision)
 
     def _shards_move(self, kept: Kept, job: Job, decision: MoveShards) -> DecisionRecord:
         targets = tuple((move.shard, move.target) for move in decision.moves)
@@ -170,24 +225,30 @@ class CarryingOut(Part):
         self._handovers.reshape(job, -kept.number, wanted)
         return kept.record
 
-    def _capacity_changed(self, kept: Kept, job: Job, ask: Capacity) -> DecisionRecord:
+    def _capacity_changed(self, kept: Kept, ask: Capacity) -> DecisionRecord:
         """Carries out what an ask for capacity means for its function."""
-        shape = job.shapes.get(ask.function)
-        if shape is None:
-            return kept.record.finished(Outcome.REFUSED, "there is no such function")
-        view = ElasticView.of(self._observers.last)
-        actors = [
-            actor for actor in view.actors if (actor.address.job, actor.address.function) == (ask.job, shape.name)
-        ]
-        holding = Holding(means_of(shape), shape.parallelism, job.lessees_of(shape), shape.lessees_max, actors)
-        levers = levers_for(ask, holding, view.workers)
+        levers = self._meaning_of(ask)
         if not levers:
-            return kept.record.finished(Outcome.REFUSED, "it cannot have more or fewer instances")
+            return kept.record.finished(Outcome.REFUSED, FIXED)
         for lever in levers:
             record = self.begin(kept, lever)
             if record.outcome is Outcome.REFUSED:
                 break
         return record
+
+    def _meaning_of(self, ask: Decision) -> list[Decision]:
+        """Returns what an ask for capacity means for its function; nothing where it cannot have more or fewer."""
+        assert isinstance(ask, GiveCapacity | TakeCapacity)
+        job = self._host.jobs.get(ask.job)
+        shape = job.shapes.get(ask.function) if job is not None else None
+        if job is None or shape is None:
+            return []
+        view = ElasticView.of(self._observers.last)
+        actors = [
+            actor for actor in view.actors if (actor.address.job, actor.address.function) == (ask.job, shape.name)
+        ]
+        holding = Holding(means_of(shape), shape.parallelism, job.lessees_of(shape), shape.lessees_max, actors)
+        return levers_for(ask, holding, view.workers)
 
     def _scaled(self, kept: Kept, decision: AddWorkers | DrainWorker) -> DecisionRecord:
         """Begins to add or drain workers."""

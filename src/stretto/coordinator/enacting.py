@@ -8,14 +8,13 @@ by the opposite decision (`elasticity/reverting.py`). Users read the records.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from stretto.coordinator.carrying_out import CarryingOut, Kept, Observers
 from stretto.coordinator.events import AnnounceDecision, AnnounceMisbehaviour
 from stretto.coordinator.part import Host, Part
 from stretto.coordinator.records import Job, JobStatus
-from stretto.elasticity.decisions import Decision
 from stretto.elasticity.effects import measured_effect
 from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.elasticity.reverting import Reverting
@@ -56,9 +55,9 @@ class Enactor(Part):
         due_ns = self._team.next_ns(present)
         if due_ns is not None and now_ns >= due_ns:
             view = ElasticView.of(self._observers.last)
-            for record in self._team.decide(view, now_ns, present):
-                self.enact(record)
+            self._enact_all(self._team.decide(view, now_ns, present))
             self._report_given_up()
+        self._look()
         self._measure(now_ns)
         self._revert(now_ns)
 
@@ -87,32 +86,49 @@ class Enactor(Part):
 
     def enact(self, record: DecisionRecord, token: str = "") -> None:
         """Carries a decision out, if it can be, and announces its record."""
+        self._enact_all([record], token)
+
+    def _enact_all(self, records: Sequence[DecisionRecord], token: str = "") -> None:
+        """Carries out what was decided at once; some of it together, by one order."""
+        for places in self._execution.together([record.decision for record in records]):
+            group = [self._kept(records[place], token) for place in places]
+            self._begin([kept for kept in group if kept.record.decision is not None])
+            for kept in group:
+                self._announce(kept)
+                if kept.record.reverts is not None and kept.record.outcome is Outcome.DONE:
+                    self._reverted(kept.record.reverts)
+
+    def _kept(self, record: DecisionRecord, token: str) -> Kept:
         self._numbers += 1
-        kept = Kept(self._numbers, replace(record, number=self._numbers), token)
-        if record.decision is not None:
-            self._begin(kept, record.decision)
-        self._announce(kept)
-        if record.reverts is not None and kept.record.outcome is Outcome.DONE:
-            self._reverted(record.reverts)
+        return Kept(self._numbers, replace(record, number=self._numbers), token)
 
     def refuse(self, record: DecisionRecord, reason: str, token: str = "") -> None:
         """Announces a decision that is not carried out."""
         self._numbers += 1
         self._announce(Kept(self._numbers, record.finished(Outcome.REFUSED, reason), token))
 
-    def _begin(self, kept: Kept, decision: Decision) -> None:
-        now_ns, record = self._host.now_ns, kept.record
-        repeated = self._reverting.refused(record, now_ns)
-        if repeated is not None:
-            kept.record = record.finished(Outcome.REFUSED, repeated)
-            return
-        kept.record = self._execution.begin(kept, decision)
-        if record.measure_at_ns is not None and kept.record.outcome is not Outcome.REFUSED:
-            self._unmeasured.append(kept)
-            self._reverting.began(kept.number, record, ElasticView.of(self._observers.last))
-            self._judged[kept.number] = kept
-            if len(self._judged) > RECORDS_MAX:
-                del self._judged[next(iter(self._judged))]
+    def _begin(self, group: Sequence[Kept]) -> None:
+        now_ns = self._host.now_ns
+        going = []
+        for kept in group:
+            repeated = self._reverting.refused(kept.record, now_ns)
+            if repeated is not None:
+                kept.record = kept.record.finished(Outcome.REFUSED, repeated)
+            else:
+                going.append(kept)
+        if going:
+            self._execution.begin_together(going)
+        for kept in going:
+            if kept.record.measure_at_ns is not None and kept.record.outcome is not Outcome.REFUSED:
+                self._watch(kept)
+
+    def _watch(self, kept: Kept) -> None:
+        """Has the effect of a decision measured and judged."""
+        self._unmeasured.append(kept)
+        self._reverting.began(kept.number, kept.record, ElasticView.of(self._observers.last))
+        self._judged[kept.number] = kept
+        if len(self._judged) > RECORDS_MAX:
+            del self._judged[next(iter(self._judged))]
 
     # What became of decisions.
 
@@ -139,18 +155,31 @@ class Enactor(Part):
 
     def handed_over(self, order: int, spent: Mapping[str, float]) -> None:
         """The next attempt of a job runs."""
-        kept = self._execution.ended(order)
-        if kept is not None:
+        for kept in self._ended_by(order):
             kept.record = kept.record.finished(Outcome.DONE, spent=dict(spent))
             self._announce(kept)
 
     def failed(self, order: int | str, reason: str) -> None:
         """A lever reports that nothing was changed, or that the attempt has ended."""
-        kept = self._execution.ended(order)
-        if kept is not None:
+        for kept in self._ended_by(order):
             kept.record = kept.record.finished(Outcome.FAILED, reason)
             self._reverting.forget(kept.number)
             self._announce(kept)
+
+    def _ended_by(self, order: int | str) -> tuple[Kept, ...]:
+        """Returns the decisions that an order was for."""
+        kept = self._execution.ended(order)
+        return () if kept is None else (kept, *kept.together)
+
+    def _look(self) -> None:
+        """Remembers what is observed after decisions were carried out: their effects are measured from there on."""
+        observed = self._observers.last
+        for kept in self._unmeasured:
+            job = self._host.jobs.get(kept.record.job)
+            seen = observed.jobs.get(kept.record.job)
+            if kept.since is None and kept.record.outcome is Outcome.DONE and job is not None and seen is not None:
+                # What is observed may be of the attempt before.
+                kept.since = observed if seen.attempt == job.attempt else None
 
     def _measure(self, now_ns: int) -> None:
         """Measures the effects of decisions whose time has come."""
@@ -160,10 +189,11 @@ class Enactor(Part):
         view = ElasticView.of(self._observers.last)
         for kept in due:
             self._unmeasured.remove(kept)
-            effect = measured_effect(view, kept.record)
+            effect = measured_effect(view, kept.record, kept.since)
             if effect is not None:
                 kept.record = kept.record.measured(effect)
                 self._announce(kept)
+            kept.since = None  # It is large.
             self._reverting.measured(kept.number, view, now_ns)
 
     def _revert(self, now_ns: int) -> None:

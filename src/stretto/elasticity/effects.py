@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from stretto.elasticity.balancing import imbalance
+from stretto.elasticity.decisions import GiveCapacity, TakeCapacity
 from stretto.elasticity.records import DecisionRecord
+from stretto.elasticity.standings import standings_since
 from stretto.elasticity.view import ActorView, ElasticView
+from stretto.observation.longer import observed_since
+from stretto.observation.model import Observation
 
 
 def values_of(actor: ActorView) -> dict[str, float]:
@@ -19,9 +23,16 @@ def values_of(actor: ActorView) -> dict[str, float]:
     }
 
 
-def measured_effect(view: ElasticView, record: DecisionRecord) -> dict[str, float] | None:
-    """Returns the present values of what a record is about: of its actor, or the sum or greatest over a function that
-    was repartitioned. None if it is not there any more."""
+def measured_effect(
+    view: ElasticView, record: DecisionRecord, since: Observation | None = None
+) -> dict[str, float] | None:
+    """Returns the present values of what a record is about; None if it is not there any more.
+
+    Those are of its elastic actor, or the sum or greatest over a function that was repartitioned. What a job was given
+    or had to give up is judged by how all jobs stand since an earlier observation, and other functions by what they
+    did since then."""
+    if isinstance(record.decision, GiveCapacity | TakeCapacity):
+        return _standing_since(view, record, since)
     actors = [
         actor
         for actor in view.actors
@@ -29,10 +40,34 @@ def measured_effect(view: ElasticView, record: DecisionRecord) -> dict[str, floa
         and record.partition in (None, actor.address.partition)
     ]
     if not actors:
-        return None
+        return _values_since(view, record, since)
     each = [values_of(actor) for actor in actors]
     greatest = {"imbalance"}
     return {name: (max if name in greatest else sum)(values[name] for values in each) for name in each[0]}
+
+
+def _standing_since(view: ElasticView, record: DecisionRecord, since: Observation | None) -> dict[str, float] | None:
+    if since is None:
+        return None
+    standings = standings_since(view.observed, since)
+    job = standings.jobs.get(record.job)
+    return standings.values_of(record.job, record.function) if job and record.function in job.functions else None
+
+
+def _values_since(view: ElasticView, record: DecisionRecord, since: Observation | None) -> dict[str, float] | None:
+    """Returns the values of a function that is not elastic: its instances, the workers that it keeps busy, messages
+    that wait, rows a second."""
+    observed = view.observed if since is None else observed_since(view.observed, since)
+    job = observed.jobs.get(record.job)
+    function = job.functions.get(record.function) if job is not None else None
+    if function is None or not function.actors or function.shape.workers_max:
+        return None
+    return {
+        "instances": float(len(function.actors)),
+        "load": function.busy_share,
+        "waiting": float(function.queued),
+        "rows_per_s": function.input_rate,
+    }
 
 
 def actual_imbalance(actor: ActorView) -> float:

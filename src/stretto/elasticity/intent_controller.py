@@ -6,22 +6,15 @@ observation is a fraction of a second, too short for a percentile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from stretto.actors.metrics import LatencySketch
-from stretto.api.slo import SLO
-from stretto.elasticity.capacity import Means, lessees_possible, means_of
 from stretto.elasticity.controller import Controller
-from stretto.elasticity.intents import FunctionStanding, IntentView, JobStanding
-from stretto.elasticity.measured_rates import operator_name, topology_of
+from stretto.elasticity.intents import IntentView
 from stretto.elasticity.records import DecisionRecord
+from stretto.elasticity.standings import standings_since
 from stretto.elasticity.subjects import Subject
 from stretto.elasticity.transfers import Goal
 from stretto.elasticity.utility_controller import IntentMachine
-from stretto.elasticity.view import RUNNING, ElasticView
-from stretto.observation.longer import observed_since
-from stretto.observation.model import FunctionObserved, JobObserved, Observation, WorkerObserved
-from stretto.protocol.membership import MemberRole
+from stretto.elasticity.view import ElasticView
+from stretto.observation.model import Observation
 
 EVERY_NS = 10_000_000_000
 
@@ -46,21 +39,8 @@ class IntentController(Controller):
     def _seen(self, observed: Observation) -> IntentView | None:
         """Returns how jobs stand since the last look; None at the first one."""
         before, self._before = self._before, observed
-        if before is None:
-            return None
-        since = observed_since(observed, before)
-        workers = {
-            name: worker
-            for name, worker in since.workers.items()
-            if worker.member.role is MemberRole.WORKER and not worker.parked
-        }
-        standing = {
-            name: standing_of(job, workers)
-            for name, job in sorted(since.jobs.items())
-            if job.status == RUNNING and name in before.jobs and before.jobs[name].attempt == job.attempt
-        }
-        idle = sum(max(0.0, worker.cores - worker.busy_share) for worker in workers.values())
-        return IntentView(standing, int(idle)) if standing else None
+        found = None if before is None else standings_since(observed, before)
+        return found if found is not None and found.jobs else None
 
 
 class FairIntentController(IntentController):
@@ -68,27 +48,3 @@ class FairIntentController(IntentController):
 
     name = "henge-fair"
     goal = Goal.FAIR
-
-
-def standing_of(job: JobObserved, workers: Mapping[str, WorkerObserved]) -> JobStanding:
-    """Returns how a job stands in the interval in which it was observed."""
-    sketch = LatencySketch()
-    for observed in job.functions.values():
-        if observed.actors and (counted := observed.interval.latency) is not None:
-            sketch.merge(counted)
-    slo = job.objective or SLO()
-    operators = topology_of([job], workers)[0].operators
-    functions = {}
-    for name, observed in job.functions.items():
-        operator = operators[operator_name(job.name, name)]
-        means = means_of(observed.shape)
-        units = _instances(observed, len(workers)) if means is Means.LESSEES else operator.instances
-        functions[name] = FunctionStanding(name, units, operator.congestion, means is not Means.NONE)
-    rows = sum(observed.output_rate for observed in job.functions.values() if not observed.shape.feeds)
-    return JobStanding(job.name, slo, sketch.quantile(slo.percentile / 100), job.juice, functions, rows)
-
-
-def _instances(observed: FunctionObserved, workers: int) -> int:
-    """Returns how many instances a spread function may have. How many it has now depends on what was sent where, and
-    changes from barrier to barrier."""
-    return observed.shape.parallelism * (1 + lessees_possible(observed.lessees, workers))

@@ -124,6 +124,20 @@ class IntentView:
     def rows_per_s(self) -> float:
         return sum(job.rows_per_s for job in self.jobs.values())
 
+    def values_of(self, name: str, function: str) -> dict[str, float]:
+        """Returns what is seen of a function: how its job stands and all jobs together, and what it has."""
+        job = self.jobs[name]
+        found = {
+            "utility": job.utility,
+            "utility_max": job.slo.priority,
+            "total": self.total / self.total_max if self.total_max else 1.0,
+            "least": self.least,
+            "load": job.functions[function].load,
+            "units": float(job.functions[function].units),
+            "spare": float(self.spare),
+        }
+        return found if job.attained is None else {**found, "attained": job.attained}
+
     def with_units(self, changes: Units) -> IntentView:
         """Returns how all would stand with other units; those that are freed or used are spare or not."""
         jobs = dict(self.jobs)

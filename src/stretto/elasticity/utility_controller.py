@@ -280,25 +280,16 @@ class IntentMachine:
         job, then = view.jobs[name], after.jobs[name]
         decision = GiveCapacity(*place, units) if units > 0 else TakeCapacity(*place, -units)
         trigger = Trigger.UTILITY_FELL if kind is Step.REVERSION else Trigger.OBJECTIVE if units > 0 else Trigger.ROBBED
-        seen = {
-            "utility": job.utility,
-            "utility_max": job.slo.priority,
-            "achieved": achieved(self._goal, view),
-            "load": job.functions[function].load,
-            "units": float(job.functions[function].units),
-            "spare": float(view.spare),
-        }
-        if job.attained is not None:
-            seen["attained"] = job.attained
-        predicted = {"utility": then.utility, "achieved": achieved(self._goal, after)}
-        stay = {"utility": job.utility, "achieved": achieved(self._goal, view)}
+        aim = "total" if self._goal is Goal.TOTAL else "least"
+        predicted = {"utility": then.utility, aim: achieved(self._goal, after)}
+        stay = {"utility": job.utility, aim: achieved(self._goal, view)}
         lost = "utility was better before" if kind is Step.REVERSION else "the objective would be missed"
         if units < 0 and kind is not Step.REVERSION:
             lost = "another job gains more by these units"
         others = self._others(view, name, function, units)
         candidates = (Candidate(str(decision), predicted), Candidate("stay", stay, lost), *others)
         return DecisionRecord(
-            now_ns, self._name, name, function, None, trigger, because, seen, candidates, decision,
+            now_ns, self._name, name, function, None, trigger, because, view.values_of(*place), candidates, decision,
             now_ns + self._settings.settle_ns,
         )  # fmt: skip
 

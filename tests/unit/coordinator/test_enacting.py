@@ -315,6 +315,58 @@ def test_capacity_of_a_spread_function_is_lessees() -> None:
     assert found == [nothing, one, none, nothing, one]
 
 
+class AskingAtOnce(Asking):
+    """Asks for everything at once, when something was observed."""
+
+    def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
+        asks, self._asks = self._asks if view.jobs else [], self._asks if not view.jobs else []
+        return [
+            DecisionRecord(now_ns, self.name, each.job, each.function, None, Trigger.OWN, "it may", decision=each)
+            for each in asks
+        ]
+
+
+def reshapable(*asks: GiveCapacity | TakeCapacity) -> tuple[Coordinator, list[Effect]]:
+    """Returns a running job with two functions that have keys and are not elastic, after these asks."""
+    coordinator = Coordinator(controllers=Team([AskingAtOnce(*asks)]))
+    coordinator.handle(WorkerExpected("w0~1", "w0~1"), 0)
+    coordinator.handle(FrameArrived("w0~1", Join(Member("w0~1", "tcp://w0~1", "w0~1", "host", 1))), 0)
+    shapes = {"source": FunctionShape("source", 1)}
+    for name, before in (("one", "source"), ("two", "one")):
+        shapes[name] = FunctionShape(name, 1, feeds=(Feed(before, "in", False),), shards=ShardMap.even(1))
+    coordinator.handle(SubmitRequested("job", "digest", shapes), 0)
+    coordinator.handle(FrameArrived("w0~1", Ready("job")), 0)
+    for second in (1, 2):
+        coordinator.handle(FrameArrived("w0~1", Report("job", {}, 0, second * SECOND_NS)), second * SECOND_NS)
+    return coordinator, ticked(coordinator, 2 * SECOND_NS)
+
+
+def test_asks_for_functions_of_one_job_are_carried_out_by_one_handover() -> None:
+    coordinator, effects = reshapable(
+        GiveCapacity("job", "one", 1), GiveCapacity("job", "source", 1), GiveCapacity("job", "two", 2)
+    )
+    (wanted,) = [effect for effect in effects if isinstance(effect, MakeCode)]
+    assert wanted.parallelism == {"one": 2, "two": 3}
+    found = {record.function: record.outcome for record in records(effects)}
+    assert found == {"one": Outcome.PENDING, "two": Outcome.PENDING, "source": Outcome.REFUSED}
+    ended = records(coordinator.handle(CodeRefused("job", wanted.order, "it cannot be"), 3 * SECOND_NS))
+    assert [(record.function, record.outcome) for record in ended] == [
+        ("one", Outcome.FAILED),
+        ("two", Outcome.FAILED),
+    ]
+
+
+def test_an_ask_that_cannot_be_met_does_not_keep_others_of_its_job_back() -> None:
+    _, effects = reshapable(TakeCapacity("job", "one", 1), GiveCapacity("job", "two", 1))
+    # The first cannot have less than one instance, which does not concern the second.
+    (wanted,) = [effect for effect in effects if isinstance(effect, MakeCode)]
+    assert wanted.parallelism == {"two": 2}
+    assert {record.function: record.outcome for record in records(effects)} == {
+        "one": Outcome.REFUSED,
+        "two": Outcome.PENDING,
+    }
+
+
 class Broken(Controller):
     """A controller of a user's that cannot cope with what it sees."""
 

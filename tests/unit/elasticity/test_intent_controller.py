@@ -8,8 +8,10 @@ from stretto.actors.metrics import FunctionMetrics, LatencySketch
 from stretto.actors.shape import Feed, FunctionShape
 from stretto.api.slo import SLO, objective
 from stretto.elasticity import ElasticView, controllers_named
-from stretto.elasticity.decisions import GiveCapacity
+from stretto.elasticity.decisions import GiveCapacity, Repartition
+from stretto.elasticity.effects import measured_effect
 from stretto.elasticity.intent_controller import EVERY_NS, IntentController
+from stretto.elasticity.records import DecisionRecord, Trigger
 from stretto.observation.model import ActorObserved, FunctionObserved, JobObserved, Observation, WorkerObserved
 from stretto.protocol.membership import Member, MemberRole
 
@@ -73,3 +75,24 @@ def test_a_job_without_an_objective_gets_nothing() -> None:
     controller = IntentController()
     for at in (1, 2):
         assert controller.decide(ElasticView.of(observation(10 * at, SLO())), at * EVERY_NS) == []
+
+
+def test_the_effect_of_a_step_is_measured_by_how_jobs_stand_since_it_was_done() -> None:
+    team = controllers_named("henge")
+    slo = objective(latency="100 ms", priority=4)
+    team.decide(ElasticView.of(observation(10, slo)), EVERY_NS)
+    (record,) = team.decide(ElasticView.of(observation(20, slo)), 2 * EVERY_NS)
+    later = ElasticView.of(observation(40, slo))
+    effect = measured_effect(later, record, observation(30, slo))
+    assert effect == pytest.approx(record.seen, rel=0.02)
+    # Nothing is known of an attempt that began since then, nor without an earlier observation.
+    assert measured_effect(later, record, observation(30, slo, attempt="job~2")) is None
+    assert measured_effect(later, record) is None
+
+
+def test_the_effect_on_a_function_that_is_not_elastic_is_what_it_did_since_then() -> None:
+    record = DecisionRecord(
+        0, "own", "job", "slow", None, Trigger.OWN, "it may", decision=Repartition("job", "slow", 2)
+    )
+    found = measured_effect(ElasticView.of(observation(40, SLO())), record, observation(30, SLO()))
+    assert found == {"instances": 1.0, "load": 1.0, "waiting": 9.0, "rows_per_s": 100.0}
