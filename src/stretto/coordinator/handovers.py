@@ -245,10 +245,19 @@ class Handovers(Part):
         handover.overdue_ns = self._host.now_ns + OVERDUE_NS
         handover.records, handover.unpassed = {}, set(job.actors)
         handover.awaited = set(self._receivers(job, handover))
+        for member in sorted(job.members):
+            self._announce_mark(job, handover, member)
+
+    def _announce_mark(self, job: Job, handover: Handover, member: str) -> None:
         shapes, placement = handover.shapes, handover.placement
         frame = HandOver(job.attempt, handover.number, job.shapes_running, handover.attempt, shapes, placement)
-        for member in sorted(job.members):
-            self._host.send(member, frame)
+        self._host.send(member, frame)
+
+    def host_joins(self, job: Job, member: str) -> None:
+        """A worker becomes a host of the running attempt. It may get a task before the mark is there, and must know
+        who follows it: nobody else has that task's part."""
+        if job.handover is not None and job.handover.stage is HandoverStage.MARKING:
+            self._announce_mark(job, job.handover, member)
 
     def _receivers(self, job: Job, handover: Handover) -> set[str]:
         """The members with actors that follow others."""

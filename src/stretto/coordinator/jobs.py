@@ -62,6 +62,8 @@ class HandedOver(Protocol):
 
     def give_up(self, job: Job, reason: str) -> None: ...
 
+    def host_joins(self, job: Job, member: str) -> None: ...
+
 
 class Observers(Protocol):
     """What jobs need of the observation."""
@@ -235,6 +237,7 @@ class Jobs(Part):
             return
         if job.status is JobStatus.RUNNING and sender not in job.members:
             if sender in self._rooms.workers_for(job):
+                self._handovers.host_joins(job, sender)
                 self._hosts.loaded(job, sender)
             return
         job.unready.discard(sender)

@@ -25,10 +25,10 @@ from stretto.coordinator.events import (
 from stretto.coordinator.handovers import RETRY_NS, TIMEOUT_NS
 from stretto.coordinator.machine import Coordinator
 from stretto.coordinator.placement import replaced
-from stretto.coordinator.records import JobStatus
+from stretto.coordinator.records import HandoverStage, JobStatus
 from stretto.protocol.checkpointing import Broken, Checkpoint, Unstored
 from stretto.protocol.handover import CallOff, HandOver, Passed, Prepared, Received, TakeOver
-from stretto.protocol.jobs import Deploy, Failed, Failure, Ready, Start, Stop
+from stretto.protocol.jobs import Deploy, Failed, Failure, Hosts, Ready, Start, Stop
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Heartbeat, Join, Member, MemberRole
 
@@ -133,6 +133,30 @@ def test_the_barrier_begins_when_all_members_are_prepared() -> None:
     assert not told.sent(HandOver)
     told.frame("driver~1", Prepared("job~2"))
     assert set(told.sent(HandOver)) == set(told.job.members)
+
+
+def test_a_worker_that_becomes_a_host_before_all_have_passed_hears_of_the_barrier() -> None:
+    """It may get a task of the running attempt, and what that has must be given to those that follow."""
+    told = Told()
+    told.job.spreads = True
+    told.prepared()
+    assert (told.job.handover.stage, told.job.handover.number) == (HandoverStage.MARKING, 1)
+    told.tell(WorkerExpected("w3~1", "w3~1"))
+    told.frame("w3~1", Join(member("w3~1")))
+    told.effects = []
+    told.frame("w3~1", Ready("job"))
+    sent = [each for each in told.effects if isinstance(each, Send) and isinstance(each.frame, HandOver | Hosts)]
+    assert isinstance(sent[0].frame, HandOver)
+    assert (sent[0].to, sent[0].frame.number, sent[0].frame.successor) == ("w3~1", 1, "job~2")
+    assert {each.to for each in sent[1:]} == set(told.job.members)
+    told.effects = []
+    told.passed(1)
+    told.received(1)
+    assert told.job.handover.stage is HandoverStage.OPENING
+    told.tell(WorkerExpected("w4~1", "w4~1"))
+    told.frame("w4~1", Join(member("w4~1")))
+    told.frame("w4~1", Ready("job"))
+    assert not told.sent(HandOver), "nobody of the running attempt runs any more"
 
 
 def test_nothing_is_opened_before_all_have_passed_and_all_is_received() -> None:
