@@ -263,6 +263,13 @@ class Checkpointing(Part):
         else:
             self._handovers.declined(frame)
 
+    def member_lost(self, member: str) -> None:
+        """Calls off checkpoints that wait for a part of a worker that has nothing else of their jobs any more: it had
+        given its shards away, and was to leave. If it was still a member, the job recovers."""
+        for job in list(self._host.jobs.values()):
+            if job.status is JobStatus.RUNNING and member not in job.members and job.awaits_part_of(member):
+                self._abandon(job, f"{member} is lost, and has not stored its part")
+
     def _abandon(self, job: Job, reason: str) -> None:
         durability = job.durability
         assert durability is not None

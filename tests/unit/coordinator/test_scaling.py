@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
+from stretto.actors.address import Address
 from stretto.actors.shape import FunctionShape
+from stretto.checkpoints.manifest import ActorRecord, Storage
 from stretto.coordinator.events import (
+    AnnounceCheckpoint,
     AnnounceDecision,
     AnnounceJob,
+    CheckpointPlan,
+    CheckpointRequested,
     DrainRequested,
     Effect,
     LesseesRequested,
@@ -32,6 +37,7 @@ from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.elasticity.team import Team
 from stretto.elasticity.view import ElasticView
 from stretto.errors import InvariantError
+from stretto.protocol.checkpointing import Abandon, Stored, StoredInParts
 from stretto.protocol.jobs import Deploy, Failed, Failure, Hosts, HostsLeft, Ready
 from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Member, MemberRole
@@ -373,3 +379,40 @@ def test_a_worker_can_be_drained_while_others_of_its_addition_are_still_coming()
     coordinator.handle(DrainRequested("w1~1"), 0)
     assert outcome(coordinator.handle(WorkerEnded("w1~1", "it left"), 0)).decision == DrainWorker("w1~1")
     assert outcome(join(coordinator, "w2~1")).decision == AddWorkers(2)
+
+
+# A checkpoint that has a part of a worker that leaves.
+
+
+def storing() -> Coordinator:
+    """A cluster in which a worker has nothing of a job any more but a part of its checkpoint, which it still writes."""
+    coordinator = joined(HOME, OTHER, "driver~1")
+    plan = CheckpointPlan(Storage("memory", 1, "0123abcd"), None, 3)
+    effects = coordinator.handle(SubmitRequested("job", "digest", SINGLE, spreads=True, checkpoints=plan), 0)
+    for name in frames(Deploy, effects):
+        coordinator.handle(FrameArrived(name, Ready("job")), 0)
+    coordinator.handle(CheckpointRequested("job"), 0)
+    coordinator.handle(FrameArrived(HOME, StoredInParts(Address("job", "source", 0), 1, [OTHER])), 0)
+    effects = coordinator.handle(DrainRequested(OTHER), 0)
+    for name, frame in frames(Hosts, effects).items():
+        effects = coordinator.handle(FrameArrived(name, HostsLeft("job", frame.change)), 0)
+    assert OTHER not in coordinator.jobs["job"].members
+    assert not frames(Leave, effects), "it still writes"
+    return coordinator
+
+
+def test_a_worker_leaves_when_its_part_of_a_checkpoint_is_stored() -> None:
+    coordinator = storing()
+    part = Stored(Address("job", "source", 0), 1, ActorRecord(), is_part=True)
+    effects = coordinator.handle(FrameArrived(OTHER, part), 0) + coordinator.handle(Ticked(), 0)
+    assert set(frames(Leave, effects)) == {OTHER}
+
+
+def test_a_checkpoint_is_called_off_if_a_worker_is_lost_that_had_only_a_part_of_it() -> None:
+    coordinator = storing()
+    effects = coordinator.handle(WorkerEnded(OTHER, "it died"), 0)
+    (announced,) = of(AnnounceCheckpoint, effects)
+    assert (announced.checkpoint, announced.manifest) == (1, None)
+    assert announced.reason == f"{OTHER} is lost, and has not stored its part"
+    assert HOME in frames(Abandon, effects)
+    assert coordinator.jobs["job"].status is JobStatus.RUNNING, "nothing else of the job was there"
