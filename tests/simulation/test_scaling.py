@@ -15,7 +15,13 @@ from stretto.simulator.checking.scaling_mutations import SCALING_MUTATIONS
 PLAIN_SEEDS = 12
 FAULT_SEEDS = 8
 CAUGHT_WITHIN = 1_000
-CAUGHT_AT = {"sealed-lost": 43, "end-lost": 11}
+CAUGHT_AT = {
+    "sealed-lost": 43,
+    "end-lost": 75,
+    "paused-for-ever": 165,
+    "time-ahead": 34,
+    "channel-not-readdressed": 8,
+}
 """Where to look first for bugs that few runs show."""
 
 
@@ -46,8 +52,11 @@ def test_nor_with_checkpoints_and_faults() -> None:
     assert recoveries
 
 
-def test_there_are_at_least_six_mutations() -> None:
-    assert len(SCALING_MUTATIONS) >= 6
+def test_time_is_that_of_the_slowest_of_several_sources() -> None:
+    """Where `time-ahead` would be noticed."""
+    trial = try_plain(CAUGHT_AT["time-ahead"], workers_max=4, functions_max=6)
+    assert trial.handovers
+    assert not trial.violations, f"{trial.violations[0]}\n{trial.log}"
 
 
 @pytest.mark.parametrize("name", SCALING_MUTATIONS)

@@ -20,7 +20,7 @@ from stretto.simulator.checking.elastic import CREDIT_BYTES, LENGTH, plan_moves
 from stretto.simulator.checking.elastic_scenarios import ElasticScenario
 from stretto.simulator.checking.history import History
 from stretto.simulator.checking.row_order import rows_in_order
-from stretto.simulator.checking.scenarios import Scenario
+from stretto.simulator.checking.scenarios import Gathering, Scenario
 from stretto.simulator.engine.cluster import SimulatedCluster
 from stretto.simulator.engine.durable import DurableCluster, Parts
 from stretto.simulator.engine.storage import SimulatedFiles
@@ -31,6 +31,8 @@ LOOK_NS = 1_000_000
 STEPS_MAX = 60_000
 """A run without faults takes a few thousand."""
 JOB = "scenario"
+GATHERING_EVERY = 8
+"""One seed in so many has windows over two sources with two partitions each."""
 
 
 @dataclass
@@ -57,8 +59,8 @@ def try_seed(seed: int, workers_max: int, functions_max: int, parts: Parts | Non
 
 
 def _kind(seed: int) -> type[Scenario]:
-    """Elastic functions, or lessees."""
-    return ElasticScenario if seed % 2 else Scenario
+    """Elastic functions, or lessees, some of them after several sources."""
+    return ElasticScenario if seed % 2 else Gathering if seed % GATHERING_EVERY == 2 else Scenario
 
 
 def try_plain(seed: int, workers_max: int, functions_max: int, parts: Parts | None = None) -> Trial:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from stretto.actors.address import Address
 from stretto.actors.gate import LesseeGate
 from stretto.actors.seat import Seat
@@ -16,7 +18,7 @@ from stretto.coordinator.handovers import Handovers
 from stretto.coordinator.machine import CoordinatorParts
 from stretto.coordinator.records import Handover, Job
 from stretto.protocol.handover import CallOff, Received
-from stretto.protocol.jobs import Ready
+from stretto.protocol.jobs import Deploy, Ready
 from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.simulator.checking.mutations import mutation_name, worker_with
@@ -98,7 +100,7 @@ class PartTwice(Takers):
 
 
 class PositionLost(Takers):
-    """A source that is not on the same worker begins again."""
+    """A source on another worker begins again: its worker was left before its position had moved."""
 
     def _let_follow(
         self, seat: Seat, who: Resumption, inheritance: Inheritance, number: int, before: Seat | None
@@ -109,7 +111,7 @@ class PositionLost(Takers):
 
 
 class SealedLost(Takers):
-    """A sink on another worker does not get what was sealed and not published."""
+    """A sink on another worker does not get what was sealed and not published where it was."""
 
     def _let_follow(
         self, seat: Seat, who: Resumption, inheritance: Inheritance, number: int, before: Seat | None
@@ -130,6 +132,19 @@ class StateLeftBehind(Takers):
         if not seat.instance.is_source and not seat.instance.is_sink:
             self._inheritances[job.job].take(number, actor, Former(number, finished=True))
         return True
+
+
+class TimeAhead(Handovers):
+    """All partitions of a function count as having sent the greatest watermark that one of them has sent."""
+
+    def _records(self, job: Job, handover: Handover) -> dict[str, list[ActorRecord]]:
+        found = super()._records(job, handover)
+        for name, known in found.items():
+            greatest = max((each.watermark_us for each in known if not each.finished), default=0)
+            found[name] = [
+                each if each.finished else msgspec.structs.replace(each, watermark_us=greatest) for each in known
+            ]
+        return found
 
 
 class EndLost(Handovers):
@@ -153,6 +168,25 @@ class SplitAnew(Handovers):
             if job.durability is not None:
                 job.durability.shapes = job.shapes
         super()._on_code_made(event)
+
+
+class ChannelNotReaddressed(Handovers):
+    """One member of the next attempt sends to actors where they were in the running one."""
+
+    def _deploy(self, job: Job, handover: Handover) -> None:
+        sent = len(self._host.effects)
+        super()._deploy(job, handover)
+        stale = {
+            name: job.placement[name] if len(job.placement[name]) == len(homes) else homes
+            for name, homes in handover.placement.items()
+        }
+        for place, effect in enumerate(self._host.effects[sent:], sent):
+            if isinstance(effect, Send) and isinstance(effect.frame, Deploy):
+                # What is at home there it must know, or it would have nothing to open.
+                member, frame = effect.to, effect.frame
+                known = {name: homes if member in homes else stale[name] for name, homes in frame.placement.items()}
+                self._host.effects[place] = Send(member, msgspec.structs.replace(frame, placement=known))
+                break
 
 
 class StartedEarly(Handovers):
@@ -184,8 +218,10 @@ _ALL = (
     PositionLost,
     SealedLost,
     StateLeftBehind,
+    TimeAhead,
     EndLost,
     SplitAnew,
+    ChannelNotReaddressed,
     StartedEarly,
 )
 SCALING_MUTATIONS: dict[str, Parts] = {mutation_name(each): _parts(each) for each in _ALL}

@@ -30,7 +30,7 @@ from stretto.simulator.checking.lessee_numbers import LesseeWatch, numbers_set, 
 from stretto.simulator.checking.row_order import rows_in_order
 from stretto.simulator.checking.scenarios import Scenario
 from stretto.simulator.engine.cluster import SimulatedCluster
-from stretto.simulator.engine.durable import DurableCluster, Parts
+from stretto.simulator.engine.durable import DurableCluster, Moment, Parts
 from stretto.simulator.engine.storage import SimulatedFiles
 
 SPAN_NS = 300_000_000
@@ -38,6 +38,7 @@ SPAN_NS = 300_000_000
 CHANGES_MAX = 6
 LENGTH = 2
 UNSTARTABLE = (0.0, 0.0, 0.3)
+SLOW_WRITE_NS = (5_000_000, 60_000_000)
 
 
 @dataclass
@@ -120,6 +121,7 @@ def _with_faults(seed: int, workers_max: int, functions_max: int, parts: Parts |
         _plan_untimely(cluster, chance)
         if isinstance(scenario, ElasticScenario):
             plan_moves(cluster, scenario, chance)
+            _plan_drains_of_writers(cluster, random.Random(seed * 17 + 11))
         assert isinstance(scenario, Scenario)
         watches.append(plan_numbers(cluster, scenario.deployment, random.Random(seed * 13 + 7), SPAN_NS))
 
@@ -168,6 +170,24 @@ def _plan_untimely(cluster: DurableCluster, chance: random.Random) -> None:
         )
         late_ns, at_ns = chance.choice((0, 500_000, 3_000_000)), chance.randint(0, SPAN_NS // 2)
         cluster.plan(at_ns, partial(_at_drain, cluster, what, late_ns, 40))
+
+
+def _plan_drains_of_writers(cluster: DurableCluster, chance: random.Random) -> None:
+    """Often have workers added early, which get tasks and no homes, and drained while they write a task's part of a
+    checkpoint. Storage is slow then, so that shards may have left and leases ended before the part is written."""
+    if chance.random() < 0.5:
+        return
+    cluster.write_ns = SLOW_WRITE_NS
+    cluster.plan(chance.randint(0, SPAN_NS // 30), lambda: cluster.ask(ScaleOutRequested(2)))
+    drained: set[str] = set()
+
+    def happen(name: str) -> None:
+        jobs = cluster.coordinator.jobs.values()
+        if name not in drained and not any(name in job.homes for job in jobs):
+            drained.add(name)
+            cluster.plan(0, partial(cluster.ask, DrainRequested(name)))
+
+    cluster.at_every_moment(Moment.STORING, happen)
 
 
 def _at_drain(cluster: DurableCluster, what: Callable[[str], None], late_ns: int, tries: int) -> None:

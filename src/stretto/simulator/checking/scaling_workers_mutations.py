@@ -5,7 +5,9 @@ from __future__ import annotations
 from stretto.actors.gate import LessorGate
 from stretto.actors.mailbox_states import MailboxState
 from stretto.actors.seat import Seat
+from stretto.coordinator.checkpointing import Checkpointing
 from stretto.coordinator.draining import Draining
+from stretto.coordinator.handovers import Handovers
 from stretto.coordinator.hosts import LesseeHosts
 from stretto.coordinator.jobs import Jobs
 from stretto.coordinator.machine import CoordinatorParts
@@ -58,6 +60,13 @@ class SnapshotCutOff(LesseeHosts):
         return not any(member in job.members or job.unchanged for job in running)
 
 
+class LostPartAwaited(Checkpointing):
+    """A checkpoint goes on waiting for the part of a worker that was lost while it drained."""
+
+    def member_lost(self, member: str) -> None:
+        pass
+
+
 class HostBeforeCode(Jobs):
     """A new worker may host lessees and tasks before it has the code of the job."""
 
@@ -75,6 +84,14 @@ class DrainedReplaced(Membership):
         super()._lose(name, reason, *more, **options)  # type: ignore[arg-type]
         if draining:
             self._replace(name, standing=None)
+
+
+class NewcomerNotTold(Handovers):
+    """A worker that becomes a host while a job is handed over does not hear of it: what its tasks have is given to
+    nobody."""
+
+    def host_joins(self, job: Job, member: str) -> None:
+        pass
 
 
 class PlacedOnLeavers(Membership):
@@ -165,6 +182,8 @@ SCALING_MUTATIONS: dict[str, Parts] = {
         for mutation in (LeaverForgotten, SnapshotCutOff)
     },
     mutation_name(HostBeforeCode): Parts(coordinator=CoordinatorParts(jobs=HostBeforeCode)),
+    mutation_name(LostPartAwaited): Parts(coordinator=CoordinatorParts(checkpointing=LostPartAwaited)),
+    mutation_name(NewcomerNotTold): Parts(coordinator=CoordinatorParts(handovers=NewcomerNotTold)),
     **{
         mutation_name(mutation): Parts(worker=worker_with(mutation))
         for mutation in (

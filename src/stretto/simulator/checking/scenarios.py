@@ -309,10 +309,10 @@ class Scenario:
         self._unread: list[str] = []
         self._inputs: dict[str, list[str]] = {}
         count = self._random.randint(3, max(3, functions_max))
-        sources = 1 if count < 5 else self._random.randint(1, 2)
+        sources = self._source_count(count)
         batches, every = length * self._random.randint(6, 18), self._random.randint(2, 5)
         for number in range(sources):
-            parts = self._random.randint(1, 2)
+            parts = self._part_count()
             self._add(f"source{number}", Ticks(seed * 10 + number, batches, every, parts), [], parts)
         while len(self._specs) < count - 1:
             self._add_inner(len(self._specs))
@@ -323,6 +323,13 @@ class Scenario:
         self._add("sink", Collect(self.outside), list(self._unread), 1)
         # A tight deadline makes the strategies that depend on deadlines act.
         self.deployment = Deployment("scenario", self._specs, self._random.choice((None, 20_000_000, 1_000_000)))
+
+    def _source_count(self, functions: int) -> int:
+        return 1 if functions < 5 else self._random.randint(1, 2)
+
+    def _part_count(self) -> int:
+        """Returns the number of parts of a source's input, and of its partitions."""
+        return self._random.randint(1, 2)
 
     @property
     def rows(self) -> list[tuple[int, int, int]]:
@@ -441,3 +448,20 @@ class Scenario:
         if self._specs[source].parallelism == target.parallelism:
             choices.append(Forward())
         return self._random.choice(choices)
+
+
+class Gathering(Scenario):
+    """Windows over two sources with two partitions each: event time is that of the slowest of all four."""
+
+    def _source_count(self, functions: int) -> int:
+        return 2
+
+    def _part_count(self) -> int:
+        return 2
+
+    def _add_inner(self, number: int) -> None:
+        sources = [name for name in self._specs if not self._inputs[name]]
+        if len(self._specs) == len(sources):
+            self._add("windows", Windows(), sources, self._random.randint(1, 2))
+        else:
+            super()._add_inner(number)

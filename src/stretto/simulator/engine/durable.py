@@ -151,6 +151,7 @@ class DurableCluster(SimulatedCluster):
         self._durable: list[tuple[Deployment, SimulatedFiles]] = []
         self._at_steps: dict[int, Callable[[], None]] = {}
         self._at_moments: dict[tuple[Moment, int], Callable[[str], None]] = {}
+        self._at_every_moment: dict[Moment, list[Callable[[str], None]]] = {}
         self._moments: Counter[Moment] = Counter()
         self._pulsing = False
         self.steps = 0
@@ -238,8 +239,14 @@ class DurableCluster(SimulatedCluster):
         """Likewise, when it occurs next."""
         self.at_moment(moment, self._moments[moment] + 1, happen)
 
+    def at_every_moment(self, moment: Moment, happen: Callable[[str], None]) -> None:
+        """Likewise, whenever it occurs."""
+        self._at_every_moment.setdefault(moment, []).append(happen)
+
     def _reach_moment(self, moment: Moment, name: str) -> None:
         self._moments[moment] += 1
+        for always in self._at_every_moment.get(moment, ()):
+            always(name)
         happen = self._at_moments.pop((moment, self._moments[moment]), None)
         if happen is not None:
             happen(name)
