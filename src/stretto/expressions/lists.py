@@ -16,8 +16,8 @@ import pyarrow.types as pat
 from stretto.expressions.nodes import Site
 from stretto.expressions.vectors import validity
 
-#: Arrow counts the elements of a batch with 32 bits.
-_ELEMENTS_MAX = 2**31 - 1
+#: Arrow counts the elements of a batch with 32 bits, and an array of Spark's has at most so many.
+_ELEMENTS_MAX = 2**31 - 16
 
 
 @dataclass(frozen=True, slots=True)

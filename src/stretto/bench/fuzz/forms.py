@@ -149,6 +149,11 @@ _SPECIAL_CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("sequence(pmod(", ", 5), pmod(", ", 9), ", ")"),
         ("sequence(date_add(date'2020-02-27', pmod(", ", 5)), date'2020-03-02')"),
         ("sequence(date_add(date'2020-02-27', pmod(", ", 5)), date'2020-03-02', ", ")"),
+        *(
+            (f"sequence({first}'2024-01-31', timestampadd(MINUTE, pmod(", f", 300000), timestamp'2024-02-01'), {step})")
+            for first in ("date", "timestamp")
+            for step in ("interval 1 month", "interval '36' hour", "interval '1' day", "interval '-1' month")
+        ),
     ),
     **{
         name: tuple((f"{name}({unit}, ", ", ", ")") for unit in ("DAY", "MONTH", "HOUR", "MICROSECOND"))
