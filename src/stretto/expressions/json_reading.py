@@ -21,6 +21,7 @@ from stretto.expressions import types
 from stretto.expressions.arguments import string
 from stretto.expressions.ddl import parse_schema
 from stretto.expressions.json_trees import (
+    SPACES,
     NotJson,
     Pairs,
     Reading,
@@ -92,7 +93,7 @@ def from_json(site: Site, node: Node, schema: Node) -> Node:
     read = _read_struct(kind, site) if pat.is_struct(kind) else _read_whole(kind, site)
 
     def apply(texts: pa.Array) -> pa.Array:
-        return of_each_text(texts, lambda value: read(value) if value.strip() else None, kind)
+        return of_each_text(texts, lambda value: read(value) if value.strip(SPACES) else None, kind)
 
     return arrayed(kind, apply, site, (string(node, site),))
 

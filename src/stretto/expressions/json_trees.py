@@ -19,7 +19,8 @@ from stretto.expressions.texts import java_double
 
 #: Jackson refuses longer numbers.
 _NUMBER_LENGTH_MAX = 1000
-_SPACES = " \t\n\r"
+SPACES = " \t\n\r"
+"""White space of JSON: a text of nothing else has no value."""
 _TOKEN = re.compile(
     r"""(?P<double>"(?:[^"\\]|\\.)*")|'(?P<single>(?:[^'\\]|\\.)*)'|(?<![\w.])(?P<sign>[+-])(?P<infinite>INF|Infinity)\b""",
     re.DOTALL,
@@ -94,12 +95,12 @@ def tree_of(text: str, reading: Reading) -> Any:
 
 
 def _decoded(text: str, reading: Reading) -> Any:
-    start = len(text) - len(text.lstrip(_SPACES))
+    start = len(text) - len(text.lstrip(SPACES))
     try:
         tree, end = _DECODERS[reading].raw_decode(text, start)
     except (ValueError, RecursionError):
         raise NotJson from None
-    if isinstance(tree, Whole | Real) and end < len(text) and text[end] not in _SPACES:
+    if isinstance(tree, Whole | Real) and end < len(text) and text[end] not in SPACES:
         raise NotJson
     return tree
 

@@ -165,11 +165,12 @@ def spark_answers(
     """Returns Spark's answers for aggregates by the same keys, in few queries.
 
     A query fails as a whole, so what fails here is asked alone: most of it fails there too. So is what has DISTINCT,
-    since Spark groups such a query twice, and the order of rows is lost on the way, on which `first` depends."""
+    since Spark groups such a query twice, and the order of rows is lost on the way, on which `first` depends. It may
+    be only in the SQL: approx_count_distinct is exact here."""
     together: dict[object, list[int]] = {}
     for place, (term, answer) in enumerate(zip(terms, mine, strict=True)):
-        with_others = not _fails(answer)
-        together.setdefault("DISTINCT" in term.text if with_others else (place,), []).append(place)
+        alone = _fails(answer)
+        together.setdefault((place,) if alone else "DISTINCT" in _call(term, rows.schema).sql, []).append(place)
     found: dict[int, Answer] = {}
     for places in together.values():
         found |= dict(zip(places, _asked(oracle, [terms[place] for place in places], rows), strict=True))
