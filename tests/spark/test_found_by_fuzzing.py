@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from stretto.bench.fuzz import aggregates as grouping
 from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.judging import judge
-from stretto.bench.fuzz.sparks import SparkOracle
+from stretto.bench.fuzz.sparks import Mode, SparkOracle
 from stretto.bench.fuzz.terms import column, literal
 
 ROWS = pa.record_batch(
@@ -119,9 +119,46 @@ NO_SIGNATURE = (
 BEFORE_NULL = (
     "rtrim(NULL, string(date(s)))", "trim(NULL, string(date(s)))", "date_trunc(string(date(s)), NULL)",
     "array_join(array(string(date(s))), NULL)", "to_date(string(date(s)), NULL)", "to_timestamp(string(date(s)), NULL)",
-    "locate(string(date(s)), NULL)", "get_json_object(string(date(s)), NULL)", "make_ym_interval(int(s), NULL)",
-    "rtrim(string(date(s)), NULL)",
+    "locate(string(date(s)), NULL)", "get_json_object(string(date(s)), NULL)",
+    "rtrim(string(date(s)), NULL)", "sequence(int(s), NULL)", "btrim(string(date(s)), NULL)", "try_to_date(s, NULL)",
+    "try_to_date(string(date(s)), NULL)", "array_join(array(string(date(s))), s, NULL)",
+    "locate(string(date(s)), NULL, i)", "trunc(dt, string(date(s)))", "trunc(NULL, string(date(s)))",
+    "get_json_object(NULL, string(date(s)))", "encode(cast(i as string), string(date(s)))", "lpad(bin, int(s), bin)",
+    "decode(bin, string(date(s)))", "format_string(s, 1 div i)", "array_insert(ai, h, 1 div i)",
+    "array_insert(ai, h, int(s))", "format_string(NULL, 1 div i)",
 )  # fmt: skip
+# What takes NULLs is no NULL before it is evaluated, though it is known here: what is beside it is evaluated.
+NOT_NULL_AT_ONCE = (
+    "(1 div i) + length(array_join(ai, s, NULL))", "(1 div i) + length(rtrim(NULL, s))", "int(s) + locate(s, NULL)",
+    "(1 div i) + size(sequence(h, NULL))", "(1 div i) + size(array_repeat(i, NULL))", "pow(1 div i, hash(NULL) + NULL)",
+    "(1 div i) + unix_timestamp(s2, NULL)", "datediff(date(s), to_date(s2, NULL))", "(1 div i) + abs(NULL)",
+    "(1 div i) + length(upper(NULL))", "(1 div i) + year(NULL)", "(1 div i) + extract(YEAR FROM NULL)",
+    "(1 div i) + if(true, NULL, i)", "(1 div i) + case when 1 = 2 then i end", "(1 div i) + coalesce(NULL, NULL)",
+    "(1 div i) + nullif(1, 1)", "(1 div i) + elt(5 - 4, NULL)", "(1 div i) + transform(array(1), z -> NULL)[0]",
+    "s = string(s ILIKE NULL)",
+)  # fmt: skip
+# Of constants alone the whole is evaluated, and none of its parts is NULL at once but what is written.
+CONSTANTS_AT_ONCE = (
+    "shiftrightunsigned(' ', decode('', 'US-ASCII', ' '))", "shiftrightunsigned(' ', NULL)",
+    "(1 div 0) + abs(NULL)", "try_add(int('a'), NULL)", "try_add('a', 1)", "try_divide(1, 'a')", "'' and (not true)",
+    "'' or (not (not true))", "(1 div 0) + try_element_at(array(1), 5)",
+)  # fmt: skip
+SEQUENCES = (
+    "sequence(date'2020-01-31', date'2020-06-30', interval 1 month)", "sequence(dt, date'2020-06-30', interval 9 year)",
+    "sequence(date'2020-06-30', date'2020-01-31', interval '-2' month)",
+    "sequence(t, timestamp'2001-09-10', interval 99 days)",
+    "sequence(date'2020-06-30', date'2020-01-31', interval 1 month)", "sequence(dt, t, interval 400 days)",
+    "sequence(timestamp'2020-01-31 12:00:00', timestamp'2020-06-30', interval 1 month)",
+    "sequence(timestamp'2020-01-31 12:00:00', timestamp'2020-02-03', interval 36 hours)",
+    "sequence(timestamp'2020-01-31 12:00:00', timestamp'2020-02-03', interval 7 hours)",
+    "sequence(timestamp'2020-01-31 12:00:00', timestamp'2020-02-03')", "sequence(dt, dt, interval '0' month)",
+    "sequence(timestamp'2020-02-03', timestamp'2020-01-31 12:00:00')", "sequence('2020-01-01', date'2020-01-03')",
+    "sequence(timestamp_micros(10), timestamp_micros(-172799999989), interval '-1' day)",
+    "sequence(timestamp_micros(10), timestamp_micros(-172799999988), interval '-1' day)",
+    "sequence(timestamp_micros(10), timestamp_micros(-2678399999989), interval '-1' month)",
+    "sequence(timestamp_micros(10), timestamp_micros(4), interval '-0.000003' second)", "sequence(t, NULL)",
+)  # fmt: skip
+BLANK_JSON = ("from_json('\u00a0', 'x int')", "from_json('\u0001', 'x int')", "from_json(' \t', 'x int')")
 # A literal beyond all bigints decides a comparison with an integer, even with a NULL.
 FAR_LITERALS = (
     "99999999999999999999 >= n", "99999999999999999999.5 < y", "n > -99999999999999999999", "n < 99999999999999999999",
@@ -177,7 +214,9 @@ CONSTANTS = ("'' and (1 = 2)", "'' and (0 <=> 1L)", "(1 div 0 = 1) or (1 = 1)", 
 REFUSED = (
     "s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)", "round(x, i + NULL)", "bround(x, NULL * i)",
     "round(x, assert_true(b))", "round(x, raise_error('a'))", "round(x, round(i, NULL))", "round(x, if(b, NULL, NULL))",
-    "floor(x, i + NULL)",
+    "floor(x, i + NULL)", "regexp_replace(s, 'a', 'b', ifnull(NULL, NULL))", "round(x, nvl(1, 2))",
+    "round(x, elt(1, 1))", "mask(s, nvl('a', 'b'))", "round(x, int(1 between 1 and 2))",
+    "sequence(date'2020-01-01', date'2020-01-03', 1)",
 )  # fmt: skip
 
 
@@ -212,11 +251,29 @@ CASES = {
     "dates by hours": DATES_BY_HOURS,
     "digits null": DIGITS_NULL,
     "constants": CONSTANTS,
+    "sequences": SEQUENCES,
+    "blank JSON": BLANK_JSON,
 }
+
+
+@pytest.fixture(scope="module")
+def optimized(spark: SparkSession) -> SparkOracle:
+    return SparkOracle(spark.newSession(), mode=Mode.OPTIMIZED)
 
 
 @pytest.mark.parametrize("texts", CASES.values(), ids=CASES.keys())
 def test_answers_are_sparks(oracle: SparkOracle, texts: tuple[str, ...]) -> None:
+    assert_sparks(oracle, texts)
+
+
+@pytest.mark.parametrize(
+    "texts", [BEFORE_NULL, NOT_NULL_AT_ONCE, CONSTANTS_AT_ONCE], ids=["before", "not", "constants"]
+)
+def test_answers_are_those_of_sparks_optimizer(optimized: SparkOracle, texts: tuple[str, ...]) -> None:
+    assert_sparks(optimized, texts)
+
+
+def assert_sparks(oracle: SparkOracle, texts: tuple[str, ...]) -> None:
     theirs = oracle.answers(list(texts), ROWS)
     mine = [ours.answer(text, ROWS) for text in texts]
     verdicts = {

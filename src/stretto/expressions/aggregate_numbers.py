@@ -144,7 +144,7 @@ def regr_count(written: Written) -> AggregateCall:
         written.number(text)
     # As doubles, since a text that is no number fails though it is only counted; y is evaluated beside a NULL too.
     y, x = (present(_as_double(text)) for text in written.arguments)
-    argument = written.scalar(f"CASE WHEN {x} THEN 1 END", y)
+    argument = written.scalar(f"nullif(IF({y}, CAST({x} AS INT), 0), 0)")
     return written.made("count", argument, types.BIGINT, written.call_sql("regr_count", *written.arguments))
 
 

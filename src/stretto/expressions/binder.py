@@ -34,6 +34,7 @@ from stretto.expressions.calendar_fields import extracted
 from stretto.expressions.casts import cast
 from stretto.expressions.date_arithmetic import UNIT_FIRST
 from stretto.expressions.ddl import type_from_ast
+from stretto.expressions.folding import later, of_seen_nulls
 from stretto.expressions.implicit_casts import casts_of
 from stretto.expressions.intervals import interval, is_interval, united_over
 from stretto.expressions.lambdas import Lambda, Scope
@@ -250,7 +251,7 @@ class _Binder:
     def _between(self, tree: exp.Between, site: Site) -> Node:
         node = self.bind(tree.this)
         low = logic.compared(">=", node, self.bind(tree.args["low"]), site)
-        return logic.conjunction(low, logic.compared("<=", node, self.bind(tree.args["high"]), site), site)
+        return later(logic.conjunction(low, logic.compared("<=", node, self.bind(tree.args["high"]), site), site))
 
     def _like(self, tree: Any, site: Site) -> Node:
         escape = likes.ESCAPE
@@ -268,7 +269,8 @@ class _Binder:
             bound = [self.bind(pattern) for pattern in wanted]
             return likes.quantified(self.bind(inner.this), bound, site, every, negate, ignore_case)
         node = likes.like(self.bind(inner.this), self.bind(inner.expression), site, escape, ignore_case)
-        return logic.negation(node, site) if negate else node
+        found = logic.negation(node, site) if negate else node
+        return later(found) if ignore_case else found
 
     def _rlike(self, tree: exp.RegexpLike, site: Site) -> Node:
         node = patterns.rlike(site, self.bind(tree.this), self.bind(tree.expression))
@@ -329,7 +331,8 @@ class _Binder:
         return [self.bind(argument) for argument in trees]
 
     def _extract(self, tree: exp.Extract, site: Site) -> Node:
-        return extracted(tree.this.name, self.bind(tree.expression), site)
+        node = self.bind(tree.expression)
+        return later(of_seen_nulls(extracted(tree.this.name, node, site), (node,)))
 
     def _struct(self, tree: exp.Expression, site: Site) -> Node:
         """Returns a struct. A field is named by its alias, its column, or else its place."""

@@ -7,6 +7,7 @@ types use numpy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Context
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.expressions import decimals, nested_casts, texts, time_texts, types
+from stretto.expressions.folding import of_seen_nulls
 from stretto.expressions.implicit_casts import noted
 from stretto.expressions.intervals import fields_of, interval_text, is_interval
 from stretto.expressions.java_digits import rounded_at
@@ -30,7 +32,8 @@ _TIME_WRITERS = {types.DATE: time_texts.date_writer, types.TIMESTAMP: time_texts
 
 def cast(node: Node, kind: pa.DataType, site: Site) -> Node:
     """Returns the node as another type, or itself if it has that type already."""
-    return noted(node, _cast(node, kind, site))
+    made = of_seen_nulls(_cast(node, kind, site), (node,))
+    return noted(node, made if made.folds <= node.folds else replace(made, folds=node.folds))
 
 
 def _cast(node: Node, kind: pa.DataType, site: Site) -> Node:

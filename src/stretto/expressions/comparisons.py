@@ -17,7 +17,6 @@ from stretto.expressions.nodes import (
     arrayed,
     combine,
     constant,
-    constant_argument,
     elementwise,
     kernel,
     known,
@@ -252,7 +251,7 @@ def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
         equals = [compare("=", node, choice, site) for choice in known]
     else:
         node, *known = comparable((node, *known), site)
-        if node.type == types.STRING and not any(choice.columns for choice in known):
+        if node.type == types.STRING and not any(choice.columns or choice.fallible for choice in known):
             return _among_strings(node, known, has_null, site)
         if len(known) > _MANY_CHOICES and _can_be_a_set(node.type, known):
             return _among_numbers(node, known, has_null, site)
@@ -286,7 +285,7 @@ def _known(valid: Any) -> Any:
 
 
 def _among_strings(node: Node, choices: Sequence[Node], has_null: bool, site: Site) -> Node:
-    values = [constant_argument(choice, types.STRING, "a choice") for choice in choices]
+    values = [choice.constant[0].as_py() for choice in choices]
     has_null = has_null or None in values
     wanted = pa.array([value for value in values if value is not None], types.STRING)
     inner = node.run

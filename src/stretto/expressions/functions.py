@@ -56,10 +56,11 @@ from stretto.expressions import (
     types,
     zone_functions,
 )
+from stretto.expressions.folding import as_seen
 from stretto.expressions.implicit_casts import casts_of
 from stretto.expressions.intervals import united_over
 from stretto.expressions.lambdas import HigherOrder, Scope, without_function
-from stretto.expressions.nodes import Node, Site, null
+from stretto.expressions.nodes import Folds, Node, Site, null
 from stretto.expressions.overloads import with_array_forms
 from stretto.expressions.reads import unsupported
 from stretto.expressions.refused import refusal_of
@@ -138,7 +139,8 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
         # The type of nullif is that of its first argument, and the first one of nvl2 is a condition.
         typed = {"nullif": arguments[:1], "nvl2": arguments[1:]}.get(name.lower(), arguments)
         node = united_over(replace(function.build(site, *arguments), literal=False), typed)
-    return replace(in_sparks_order(name.lower(), node, operands, site), fields=node.fields)
+    ordered = replace(in_sparks_order(name.lower(), node, arguments, operands, site), fields=node.fields)
+    return as_seen(name.lower(), ordered, operands)
 
 
 def call_with_functions(name: str, trees: list[exp.Expression], scope: Scope, site: Site) -> Node:
@@ -150,7 +152,7 @@ def call_with_functions(name: str, trees: list[exp.Expression], scope: Scope, si
         raise unsupported(Site(next(tree for tree in trees if isinstance(tree, exp.Lambda)), site.whole))
     if not function.least <= len(trees) <= function.most:
         raise site.error(f"{name} takes {function.counts}, not {len(trees)}", None, "see Spark's documentation")
-    return replace(function.build(site, scope, *trees), literal=False)
+    return replace(function.build(site, scope, *trees), literal=False, folds=Folds.NEVER)
 
 
 def unknown_function(name: str, site: Site) -> ExpressionError:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from stretto.expressions import types
 from stretto.expressions.arguments import text
 from stretto.expressions.casing import lower
+from stretto.expressions.folding import of_seen_nulls
 from stretto.expressions.logic import conjunction, disjunction, negation
 from stretto.expressions.nodes import Node, Site, constant_argument, kernel, known
 from stretto.expressions.registry import Function
@@ -32,7 +33,7 @@ def like(node: Node, pattern: Node, site: Site, escape: str = ESCAPE, ignore_cas
         raise site.error(f"the escape {escape!r}", "it is not one character", "use one character, such as '/'")
     subject, wanted = text(node, site), text(pattern, site)
     if ignore_case:
-        subject, wanted = lower(site, subject), lower(site, wanted)
+        subject, wanted = (of_seen_nulls(lower(site, each), (each,)) for each in (subject, wanted))
     pattern_text = known(wanted)
     if pattern_text is None:
         return by_rows(

@@ -26,6 +26,7 @@ from stretto.expressions.comparisons import (
     promoted,
     without_untyped,
 )
+from stretto.expressions.folding import is_null_constant, of_seen_nulls, sees_null
 from stretto.expressions.nodes import Node, Site, combine, elementwise, null, selected
 from stretto.expressions.vectors import Value, arrow_mask, dtype_of, is_null, is_wide, null_of, widened
 
@@ -97,13 +98,15 @@ def strict(node: Node, operands: Sequence[Node], site: Site, casts: bool = False
 
     Spark evaluates the operands in their order, and for a row not the rest after a null. Rows with nulls are rare among
     those that fail, so it is only after a failure that the other rows are selected and run. `casts` says that the node
-    casts its operands itself, which may fail too. `folds` says that Spark makes it NULL at once if an operand is a
-    constant NULL.
+    casts its operands itself, which may fail too. `folds` says that Spark makes it NULL at once if it sees that an
+    operand is NULL (`folding.py`).
     """
-    nulls = [place for place, operand in enumerate(operands) if _is_null_constant(operand)]
+    if folds and sees_null(operands):
+        return null(node.type, site)
+    nulls = [place for place, operand in enumerate(operands) if is_null_constant(operand)]
     if nulls:
-        before = () if folds else operands[: nulls[0]]
-        return _null_after(before, node.type, site) if any(each.fallible for each in before) else null(node.type, site)
+        found = _null_after(operands[: nulls[0]], node.type, site)
+        return replace(found, columns=node.columns.union(*(operand.columns for operand in operands)))
     untyped = [place for place, operand in enumerate(operands) if operand.type == types.NULL and operand.fallible]
     if untyped:  # assert_true is NULL wherever it does not fail.
         return _null_after(operands[: untyped[0] + 1], node.type, site)
@@ -126,6 +129,9 @@ def strict(node: Node, operands: Sequence[Node], site: Site, casts: bool = False
 def _null_after(operands: Sequence[Node], kind: pa.DataType, site: Site) -> Node:
     """Returns NULL, which fails where one of the operands does that are evaluated before."""
 
+    if not any(operand.fallible for operand in operands):
+        return replace(null(kind, site), nulled=False)
+
     def run(batch: pa.RecordBatch) -> Value:
         _not_null(operands, batch)
         return null_of(kind)
@@ -133,9 +139,24 @@ def _null_after(operands: Sequence[Node], kind: pa.DataType, site: Site) -> Node
     return combine(kind, run, site, operands)
 
 
+def after_all(node: Node, operands: Sequence[Node], site: Site) -> Node:
+    """Returns a node that fails wherever one of its operands does, also where another one is null."""
+    runs = [operand.run for operand in operands if operand.fallible]
+    if not runs:
+        return node
+    inner = node.run
+
+    def run(batch: pa.RecordBatch) -> Value:
+        for each in runs:
+            each(batch)
+        return inner(batch)
+
+    return combine(node.type, run, site, operands, fallible=node.fallible)
+
+
 def _not_null(operands: Sequence[Node], batch: pa.RecordBatch) -> Any:
     """Returns the rows on which no operand is null; each operand is evaluated where those before it are not null."""
-    rows = np.ones(batch.num_rows, np.bool_)
+    rows: Any = np.ones(batch.num_rows, np.bool_) if batch.num_rows else np.True_  # A constant has no rows.
     for operand in operands:
         rows = rows & ~is_null(selected(operand)(batch, rows), operand.type)
     return rows
@@ -149,13 +170,11 @@ def compared(operator: str, left: Node, right: Node, site: Site) -> Node:
     return found if beyond_bigints(operator, left, right) is not None else strict(found, (left, right), site)
 
 
-def _is_null_constant(node: Node) -> bool:
-    return not node.columns and not node.fallible and bool(is_null(node.constant, node.type))
-
-
 def member(node: Node, choices: Sequence[Node], site: Site) -> Node:
     """Returns `x IN (...)`; Spark evaluates the choices in their order until one is equal."""
     found = is_in(node, choices, site)
+    if sees_null((node,), choices):
+        return null(types.BOOLEAN, site)
     value, *others = (node, *choices) if compared_exactly((node, *choices)) else comparable((node, *choices), site)
     if any(each.type == types.NULL and each.fallible for each in (node, *choices)):
         return _in_order(value, others, site)  # Such as raise_error, which is evaluated though it has no value.
@@ -181,7 +200,9 @@ def _in_order(node: Node, choices: Sequence[Node], site: Site) -> Node:
 
 
 def negation(node: Node, site: Site) -> Node:
-    return elementwise(types.BOOLEAN, np.logical_not, site, (_truth(node, site),))
+    truth = _truth(node, site)
+    found = of_seen_nulls(elementwise(types.BOOLEAN, np.logical_not, site, (truth,)), (truth,))
+    return replace(found, literal=truth.literal)  # NOT true is a literal of Spark's, as 1 = 2 is not.
 
 
 def case(branches: Sequence[tuple[Node, Node]], default: Node | None, site: Site) -> Node:
@@ -190,6 +211,11 @@ def case(branches: Sequence[tuple[Node, Node]], default: Node | None, site: Site
     otherwise = default if default is not None else null(types.NULL, site)
     results = promoted([result for _, result in branches] + [otherwise], site)
     kind = results[0].type
+    conditions, results = _reachable(conditions, results)
+    if not conditions:
+        return results[0]
+    if all(sees_null((result,), (*conditions, *results)) for result in results):
+        return null(kind, site)
     tests = [selected(condition) for condition in conditions]
     outcomes = [selected(result) for result in results]
 
@@ -208,6 +234,19 @@ def case(branches: Sequence[tuple[Node, Node]], default: Node | None, site: Site
         return merged
 
     return combine(kind, run, site, [*conditions, *results])
+
+
+def _reachable(conditions: Sequence[Node], results: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+    """Returns the branches of a CASE that Spark leaves, of which the conditions of others are constants."""
+    if all(node.folded for node in (*conditions, *results)):
+        return list(conditions), list(results)
+    left: list[tuple[Node, Node]] = []
+    for condition, result in zip(conditions, results, strict=False):
+        if not condition.folded or condition.fallible:
+            left.append((condition, result))
+        elif _settles(condition.constant, True):
+            return [each for each, _ in left], [*(each for _, each in left), result]
+    return [each for each, _ in left], [*(each for _, each in left), results[-1]]
 
 
 def choose(mask: Any, chosen: Value, other: Value, kind: pa.DataType) -> Value:
@@ -234,6 +273,8 @@ def coalesce(nodes: Sequence[Node], site: Site) -> Node:
     """Returns the first node that is not null; later ones run only for the rows that are still null."""
     nodes = promoted(nodes, site)
     kind = nodes[0].type
+    if all(node.nulled for node in nodes):
+        return null(kind, site)
     first, rest = nodes[0].run, [selected(node) for node in nodes[1:]]
 
     def run(batch: pa.RecordBatch) -> Value:

@@ -13,7 +13,7 @@ from stretto.expressions import types
 from stretto.expressions.arguments import string
 from stretto.expressions.lists import taken_apart
 from stretto.expressions.maps import checked
-from stretto.expressions.nodes import Node, Site, arrayed, constant_argument, null
+from stretto.expressions.nodes import Folds, Node, Site, arrayed, constant_argument, null
 from stretto.expressions.registry import Function
 
 _KIND = pa.map_(types.STRING, types.STRING)
@@ -44,7 +44,7 @@ def _delimiter(node: Node | None, default: str, site: Site) -> Any:
     """Returns the text of a delimiter, which Spark reads as a regular expression; those with a meaning are refused."""
     if node is None:
         return default
-    pattern = constant_argument(node, types.STRING, "a delimiter of str_to_map")
+    pattern = constant_argument(node, types.STRING, "a delimiter of str_to_map", Folds.NEVER)
     if pattern is None:
         return None
     if not pattern or _SPECIAL.search(_ESCAPED.sub("", pattern)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,15 @@ class Site:
         return self.error(f"wrong type {types.spark_type_name(got)}", f"expected {wanted}", "CAST it first")
 
 
+class Folds(IntEnum):
+    """When Spark sees that an expression which reads no column is a constant."""
+
+    NEVER = 0
+    OPTIMIZED = 1
+    """After the types of arguments were checked, so it is none where a constant is asked for."""
+    ANALYSED = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A typed expression. `run` takes a batch and returns a value of `type`.
@@ -60,6 +70,7 @@ class Node:
     a folded 2 + 3 is not.
     `fallible` is true if running may raise, so a CASE runs it only on the rows that reach it.
     `fields` are the first and the last field of an interval's type, if they are known (`intervals.py`).
+    `nulled` is true if Spark knows that it is NULL before it evaluates anything (`folding.py`).
     """
 
     type: pa.DataType
@@ -70,6 +81,13 @@ class Node:
     literal: bool = False
     fractional: bool = False
     fields: tuple[str, str] | None = None
+    nulled: bool = False
+    folds: Folds = Folds.ANALYSED
+
+    @property
+    def folded(self) -> bool:
+        """Whether Spark makes a constant of it, if it does not fail."""
+        return not self.columns and self.folds is not Folds.NEVER
 
     @property
     def constant(self) -> Value:
@@ -92,7 +110,7 @@ def text_constant(value: str, site: Site) -> Node:
 
 
 def null(kind: pa.DataType, site: Site) -> Node:
-    return constant(kind, vectors.null_of(kind), site)
+    return replace(constant(kind, vectors.null_of(kind), site), nulled=True)
 
 
 def combine(kind: pa.DataType, run: Run, site: Site, parts: Sequence[Node], fallible: bool = False) -> Node:
@@ -105,6 +123,7 @@ def combine(kind: pa.DataType, run: Run, site: Site, parts: Sequence[Node], fall
         fallible or any(part.fallible for part in parts),
         False,
         types.has_fractions(kind) or any(part.fractional or types.has_fractions(part.type) for part in parts),
+        folds=min((part.folds for part in parts), default=Folds.ANALYSED),
     )
     if node.columns or not parts:
         return node
@@ -114,7 +133,7 @@ def combine(kind: pa.DataType, run: Run, site: Site, parts: Sequence[Node], fall
     except ExpressionError:
         # It fails on every row; it must raise only when a row reaches it, as in Spark.
         return replace(node, fallible=True)
-    return replace(constant(kind, value, site), fractional=node.fractional)
+    return replace(constant(kind, value, site), fractional=node.fractional, folds=node.folds)
 
 
 def elementwise(kind: pa.DataType, apply: Callable[..., Any], site: Site, parts: Sequence[Node]) -> Node:
@@ -195,11 +214,11 @@ def slot(kind: pa.DataType, name: str, site: Site) -> Node:
     )
 
 
-def constant_argument(node: Node, wanted: pa.DataType, what: str) -> Any:
-    """Returns the Python value of an argument that must be constant."""
+def constant_argument(node: Node, wanted: pa.DataType, what: str, folds: Folds = Folds.ANALYSED) -> Any:
+    """Returns the Python value of an argument that must be constant; Spark must see that as early as this."""
     if node.type == types.NULL:
         return None
-    if node.columns or node.type != wanted:
+    if node.columns or node.folds < folds or node.type != wanted:
         raise node.site.error(f"{what} must be a constant {types.spark_type_name(wanted)}")
     operand = vectors.arrow_operand(node.constant, node.type)
     return operand.as_py()

@@ -24,7 +24,7 @@ from stretto.expressions.java_regex import (
     joined,
     parse_replacement,
 )
-from stretto.expressions.nodes import Node, Site, integer, kernel, known, null
+from stretto.expressions.nodes import Folds, Node, Site, integer, kernel, known, null
 from stretto.expressions.registry import Function, fixed, with_aliases
 from stretto.expressions.rows import by_rows, by_value
 
@@ -177,7 +177,7 @@ def replace(site: Site, node: Node, pattern: Node, new: Node, start: Node | None
     first = 1
     if start is not None:
         place = whole(start, site)
-        if place.columns:
+        if place.columns or place.folds is not Folds.ANALYSED:
             raise site.error("the position of regexp_replace is not constant", None, "write a number")
         first = known(place)
         if place.fallible:

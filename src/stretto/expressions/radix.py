@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from stretto.expressions import types
 from stretto.expressions.casts import cast, written
-from stretto.expressions.nodes import Node, Site, combine, constant_argument, kernel, null
+from stretto.expressions.nodes import Folds, Node, Site, combine, constant_argument, kernel, null
 from stretto.expressions.registry import fixed
 from stretto.expressions.rounding import number
 from stretto.expressions.rows import by_value
@@ -58,8 +58,8 @@ def conv(site: Site, node: Node, from_base: Node, to_base: Node) -> Node:
     if node.type == types.NULL:
         return null(types.STRING, site)
     text = node if node.type == types.STRING else cast(number(node, site), types.STRING, site)
-    base = constant_argument(from_base, types.INT, "a base of conv")
-    target = constant_argument(to_base, types.INT, "a base of conv")
+    base = constant_argument(from_base, types.INT, "a base of conv", Folds.NEVER)
+    target = constant_argument(to_base, types.INT, "a base of conv", Folds.NEVER)
     if base is None or target is None:
         return null(types.STRING, site)
     if not (_BASE_MIN <= base <= _BASE_MAX and _BASE_MIN <= abs(target) <= _BASE_MAX):

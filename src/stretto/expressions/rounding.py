@@ -15,7 +15,7 @@ from stretto.expressions import decimals, types
 from stretto.expressions.arithmetic import overflow
 from stretto.expressions.casts import cast
 from stretto.expressions.java_digits import java_decimal
-from stretto.expressions.nodes import Node, Site, combine, constant_argument, elementwise, null
+from stretto.expressions.nodes import Folds, Node, Site, combine, constant_argument, elementwise, null
 from stretto.expressions.registry import Function, with_aliases
 from stretto.expressions.vectors import INT64_MAX, Value, bound, dtype_of, is_wide, widened
 
@@ -80,8 +80,7 @@ def _rounded_to(divide: Divide, rounding: str) -> Callable[..., Node]:
 
 
 def _digits(node: Node) -> Any:
-    if node.columns or node.site.tree.find(exp.Column, exp.Coalesce, exp.Nvl2, exp.Nullif, exp.Anonymous):
-        # Spark does not take the value of such functions for a constant, nor NULL + i.
+    if node.columns or node.folds is not Folds.ANALYSED or node.site.tree.find(exp.Column):  # Also NULL + i.
         raise node.site.error("the number of digits is no plain constant", None, "write a number")
     if types.is_integral(node.type):
         node = cast(node, types.INT, node.site)

@@ -22,8 +22,11 @@ def by_rows(
     parts: Sequence[Node],
     fallible: bool = False,
     takes_null: bool = False,
+    folds: bool = True,
 ) -> Node:
-    """Returns a function of each row's Python values; null where any is null, unless it takes None for a null."""
+    """Returns a function of each row's Python values; null where any is null, unless it takes None for a null.
+
+    For `folds` see `logic.strict`."""
     runs = [(part.run, part.type) for part in parts]
 
     def run(batch: pa.RecordBatch) -> Value:
@@ -36,7 +39,7 @@ def by_rows(
 
     if takes_null:
         return combine(kind, run, site, parts, fallible)
-    return strict(combine(kind, run, site, parts, fallible), parts, site)
+    return strict(combine(kind, run, site, parts, fallible), parts, site, folds=folds)
 
 
 def over_rows(operands: Sequence[Any], apply: Callable[..., Any], kind: pa.DataType) -> Any:

@@ -45,7 +45,7 @@ def locate(site: Site, wanted: Node, node: Node, start: Node | None = None) -> N
         return instr(site, node, wanted)
     # The wanted text is evaluated before the other, and the start before both.
     place = integer(1, site) if start is None else whole(start, site)
-    found = by_rows(types.INT, _located, site, (text(wanted, site), text(node, site), place))
+    found = by_rows(types.INT, _located, site, (text(wanted, site), text(node, site), place), folds=False)
     return case([(null_test(place, site), integer(0, site))], found, site)
 
 

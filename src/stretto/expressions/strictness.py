@@ -13,7 +13,8 @@ import pyarrow.types as pat
 
 from stretto.expressions import types
 from stretto.expressions.date_arithmetic import UNIT_FIRST
-from stretto.expressions.logic import nullif, strict
+from stretto.expressions.folding import takes_nulls
+from stretto.expressions.logic import after_all, nullif, strict
 from stretto.expressions.nodes import Node, Site, constant, known
 
 IN_ORDER = frozenset(
@@ -23,12 +24,13 @@ IN_ORDER = frozenset(
         "instr", "left", "right", "lpad", "rpad", "repeat", "replace", "translate", "split_part",
         "startswith", "endswith", "contains", "sha2", "substring_index", "regexp_replace",
         "regexp_extract", "regexp_extract_all", "regexp_count", "regexp_instr", "regexp_substr", "split", "find_in_set",
-        "encode", "date_add", "date_sub", "dateadd", "datediff", "date_diff", "add_months", "months_between",
-        "date_trunc", "trunc", "next_day", "from_utc_timestamp", "to_utc_timestamp", "date_format", "from_unixtime",
+        "date_add", "date_sub", "dateadd", "datediff", "date_diff", "add_months", "months_between",
+        "date_trunc", "next_day", "btrim", "try_to_date", "try_to_timestamp",
+        "from_utc_timestamp", "to_utc_timestamp", "date_format", "from_unixtime",
         "make_date", "array_contains", "array_position", "array_remove", "arrays_overlap", "map_from_arrays", "slice",
         "sequence", "array_union", "array_intersect", "array_except", "array_join", "make_timestamp",
         "make_timestamp_ltz", "make_dt_interval", "make_ym_interval", "overlay", "convert_timezone", "str_to_map",
-        "get_json_object", "format_number", "get", "element_at", "try_element_at", "map_contains_key",
+        "format_number", "get", "element_at", "try_element_at", "map_contains_key",
         "regexp_like", "regexp", "rlike", "like", "ilike", "sort_array", "unix_timestamp",
         "to_unix_timestamp", "to_timestamp", "to_timestamp_ltz", "to_date", "timestampadd", "timestampdiff",
         "try_make_timestamp",
@@ -36,26 +38,33 @@ IN_ORDER = frozenset(
 )  # fmt: skip
 """Functions whose arguments are evaluated from the first to the last."""
 
-READS_TEXTS = frozenset(("unix_timestamp", "to_unix_timestamp", "to_timestamp", "to_timestamp_ltz", "to_date"))
+READS_TEXTS = frozenset(
+    (
+        "unix_timestamp",
+        "to_unix_timestamp",
+        "to_timestamp",
+        "to_timestamp_ltz",
+        "to_date",
+        "try_to_date",
+        "try_to_timestamp",
+    )
+)
 """Functions that read a text by a pattern, and also take times."""
 
-LAST_FIRST = frozenset(("trim", "ltrim", "rtrim", "round", "bround", "floor", "ceil", "ceiling"))
-"""Functions whose last argument is evaluated first: the text that is trimmed, the number of digits."""
+EVERY = frozenset(("encode", "decode"))
+"""Functions of which all arguments are evaluated, also after a null; decode of more arguments chooses, and is none."""
 
-FIRST_ONLY = frozenset(("array_append", "array_prepend", "array_insert"))
+LAST_FIRST = frozenset(("trim", "ltrim", "rtrim", "round", "bround", "floor", "ceil", "ceiling", "trunc"))
+"""Functions whose last argument is evaluated first: the text that is trimmed, the number of digits, a unit."""
+
+FIRST_ONLY = frozenset(("array_append", "array_prepend", "format_string", "printf"))
 """Functions that are null where their first argument is, and take nulls elsewhere."""
+
+TRYING = frozenset(("try_add", "try_subtract", "try_multiply", "try_divide", "try_mod"))
+"""Operators that are NULL where they fail; of numbers, the arguments may fail still."""
 
 DIVISOR_FIRST = frozenset(("mod", "pmod", "div", "try_mod", "try_divide"))
 """Divisions, of which the divisor is evaluated first."""
-
-
-NOT_FOLDED = frozenset(
-    (
-        "date_trunc", "array_join", "get_json_object", "unix_timestamp", "to_unix_timestamp", "to_timestamp",
-        "to_timestamp_ltz", "to_date", "trim", "ltrim", "rtrim", "locate", "position", "make_ym_interval",
-    )
-)  # fmt: skip
-"""Functions that evaluate what is before a constant NULL; others are NULL at once, by Spark's optimizer."""
 
 
 NULL_AFTER = frozenset(("abs", "array_size", "negative", "positive", "space", "unhex"))
@@ -78,31 +87,40 @@ def ignores_untyped(name: str, arguments: int) -> bool:
     return name in UNTYPED_IGNORED or (name in _UNTYPED_IGNORED_BY_DAYS and arguments == 2)
 
 
-def in_sparks_order(name: str, node: Node, arguments: list[Node], site: Site) -> Node:
-    """Returns the call of a function that fails for a row only in what Spark evaluates for it."""
+def in_sparks_order(name: str, node: Node, given: list[Node], arguments: list[Node], site: Site) -> Node:
+    """Returns the call of a function that fails for a row only in what Spark evaluates for it.
+
+    `given` are the arguments as they are written, of which `arguments` are the implicit casts."""
+    folds = not takes_nulls(name, len(arguments))
     if len(arguments) < 2:
         return strict(node, arguments, site) if name in NULL_AFTER else node
+    if name in TRYING and not all(types.is_numeric(argument.type) for argument in given):
+        return node  # NULL where an argument fails, too.
     if name in UNIT_FIRST and len(arguments) == 3:
         return strict(node, arguments[1:], site, casts=True)
     if name in READS_TEXTS and types.is_temporal(arguments[0].type):
         return node  # The pattern is only for texts, and Spark does not look at it.
+    if (name in EVERY and len(arguments) == 2) or (name in ("lpad", "rpad") and node.type == types.BINARY):
+        return after_all(node, arguments, site)
     if name in IN_ORDER:
-        return strict(node, arguments, site, casts=True, folds=name not in NOT_FOLDED)
+        return strict(node, arguments, site, casts=True, folds=folds)
     if name in FIRST_ONLY:
-        return strict(node, (arguments[0], arguments[0]), site, casts=True)
+        return strict(node, arguments[:1], site, casts=True, folds=folds)
+    if name == "array_insert":
+        return strict(node, arguments[:2], site, casts=True, folds=folds)
     if name == "array_repeat":
-        return strict(node, (arguments[1], arguments[1]), site, casts=True)
+        return strict(node, arguments[1:], site, casts=True, folds=folds)
     if name in ("locate", "position") and len(arguments) == 2:  # With a start that is null it is 0.
-        return strict(node, arguments, site, casts=True, folds=False)
+        return strict(node, arguments, site, casts=True, folds=folds)
     if name == "levenshtein":
         return strict(node, arguments[:2], site, casts=True)
     if name == "concat" and pat.is_list(node.type):
-        return strict(node, arguments, site, casts=True)
+        return strict(node, arguments, site, casts=True, folds=folds)
     if name in ("round", "bround") and known(arguments[1]) is None:
         return node  # NULL, but no constant of Spark's if the number is none.
     if name in LAST_FIRST:
-        return strict(node, (arguments[-1], *arguments[:-1]), site, casts=True, folds=name not in NOT_FOLDED)
-    if name in ("try_mod", "try_divide") and types.is_numeric(arguments[1].type):
+        return strict(node, (arguments[-1], *arguments[:-1]), site, casts=True, folds=folds)
+    if name in ("try_mod", "try_divide"):
         # Where the divisor is zero the result is NULL, whatever the dividend is.
         zero = constant(types.INT, (np.int32(0), None), site, literal=True)
         checked = strict(node, (nullif(arguments[1], zero, site), arguments[0]), site, casts=True)

@@ -80,6 +80,22 @@ ANSWERS: dict[str, tuple[str, Any]] = {
     "date_add(raise_error(s), 1)": ("date", None),
     "date_sub(date'2020-01-01', raise_error(s))": ("date", None),
     "dateadd(MICROSECOND, -9223372036854775807 - 1, timestamp_micros(5))": ("timestamp", -LAST + 4),
+    "sequence(date'2020-01-31', date'2020-03-31', interval 1 month)": ("array<date>", [18292, 18321, 18352]),
+    "sequence(timestamp_micros(10), timestamp_micros(-172799999989), interval '-1' day)": (
+        "array<timestamp>",
+        [10, -86399999990, -172799999990],
+    ),
+    "from_json('\u00a0', 'x int')": ("struct<x:int>", (None,)),
+    "from_json(' \t', 'x int')": ("struct<x:int>", None),
+    "(1 div 0) + abs(null)": ("double", None),
+    "(n div 0) + length(concat_ws(null, null))": ("bigint", None),
+    "(n div 0) + extract(YEAR FROM null)": ("bigint", None),
+    "(n div 0) + if(true, null, h)": ("bigint", None),
+    "'' and (not true)": ("boolean", False),
+    "array_insert(ai, h, 1 div 0)": ("array<bigint>", None),
+    "format_string(string(h), 1 div 0)": ("string", None),
+    "try_add('a', 1)": ("bigint", None),
+    "conv('11', nvl(2, 10), 10)": ("string", "3"),
 }
 FAIL = (
     "make_date(s, h, 1)", "pow(s, h)", "width_bucket(1, 'abc', h, 2)", "date_add(s, h)", "slice(ai, s, h)", "s | h",
@@ -97,12 +113,17 @@ FAIL = (
     "(1 div 0) + round(h, null)", "pow(s, bround(n, null))",
     "raise_error(s) <=> 1", "null <=> raise_error(s)", "s in (raise_error(s))", "raise_error(s) in (1)",
     "'' and (1 = 2)", "(1 div 0 = 1) or (1 = 1)",
+    "(n div 0) + length(array_join(ai, s, null))", "int(s) + locate(s, null)", "sequence(int(s), null)",
+    "(n div 0) + length(elt(1, null))", "shiftrightunsigned(' ', decode('', 'US-ASCII', ' '))",
+    "get_json_object(null, string(date(s)))", "encode(string(h), string(date(s)))", "btrim(string(date(s)), null)",
+    "array_insert(ai, 2147483647, 1)", "sequence(date'2020-06-30', date'2020-01-31', interval 1 month)",
 )  # fmt: skip
 REFUSED = (
     "array_append(ad, f)", "array_union(ad, ai)", "ad <= ai", "array(m, mi)", "null <=> m", "m = null", "chr(true)",
     "mask(1)", "soundex(h)", "raise_error(ai)", "unix_date(s)", "m[m]", "element_at(ai, null)",
     "timestampadd('DAY', 1, timestamp'2020-01-01')", "timestampdiff(1, s, s)", "array_position(null, null)",
     "round(f, null + n)", "bround(f, n * null)", "round(f, raise_error(s))", "floor(f, null + n)",
+    "regexp_replace(s, 'a', 'b', ifnull(null, null))", "round(f, elt(1, 1))", "round(f, int(1 between 1 and 2))",
 )  # fmt: skip
 
 
