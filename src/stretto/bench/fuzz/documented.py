@@ -170,6 +170,13 @@ ANY_BYTES = Documented(
     "Proved by Spark's value, or by that of a part, which has such bytes",
     _not_utf8,
 )
+SCALES = Documented(
+    "a decimal of more than 18 digits after the point",
+    "Spark keeps a small decimal as a long, and looks up powers of ten that it has only up to 18, which is an error "
+    "of Java's: SELECT cast(cast(cast(id as decimal(7,7)) as decimal(20,20)) as int) FROM range(1). "
+    "Proved by a column of the same values, with which Spark does not fail",
+    _never,
+)
 CLOCK = Documented(
     "a time by the clock",
     "Spark reads '12:34' as a time of the day of the query, and 'now'; an answer here does not depend on the clock: "
@@ -180,6 +187,7 @@ DOCUMENTED = (
     PLANNING,
     MODES,
     STEPS,
+    SCALES,
     ANY_BYTES,
     CLOCK,
     Documented(

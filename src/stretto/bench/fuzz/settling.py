@@ -18,6 +18,7 @@ from stretto.bench.fuzz.documented import (
     CLOCK,
     MODES,
     PLANNING,
+    SCALES,
     STEPS,
     Documented,
     fails_at_bytes,
@@ -29,13 +30,17 @@ from stretto.bench.fuzz.plain import array_of
 from stretto.bench.fuzz.shrinking import Case, StillWrong, shrink_all
 from stretto.bench.fuzz.sparks import FAILED, Mode
 from stretto.bench.fuzz.steps import overflows_on_the_way
-from stretto.bench.fuzz.terms import LITERAL, Term, column
+from stretto.bench.fuzz.terms import DECIMAL, LITERAL, Term, column
 from stretto.expressions import compile_scalar
 
 Judged = Callable[[Sequence[Case]], list[Verdict]]
 Asked = Callable[[Sequence[Case], Mode], list[Answer]]
 """Returns Spark's answers for expressions in a mode."""
 Wrong = tuple[Case, Disagreement]
+Part = tuple[tuple[int, ...], Term]
+"""A term in another one, with the path to it."""
+LONG_SCALE_MAX = 18
+"""Digits after the point of the decimals that Spark's arithmetic of longs has powers of ten for."""
 _REPLACED = ("string", "int", "bigint", "double", "date", "timestamp")
 """Families of literals that become columns, to see what Spark does with what is no constant."""
 
@@ -176,6 +181,17 @@ class Settling:
                         return meant
                 elif judged([replaced])[0].disagreement is None:
                     return meant
+        return self._of_scales(case, parts, judged)
+
+    def _of_scales(self, case: Case, parts: Sequence[Part], judged: Judged) -> Documented | None:
+        """Returns the documented difference if Spark fails at how it keeps a decimal, and not with a column of it."""
+        for path, part in parts:
+            kind = compile_scalar(part.text, case.rows.schema).type if part.family == DECIMAL else None
+            if kind is None or kind.scale <= LONG_SCALE_MAX:
+                continue
+            replaced = self._with_sparks(case, path, part)
+            if replaced is not None and judged([replaced])[0].disagreement is None:
+                return SCALES
         return None
 
     def _with_sparks(self, case: Case, path: tuple[int, ...], part: Term) -> Case | None:
@@ -235,7 +251,7 @@ def _with_column(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.Record
     return pa.record_batch([*rows.columns, values], schema=rows.schema.append(pa.field(name, values.type)))
 
 
-def _parts(term: Term) -> Iterator[tuple[tuple[int, ...], Term]]:
+def _parts(term: Term) -> Iterator[Part]:
     """Yields the expressions in a term that are no leaves, with the paths to them; the call of an aggregate is none."""
     depth = 2 if term.label == GROUPED else 1
     for path, part in term.places():

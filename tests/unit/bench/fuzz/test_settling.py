@@ -14,7 +14,7 @@ import pytest
 
 from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.answers import Answer, Answered, Refused
-from stretto.bench.fuzz.documented import ANY_BYTES, MODES, PLANNING
+from stretto.bench.fuzz.documented import ANY_BYTES, MODES, PLANNING, SCALES
 from stretto.bench.fuzz.findings import Report
 from stretto.bench.fuzz.judging import Disagreement, Kind, Verdict, judge
 from stretto.bench.fuzz.literals import simple_literals
@@ -186,3 +186,15 @@ def test_a_disagreement_is_not_made_small_to_one_that_fails_in_planning() -> Non
     report = Report(1, "UTC")
     Settling(report, lambda cases, mode: [], lambda case: None).settle([(Case(wrong, ROWS), value)], judged, judged)
     assert [found.expression for found in report.findings] == [wrong.text]
+
+
+@pytest.mark.parametrize(("scale", "name"), [(20, SCALES.name), (18, None)])
+def test_a_failure_at_a_decimal_of_many_digits_is_proved_by_a_column(scale: int, name: str | None) -> None:
+    far = Term(
+        f"cast as decimal(20,{scale})", ("CAST(", f" AS decimal(20,{scale}))"), (literal("0.1", "decimal"),), "decimal"
+    )
+    whole = Term("cast as int", ("CAST(", " AS int)"), (far,), "int")
+    # With another text in place of the decimal, Spark has stretto's answer.
+    report = settled(whole, _Sparks({whole.text: FAILED}))
+    assert report.disagreements == (name is None)
+    assert name is None or report.documented[name] == 1
