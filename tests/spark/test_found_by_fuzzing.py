@@ -102,6 +102,8 @@ COLLECTIONS = (
     "coalesce(ad, ai)", "concat(ad, ai)",
     "array_sort(ai, (v, w) -> case when v < w then 1 when v > w then -1 else 0 end)",
     "floor(NULL, 2)", "ceil(NULL, -1)", "array_join(az, s2)", "coalesce(map('a', 1), map('a', '1'))",
+    "array_distinct(array(array(-0.0D), array(x)))", "array_union(array(struct(array(-0.0D))), array())",
+    "array_except(array(array(-0.0D)), array(array(1D)))", "array_intersect(array(struct(-0.0D)), array(struct(x)))",
 )  # fmt: skip
 NO_SIGNATURE = (
     "array_append(ad, f)", "array_append(ad, e)", "array_union(ad, ai)", "arrays_overlap(ad, ai)", "ad <= ai",
@@ -216,7 +218,7 @@ REFUSED = (
     "round(x, assert_true(b))", "round(x, raise_error('a'))", "round(x, round(i, NULL))", "round(x, if(b, NULL, NULL))",
     "floor(x, i + NULL)", "regexp_replace(s, 'a', 'b', ifnull(NULL, NULL))", "round(x, nvl(1, 2))",
     "round(x, elt(1, 1))", "mask(s, nvl('a', 'b'))", "round(x, int(1 between 1 and 2))",
-    "sequence(date'2020-01-01', date'2020-01-03', 1)",
+    "sequence(date'2020-01-01', date'2020-01-03', 1)", "NULL in (ai, dt)",
 )  # fmt: skip
 
 
@@ -227,6 +229,8 @@ AGGREGATES = (
     ("regr_count(NULL, s2)", "b"), ("regr_sxx(s2, NULL)", "b"), ("regr_syy(NULL, s2)", "b"), ("regr_r2(n, s2)", "h"),
     ("regr_slope(NULL, s2)", "b"), ("regr_avgx(NULL, s2)", "b"), ("covar_pop(s2, NULL)", "b"),
     ("percentile(z, 0.0)", "b"), ("percentile(z, 0.5)", "h"), ("median(-z)", "h"), ("percentile(z, 1.0)", "h"),
+    ("mode(za)", "b"), ("collect_set(zs)", "h"), ("array_agg(DISTINCT za)", "h"), ("count(i)", "za"), ("max(i)", "zs"),
+    ("count(DISTINCT zs)", "b"),
 )  # fmt: skip
 
 
@@ -297,7 +301,9 @@ def test_aggregates_are_sparks(oracle: SparkOracle) -> None:
     nan = pa.array([float("nan"), 2.0, -0.75, -1.0])
     replaced = {"t": far, "dt": early, "x": nan, "h": pa.array([3, 3, 0, 0], pa.int16())}
     replaced["z"] = pa.array([-0.0, 0.0, 0.0, -0.0])
-    names = ("x", "i", "h", "s2", "n", "b", "t", "dt", "z")
+    replaced["za"] = pa.array([[-0.0], [0.0, None], None, [0.0]], pa.list_(pa.float64()))
+    replaced["zs"] = pa.array([(-0.0,), (0.0,), None, (None,)], pa.struct([("a", pa.float32())]))
+    names = ("x", "i", "h", "s2", "n", "b", "t", "dt", "z", "za", "zs")
     rows = pa.record_batch({name: replaced[name] if name in replaced else ROWS.column(name) for name in names})
     for text, key in AGGREGATES:
         term = grouping.grouped(literal(text, ""), [column(key, "")])

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stretto.expressions import types
 from stretto.expressions.arrays import array_of, side_by_side, with_element
@@ -20,6 +19,7 @@ from stretto.expressions.lists import Lists, is_missing, of_lengths, put_togethe
 from stretto.expressions.nodes import Node, Site, arrayed, null
 from stretto.expressions.ranks import ranks, ranks_together
 from stretto.expressions.registry import fixed
+from stretto.expressions.zeros import one_zero
 
 
 def comparable_elements(node: Node, site: Site) -> Any:
@@ -93,11 +93,8 @@ def array_remove(site: Site, node: Node, value: Node) -> Node:
 
 
 def _one_zero(lists: Lists) -> Lists:
-    """Returns the elements with 0.0 in the place of -0.0, as Spark's sets of numbers have it."""
-    if not types.is_fractional(lists.values.type):
-        return lists
-    zero = pa.scalar(0.0, lists.values.type)
-    return Lists(lists.offsets, pc.add(lists.values, zero), lists.valid)
+    """Returns the elements with 0.0 in the place of -0.0, as Spark's sets have it."""
+    return Lists(lists.offsets, one_zero(lists.values), lists.valid)
 
 
 def _firsts(lists: Lists, found: Any) -> Any:

@@ -243,6 +243,7 @@ def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
     known = [choice for choice in choices if choice.type != types.NULL]
     has_null = len(known) < len(choices)
     if node.type == types.NULL or not known:
+        promoted((node, *choices), site)  # They must have a common type, still.
         return null(types.BOOLEAN, site)
     if compared_exactly((node, *known)):
         common = promoted((node, *known), site)

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.errors import PlanError
+from stretto.expressions.zeros import has_floats, one_zero
 from stretto.operators.accumulators import Call, Scalar, accumulator
 from stretto.operators.grouping import (
     Column,
     Groups,
     Int64s,
     group,
-    one_zero,
     plain_type,
     take_columns,
 )
@@ -40,10 +40,6 @@ def decoded(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _is_float(kind: pa.DataType) -> bool:
-    return plain_type(kind) in (pa.float32(), pa.float64())
-
-
 class Aggregation:
     """Keys and aggregate calls over rows of a schema. `hidden` is the number of unnamed key columns before the keys."""
 
@@ -51,7 +47,9 @@ class Aggregation:
         self, schema: pa.Schema, keys: Sequence[str], calls: Sequence[Call | UserAggregate], hidden: int = 0
     ) -> None:
         self._keys = [column_index(schema, name, "a key") for name in keys]
-        self._floats = [place for place, index in enumerate(self._keys) if _is_float(schema.field(index).type)]
+        self._floats = [
+            place for place, index in enumerate(self._keys) if has_floats(plain_type(schema.field(index).type))
+        ]
         self._encoded = any(pa.types.is_dictionary(field.type) for field in schema)
         self._calls = tuple(calls)
         self.accumulators = [accumulator(call) for call in calls]

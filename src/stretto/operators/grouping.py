@@ -239,19 +239,6 @@ def sortable_floats(values: npt.NDArray[Any]) -> Int64s:
     return result
 
 
-def one_zero(array: pa.Array) -> pa.Array:
-    """Returns floats with 0.0 for -0.0 and one NaN for all: what Spark shows of the key of a group."""
-    dtype = _PHYSICAL[array.type.id]
-    values = fixed_values(array, dtype) + dtype.type(0)
-    values[np.isnan(values)] = np.nan
-    return fixed_array(values, array.type, valid_rows(array))
-
-
-def one_zero_of(array: Column) -> Column:
-    """Returns the array, and if it is of floats as in `one_zero`."""
-    return one_zero(array) if array.type in (pa.float32(), pa.float64()) else array
-
-
 def order_codes(array: Column) -> Int64s:
     """Returns integers in the order of the values, NaN greatest; null is the least, as in Spark."""
     dtype = physical_dtype(array.type)

@@ -273,6 +273,20 @@ def test_a_key_has_one_zero_and_one_nan(kind: pa.DataType) -> None:
     assert len(set(codes.tolist())) == 2
 
 
+@pytest.mark.parametrize(("kind", "keys"), [
+    (pa.list_(pa.float64()), [[-0.0, None], None, [0.0, None]]),
+    (pa.struct([("a", pa.list_(pa.float32()))]), [{"a": [-0.0]}, None, {"a": [0.0]}]),
+])  # fmt: skip
+def test_a_nested_key_has_one_zero(kind: pa.DataType, keys: list[Any]) -> None:
+    schema = pa.schema([("k", kind)])
+    running = Driver(RunningAggregate(schema, ("k",), (COUNT,)))
+    updates = []
+    for key in keys:
+        running.function.process(pa.record_batch([pa.array([key], kind)], schema=schema), running.ctx)
+        updates += running.taken()
+    assert [(repr(key), count) for key, count in updates] == [(repr(keys[2]), 1), ("None", 1), (repr(keys[2]), 2)]
+
+
 def test_ties_at_rank_k_are_kept_or_ordered_by_all_columns() -> None:
     score = compile_scalar("x", SCHEMA)
     values = [("a", 5, 1), ("b", 7, 2), ("c", 5, 3), ("d", 4, 4), ("e", None, 5)]

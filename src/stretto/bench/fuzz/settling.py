@@ -242,9 +242,14 @@ def without_constants(case: Case) -> Case:
         kind = compile_scalar(leaf.text, rows.schema).type
         wider = _with_column(rows, name, array_of(answer.rows, kind))
         replaced = term.with_replaced(path, column(name, leaf.family))
-        if not leaf.fixed or ours.kind(replaced.text, wider.schema) is not None:
+        if not leaf.fixed or ours.kind(_expression(replaced, path).text, wider.schema) is not None:
             term, rows = replaced, wider
     return Case(term, rows)
+
+
+def _expression(term: Term, path: tuple[int, ...]) -> Term:
+    """Returns the expression that a path leads into: the term, or an argument of the call of an aggregate."""
+    return term.arguments[path[0]].arguments[path[1]] if term.label == GROUPED and len(path) > 1 else term
 
 
 def _with_column(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from stretto.expressions.zeros import one_zero
 from stretto.operators.accumulators.base import Accumulator, cast_to
 from stretto.operators.accumulators.listed import Listed
-from stretto.operators.grouping import Column, Groups, group, one_zero_of, take_column
+from stretto.operators.grouping import Column, Groups, group, take_column
 
 
 class Distinct(Listed):
     """Partials: a list of the distinct values."""
 
     def lift(self, groups: Groups, inputs: Sequence[Column]) -> list[Column]:
-        return super().lift(groups, [one_zero_of(inputs[0])])
+        return super().lift(groups, [one_zero(inputs[0])])
 
     def _listed(self, groups: Groups, values: pa.Array) -> pa.Array:
         pairs = group([values], len(values), groups.index.astype(np.int64, copy=False))

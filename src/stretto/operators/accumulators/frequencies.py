@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stretto.expressions.zeros import one_zero
 from stretto.operators.accumulators.base import INT64, Accumulator, cast_to
 from stretto.operators.accumulators.listed import list_array, without_nulls
 from stretto.operators.grouping import (
@@ -17,7 +18,6 @@ from stretto.operators.grouping import (
     Int64s,
     fixed_values,
     group,
-    one_zero_of,
     order_codes,
     take_column,
 )
@@ -32,7 +32,7 @@ class Mode(Accumulator):
 
     def lift(self, groups: Groups, inputs: Sequence[Column]) -> list[Column]:
         index, values = without_nulls(groups.index, inputs[0])
-        values = one_zero_of(values)
+        values = one_zero(values)
         return self._counted(index, groups.count, values, np.ones(len(values), np.int64))
 
     def merge(self, groups: Groups, partials: Sequence[Column]) -> list[Column]:

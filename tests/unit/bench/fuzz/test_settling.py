@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from stretto.bench.fuzz import ours
+from stretto.bench.fuzz.aggregates import grouped
 from stretto.bench.fuzz.answers import Answer, Answered, Refused
 from stretto.bench.fuzz.documented import ANY_BYTES, MODES, PLANNING, SCALES
 from stretto.bench.fuzz.findings import Report
@@ -198,3 +199,10 @@ def test_a_failure_at_a_decimal_of_many_digits_is_proved_by_a_column(scale: int,
     report = settled(whole, _Sparks({whole.text: FAILED}))
     assert report.disagreements == (name is None)
     assert name is None or report.documented[name] == 1
+
+
+def test_constants_of_an_aggregate_become_columns_where_the_function_around_them_takes_one() -> None:
+    inner = call("try_add", literal("','", "string", fixed=True), column("n", "bigint"), of="bigint")
+    sequence = call("percentile_approx", inner, literal("1.0", "", fixed=True))
+    plain = without_constants(Case(grouped(sequence, [column("x", "double")]), ROWS))
+    assert plain.term.text == "percentile_approx(try_add(constant2, n), 1.0) BY x"
