@@ -87,11 +87,13 @@ class FunctionSpec:
     """The memory limit of each state that can spill, per partition; None for no limit."""
     partitioned_by: dict[str, pa.Schema] = field(default_factory=dict)
     """The key columns of each input whose rows are partitioned by key, by this edge or by an earlier one."""
+    dealt: ShardMap | None = None
+    """Which partition owns which shard, where keys were dealt by their load; None for ranges of equal length."""
 
     @property
     def shards(self) -> ShardMap:
         """Which partition owns which shard of its keys, if its rows are partitioned by key."""
-        return ShardMap.even(self.parallelism)
+        return ShardMap.even(self.parallelism) if self.dealt is None else self.dealt
 
     def keys_of(self, input_name: str | None) -> pa.Schema:
         """Returns the key columns of an input; of any if they are the same for all."""

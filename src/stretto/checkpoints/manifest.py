@@ -10,7 +10,7 @@ import msgspec
 
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.shape import FunctionShape, Shapes
-from stretto.actors.shards import SHARDS
+from stretto.actors.shards import ShardMap
 from stretto.checkpoints.paths import snapshot_file
 from stretto.errors import DamagedError
 
@@ -130,7 +130,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 def _describes(shape: FunctionShape, records: list[ActorRecord]) -> bool:
     owners = None if shape.shards is None else shape.shards.owners
-    sharded = owners is None or (len(owners) == SHARDS and max(owners) < shape.parallelism)
+    sharded = owners is None or ShardMap.is_possible(owners, shape.parallelism)
     return shape.parallelism == len(records) > 0 and 0 <= shape.splits <= SPLITS_MAX and sharded
 
 

@@ -80,7 +80,7 @@ class Resumption:
         before, shape = self._before.get(function), self._shapes[function]
         if before is None or not self.is_partitioned_as_before(function):
             return False
-        return before.shards is None or shape.shards is None or before.shards.owners == shape.shards.owners
+        return before.shards is None or shape.shards is None or before.shards.is_same(shape.shards)
 
     def is_partitioned_as_before(self, function: str) -> bool:
         before = self._before.get(function)

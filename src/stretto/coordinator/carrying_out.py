@@ -12,6 +12,7 @@ from typing import Protocol
 
 from stretto.actors.address import Address, job_of
 from stretto.actors.metrics import ShardTotals
+from stretto.actors.shards import ShardMap
 from stretto.coordinator.part import Host, Part
 from stretto.coordinator.records import Job, JobStatus
 from stretto.elasticity.capacity import Holding, Means, levers_for, means_of
@@ -65,9 +66,22 @@ class Drains(Protocol):
 class Reshaping(Protocol):
     """Whoever hands running jobs over to another attempt."""
 
-    def refusal(self, job: Job, parallelism: Mapping[str, int], avoid: frozenset[str] = ...) -> str | None: ...
+    def refusal(
+        self,
+        job: Job,
+        parallelism: Mapping[str, int],
+        avoid: frozenset[str] = ...,
+        shards: Mapping[str, ShardMap] = ...,
+    ) -> str | None: ...
 
-    def reshape(self, job: Job, order: int, parallelism: Mapping[str, int], avoid: frozenset[str] = ...) -> None: ...
+    def reshape(
+        self,
+        job: Job,
+        order: int,
+        parallelism: Mapping[str, int],
+        avoid: frozenset[str] = ...,
+        shards: Mapping[str, ShardMap] = ...,
+    ) -> None: ...
 
 
 class Observers(Protocol):
@@ -218,11 +232,12 @@ class CarryingOut(Part):
 
     def _reshaped(self, kept: Kept, job: Job, decision: Repartition) -> DecisionRecord:
         wanted = {decision.function: decision.parallelism, **dict(decision.others)}
-        refused = self._handovers.refusal(job, wanted)
+        shards = {} if decision.shards is None else {decision.function: decision.shards}
+        refused = self._handovers.refusal(job, wanted, shards=shards)
         if refused is not None:
             return kept.record.finished(Outcome.REFUSED, refused)
         self._under_way[-kept.number] = kept
-        self._handovers.reshape(job, -kept.number, wanted)
+        self._handovers.reshape(job, -kept.number, wanted, shards=shards)
         return kept.record
 
     def _capacity_changed(self, kept: Kept, ask: Capacity) -> DecisionRecord:

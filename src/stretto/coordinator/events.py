@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from stretto.actors.shape import Shapes
+from stretto.actors.shards import ShardMap
 from stretto.api.slo import SLO
 from stretto.checkpoints.manifest import Manifest, Storage
 from stretto.checkpoints.store import CheckpointStore
@@ -148,6 +149,8 @@ class ReshapeRequested:
     job: str
     parallelism: dict[str, int]
     avoid: frozenset[str] = frozenset()
+    shards: dict[str, ShardMap] = field(default_factory=dict)
+    """How keys are dealt to the partitions of these functions; of others, in ranges of equal length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,8 @@ class MakeCode:
     parallelism: dict[str, int]
     current: dict[str, int]
     """The parallelism of all functions now."""
+    shards: dict[str, ShardMap] = field(default_factory=dict)
+    """How the keys of these functions are dealt; of others, in ranges of equal length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,10 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from stretto.actors.address import attempt_of
+from stretto.actors.shards import ShardMap
 from stretto.checkpoints.manifest import ActorRecord
 from stretto.checkpoints.resuming import succession
+from stretto.coordinator.dealing import EVEN, dealt_by, is_same, undealt_because
 from stretto.coordinator.events import CodeMade, CodeRefused, MakeCode, ReshapeRequested
 from stretto.coordinator.interfaces import Rooms, Stops
 from stretto.coordinator.membership import Membership
@@ -78,7 +80,13 @@ class Handovers(Part):
 
     # It is asked for.
 
-    def refusal(self, job: Job, parallelism: Mapping[str, int], avoid: frozenset[str] = frozenset()) -> str | None:
+    def refusal(
+        self,
+        job: Job,
+        parallelism: Mapping[str, int],
+        avoid: frozenset[str] = frozenset(),
+        shards: Mapping[str, ShardMap] = EVEN,
+    ) -> str | None:
         """Returns why a job cannot be reshaped now, None if it can."""
         if job.status is not JobStatus.RUNNING:
             return f"the job is {job.status.value}"
@@ -94,34 +102,43 @@ class Handovers(Part):
                 return f"a parallelism of {partitions} is not possible"
             if shape.on_driver and partitions != 1:
                 return f"function '{function}' runs in the driver's process, which is one"
+        undealt = undealt_because(job.shapes, parallelism, shards)
+        if undealt is not None:
+            return undealt
         if not self._workers(job, avoid):
             return "no worker would be left"
-        same = all(job.shapes[function].parallelism == partitions for function, partitions in parallelism.items())
-        if same and not job.homes & avoid:
+        if is_same(job.shapes, parallelism, shards) and not job.homes & avoid:
             return "nothing would change"
         return None
 
     def _on_requested(self, event: ReshapeRequested) -> None:
         job = self._host.jobs.get(event.job)
-        refused = "there is no such job" if job is None else self.refusal(job, event.parallelism, event.avoid)
+        asked = (event.parallelism, event.avoid, event.shards)
+        refused = "there is no such job" if job is None else self.refusal(job, *asked)
         if job is None or refused is not None:
             self._host.refuse(f"{event.job} is not reshaped: {refused}")
         else:
-            self.reshape(job, 0, event.parallelism, event.avoid)
+            self.reshape(job, 0, *asked)
 
     def reshape(
-        self, job: Job, order: int, parallelism: Mapping[str, int], avoid: frozenset[str] = frozenset()
+        self,
+        job: Job,
+        order: int,
+        parallelism: Mapping[str, int],
+        avoid: frozenset[str] = frozenset(),
+        shards: Mapping[str, ShardMap] = EVEN,
     ) -> None:
-        """Gives functions of a running job another parallelism, and takes all its actors off the workers to `avoid`.
-        `order` is for the report of what has become of it."""
+        """Gives functions of a running job another parallelism, deals their keys to the partitions as `shards` has it,
+        and takes all its actors off the workers to `avoid`. `order` is for the report of what has become of it."""
         handover = job.handover = Handover(order, dict(parallelism), avoid, self._host.now_ns)
-        if all(job.shapes[function].parallelism == count for function, count in parallelism.items()):
+        if is_same(job.shapes, parallelism, shards):
             handover.shapes, handover.digest = dict(job.shapes_running), job.digest
             handover.spreads, handover.code_bytes = job.spreads, job.code_bytes
             self._deploy(job, handover)
         else:
             current = {name: shape.parallelism for name, shape in job.shapes.items()}
-            self._host.effects.append(MakeCode(job.name, order, handover.parallelism, current))
+            dealt = dealt_by(job.shapes, parallelism, shards)
+            self._host.effects.append(MakeCode(job.name, order, handover.parallelism, current, dealt))
 
     def _workers(self, job: Job, avoid: frozenset[str]) -> list[str]:
         return [name for name in self._rooms.workers_for(job) if name not in avoid]

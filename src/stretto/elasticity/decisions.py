@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from stretto.actors.address import Address
+from stretto.actors.shards import ShardMap
 
 SHOWN = 4
 """How many moves or workers a line of text shows."""
@@ -82,21 +83,26 @@ class SetWorkers(_OfActor):
 @dataclass(frozen=True, slots=True)
 class Repartition(_OfMany):
     """A function gets another number of partitions while it runs: the operator-level way, with one joint barrier.
-    `others` are further functions that get another number at the same barrier."""
+    `others` are further functions that get another number at the same barrier. With `shards`, keys are dealt to the
+    partitions like this, also where their number stays; otherwise in ranges of equal length."""
 
     job: str
     function: str
     parallelism: int
     others: tuple[tuple[str, int], ...] = ()
+    shards: ShardMap | None = None
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
-        others = {"others": dict(self.others)} if self.others else {}
+        others: dict[str, Any] = {"others": dict(self.others)} if self.others else {}
+        if self.shards is not None:
+            others["owners"] = list(self.shards.owners)
         return {"kind": "repartition", "parallelism": self.parallelism, **others}
 
     def __str__(self) -> str:
         others = "".join(f", '{function}' into {parallelism}" for function, parallelism in self.others)
-        return f"repartition into {self.parallelism}{others}"
+        dealt = "" if self.shards is None else ", its keys dealt by load"
+        return f"repartition into {self.parallelism}{dealt}{others}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ def _repeats(record: DecisionRecord, earlier: DecisionRecord) -> bool:
             same = sum((move.shard, move.target) in known for move in mine_moved)
             return 2 * same >= len(mine_moved)
         case Repartition(parallelism=mine_parts), Repartition(parallelism=their_parts):
-            return mine_parts == their_parts
+            return mine_parts == their_parts and one.shards == other.shards
     return False
 
 

@@ -421,7 +421,7 @@ class Cluster:
         if submitted is None:
             return  # It has ended.
         try:
-            deployment = submitted.rescaled(wanted.current, wanted.parallelism)
+            deployment = submitted.rescaled(wanted.current, wanted.parallelism, wanted.shards)
             code = self._put_code(wanted.job, deployment, submitted.plan)
         except Exception as error:
             reason = message_of(error) if isinstance(error, StrettoError) else error_text(error)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from stretto.actors.deployment import Deployment
+from stretto.actors.shards import ShardMap
 from stretto.api.lowering import lowered
 from stretto.api.plan import Node, Plan, SinkNode
 from stretto.errors import PlanError
@@ -22,9 +23,11 @@ class Submitted:
     deployment: Deployment
     is_durable: bool
 
-    def rescaled(self, current: Mapping[str, int], wanted: Mapping[str, int]) -> Deployment:
+    def rescaled(
+        self, current: Mapping[str, int], wanted: Mapping[str, int], shards: Mapping[str, ShardMap]
+    ) -> Deployment:
         """Returns the deployment with the `wanted` parallelism of some functions; the others keep their current one.
-        Raises a PlanError if that is not possible.
+        `shards` says how keys are dealt, where it is not evenly. Raises a PlanError if that is not possible.
 
         A sink that has no parallelism of its own follows who feeds it if the job has checkpoints. Without them it stays
         as it is, since only its own writer can publish what it has written."""
@@ -34,6 +37,7 @@ class Submitted:
         deployment = lowered(plan, job, self.parallelism, self.batch_rows, self.batch_delay_us)
         self._check(deployment, current, wanted)
         for name, spec in deployment.functions.items():
+            spec.dealt = shards.get(name)
             if spec.on_driver:
                 # It knows what this process has written already.
                 spec.function = self.deployment.functions[name].function

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stretto.actors.partitioning import HashPartitioner, hash_array, hash_columns
-from stretto.actors.shards import SHARDS, ShardMap
+from stretto.actors.shards import FINE_MAX, SHARDS, ShardMap, fine_shards, shards_within
 from stretto.errors import PlanError
 
 TEXTS = [
@@ -180,3 +180,42 @@ def test_a_later_map_says_whose_shards_a_partition_takes_over() -> None:
     assert [three.overlaps(partition, two) for partition in range(3)] == [[0], [0, 1], [1]]
     assert sorted(shard for partition in range(3) for shard in three.shards_of(partition)) == list(range(SHARDS))
     assert (two.version, three.version, three.parallelism) == (1, 2, 3)
+
+
+def test_a_finer_map_has_the_same_owners_until_shards_are_dealt_otherwise() -> None:
+    hashes = hash_array(pa.array(range(20_000)))
+    even, fine = ShardMap.even(5), ShardMap.even(5).finer(FINE_MAX)
+    assert (even.partitions_of(hashes) == fine.partitions_of(hashes)).all()
+    assert even.is_same(fine)
+    assert fine.is_same(even)
+    shard = 7 + 3 * SHARDS
+    dealt = ShardMap(2, fine.owners[:shard] + b"\x04" + fine.owners[shard + 1 :])
+    assert not dealt.is_same(even)
+    moved = dealt.partitions_of(hashes) != fine.partitions_of(hashes)
+    assert set(fine_shards(hashes[moved], FINE_MAX).tolist()) == {shard}
+    assert 0 < moved.sum() < 20
+    assert dealt.overlaps(4, even) == [0, 4]
+    assert even.overlaps(0, dealt) == [0, 4]
+    assert dealt.overlaps(1, even) == [1]
+
+
+def test_finer_shards_say_nothing_about_the_shards_within_a_partition() -> None:
+    hashes = hash_array(pa.array(range(400_000)))
+    one = hashes[fine_shards(hashes, FINE_MAX) == 3 + 9 * SHARDS]
+    assert len(set(shards_within(one).tolist())) > 20
+
+
+@pytest.mark.parametrize(
+    ("owners", "possible"),
+    [
+        (bytes(SHARDS), True),
+        (bytes(2 * SHARDS - 1) + b"\x01", True),
+        (bytes(SHARDS - 1) + b"\x02", False),
+        (bytes(3 * SHARDS), False),
+        (bytes(SHARDS // 2), False),
+        (bytes(2 * FINE_MAX), False),
+        (b"", False),
+    ],
+)
+def test_which_maps_two_partitions_can_have(owners: bytes, possible: bool) -> None:
+    assert ShardMap.is_possible(owners, 2) is possible

@@ -8,7 +8,7 @@ import pytest
 
 from stretto.actors.address import Address
 from stretto.actors.shape import Feed, FunctionShape
-from stretto.actors.shards import ShardMap
+from stretto.actors.shards import SHARDS, ShardMap
 from stretto.checkpoints.manifest import Storage
 from stretto.coordinator.events import (
     CheckpointPlan,
@@ -121,6 +121,26 @@ def test_the_next_attempt_is_made_beside_the_running_one_and_follows_it() -> Non
     for frame in deployed.values():
         assert (frame.job, frame.digest, frame.follows.attempt) == ("job~2", "other digest", "job")
     assert told.job.attempt == "job", "nothing has changed yet"
+
+
+def test_keys_are_dealt_otherwise_to_as_many_partitions() -> None:
+    told = Told()
+    members = told.prepared(2)
+    for name in members:
+        told.frame(name, Prepared("job~2"))
+    told.passed(told.job.handover.number)
+    told.received(told.job.handover.number)
+    for name in members:
+        told.frame(name, Ready("job~2"))
+    assert told.job.attempt == "job~2"
+    told.effects = []
+    told.tell(ReshapeRequested("job", {"keyed": 2}, shards={"keyed": ShardMap.even(2).finer(2 * SHARDS)}))
+    assert "nothing would change" in str(told.effects)
+    told.effects = []
+    dealt = ShardMap(2, bytes([0, 1] * (SHARDS // 2)))
+    told.tell(ReshapeRequested("job", {"keyed": 2}, shards={"keyed": dealt}))
+    (wanted,) = [each for each in told.effects if isinstance(each, MakeCode)]
+    assert wanted.shards == {"keyed": dealt}
 
 
 def test_the_barrier_begins_when_all_members_are_prepared() -> None:

@@ -9,6 +9,7 @@ from math import inf
 import pytest
 
 from stretto.actors.address import Address
+from stretto.actors.shards import ShardMap
 from stretto.elasticity import (
     Candidate,
     DecisionRecord,
@@ -84,6 +85,9 @@ def test_the_other_decisions_in_words() -> None:
     assert many.plain() == {"kind": "set workers", "workers": ["w0", "w1", "w2", "w3", "w4", "w5"]}
     assert str(Repartition("q8", "Jumps", 8)) == "repartition into 8"
     assert Repartition("q8", "Jumps", 8).plain() == {"kind": "repartition", "parallelism": 8}
+    dealt = Repartition("q8", "Jumps", 2, shards=ShardMap.even(2))
+    assert str(dealt) == "repartition into 2, its keys dealt by load"
+    assert dealt.plain()["owners"] == [0] * 128 + [1] * 128
 
 
 def test_deciding_nothing_is_a_record_with_no_outcome_to_wait_for() -> None:

@@ -141,7 +141,9 @@ def plan_handovers(cluster: SimulatedCluster, scenario: Scenario, chance: random
 def _hand_over(cluster: SimulatedCluster, scenario: Scenario, chance: random.Random) -> None:
     workers = sorted(name for name in cluster.workers if not name.startswith("driver"))
     avoid = frozenset(chance.sample(workers, 1)) if len(workers) > 1 and chance.random() < 0.4 else frozenset()
-    cluster.reshape(scenario.rescaled(chance), avoid)
+    deployment = scenario.rescaled(chance)
+    scenario.deal(deployment, random.Random(chance.random()))
+    cluster.reshape(deployment, avoid)
 
 
 def _plan_crashes(cluster: DurableCluster, chance: random.Random) -> None:

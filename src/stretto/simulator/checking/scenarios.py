@@ -18,6 +18,7 @@ from stretto.actors.address import Attempt
 from stretto.actors.context import Context
 from stretto.actors.deployment import ByKey, Deployment, Edge, Forward, FunctionSpec, Rebalance, Routing, Stage
 from stretto.actors.function import EVENT_TIME_MAX_US, Function
+from stretto.actors.shards import FINE_MAX, SHARDS, ShardMap
 from stretto.actors.source import Reading
 from stretto.errors import UserError
 from stretto.scheduling.spreading import Arbitrary
@@ -348,12 +349,22 @@ class Scenario:
                 specs[name].outputs[output] = Stage(stage.name, stage.schema, edges=edges)
         return replace(self.deployment, functions=specs)
 
+    def deal(self, deployment: Deployment, chance: random.Random) -> None:
+        """Deals the keys of some functions of a rescaled deployment at random, where the answer does not depend on
+        it."""
+        for name, spec in deployment.functions.items():
+            if spec.partitioned_by and spec.parallelism > 1 and self._may_change(name) and chance.random() < 0.5:
+                shards = chance.choice((SHARDS, 2 * SHARDS, FINE_MAX))
+                spec.dealt = ShardMap(1, bytes(chance.choices(range(spec.parallelism), k=shards)))
+
     def _other(self, name: str, chance: random.Random) -> int:
         """Returns another parallelism, or the same where an answer depends on it."""
-        spec = self._specs[name]
+        return chance.randint(1, 4) if self._may_change(name) else self._specs[name].parallelism
+
+    def _may_change(self, name: str) -> bool:
+        """Whether no answer depends on the partitions of a function."""
         below = (self._specs[each].function for each in (name, *self._below(name)))
-        fixed = any(map(self._needs_one_path, below))
-        return chance.randint(1, 4) if self._divides(spec.function) and not fixed else spec.parallelism
+        return self._divides(self._specs[name].function) and not any(map(self._needs_one_path, below))
 
     def _needs_one_path(self, function: Function) -> bool:
         """Whether its answer depends on how the rows above it are partitioned."""

@@ -232,10 +232,12 @@ class SimulatedCluster:
         self._later(after_ns, partial(self._coordinate, coordination.StopRequested(job, drain)))
 
     def reshape(self, deployment: Deployment, avoid: frozenset[str] = frozenset()) -> None:
-        """Hand a running job over to an attempt with the parallelism of this deployment, off the workers to `avoid`."""
+        """Hand a running job over to an attempt with the parallelism of this deployment, and with keys dealt as there,
+        off the workers to `avoid`."""
         self._next_deployments[deployment.job] = deployment
         counts = {name: spec.parallelism for name, spec in deployment.functions.items()}
-        self._coordinate(coordination.ReshapeRequested(deployment.job, counts, avoid))
+        dealt = {name: spec.dealt for name, spec in deployment.functions.items() if spec.dealt is not None}
+        self._coordinate(coordination.ReshapeRequested(deployment.job, counts, avoid, dealt))
 
     def ask(self, request: coordination.Event) -> None:
         """Have the coordinator handle an event now."""
@@ -503,7 +505,10 @@ class SimulatedCluster:
         """Returns the deployment of a job with the parallelism that a controller wants."""
         deployment = self._deployments[request.job]
         counts = {**request.current, **request.parallelism}
-        specs = {name: replace(spec, parallelism=counts[name]) for name, spec in deployment.functions.items()}
+        specs = {
+            name: replace(spec, parallelism=counts[name], dealt=request.shards.get(name))
+            for name, spec in deployment.functions.items()
+        }
         return replace(deployment, functions=specs)
 
     def _wake_coordinator(self) -> None:
