@@ -31,7 +31,12 @@ GRANT_AT = CREDITS_PER_CHANNEL // 2
 """The number of credits that are returned at once ..."""
 GRANT_EXTRA_AT = 4
 """... and on channels where credits also show a lessor the progress of its lessee. The first credit is returned alone,
-then two, and so on, because credits also carry the cost of messages, which a new sender does not know yet."""
+then two, and so on, because credits also carry the cost of messages, which a new sender does not know yet. When nothing
+waits at a lessee any more, it returns all that it has: it would seem to be busy otherwise, for as long as nobody sends
+to it because of that."""
+GRANT_TASK_AT = 2
+"""... and on those from the home of an elastic executor to a task: half of what may be on its way there, so that the
+home, which may be in the middle of a run, has the time of the other half to send more."""
 
 Payload: TypeAlias = pa.RecordBatch | Critical
 

@@ -15,7 +15,7 @@ from stretto.actors.metrics import FunctionMetrics, LatencySketch
 
 if TYPE_CHECKING:
     from stretto.actors.away import Away
-    from stretto.actors.channel import Message, OutChannel
+    from stretto.actors.channel import InChannel, Message, OutChannel
     from stretto.actors.executor import Executor
     from stretto.actors.gate import LesseeGate, LessorGate
     from stretto.actors.instance import Instance
@@ -75,7 +75,8 @@ class Seat:
     - Of an elastic executor: `executor` is the home's record, `leaving` are shards that an owner is to give away;
       `shared` once it has channels from several instances of one actor.
     - While a burst is redirected: `away` is what it has on transient workers.
-    - What it may send: a batch costs a credit for each `credit_bytes`, if its job says so.
+    - What it may send: a batch costs a credit for each `credit_bytes`, if its job says so. `owing` are the extra
+      channels to it of which credits have not been returned.
     - Whether it may run: `starved` counts the reasons why not: channels without credits, or that wait for a list of
       lessees; too many batches whose receiver is `undecided`; a run that is `interrupted` until it is decided.
     - Its place in the ready queue: `queued`, the number of its `entry`, its `urgency`.
@@ -113,6 +114,7 @@ class Seat:
         "metrics",
         "next_read",
         "outs",
+        "owing",
         "path_ns",
         "paused",
         "phase",
@@ -137,6 +139,7 @@ class Seat:
     ) -> None:
         self.instance = instance
         self.credit_bytes = credit_bytes
+        self.owing: list[InChannel] = []
         self.address = instance.address
         self.spec = instance.spec
         # The same lists as the instance's: the instance routes by them, the worker numbers and counts.

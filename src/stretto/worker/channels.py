@@ -8,7 +8,15 @@ import pyarrow as pa
 from pyarrow import RecordBatch
 
 from stretto.actors.address import Address
-from stretto.actors.channel import CREDITS_PER_CHANNEL, InChannel, Message, OutChannel, Payload
+from stretto.actors.channel import (
+    CREDITS_PER_CHANNEL,
+    GRANT_AT,
+    GRANT_TASK_AT,
+    InChannel,
+    Message,
+    OutChannel,
+    Payload,
+)
 from stretto.actors.critical import Granularity, SyncProgram, Watermark, granularity
 from stretto.actors.deadlines import AT_ONCE, YIELDS_NS, frontier, start_deadline_ns
 from stretto.actors.seat import Seat
@@ -329,6 +337,8 @@ class Channels(Part):
             channel = extra_input(frame.sender, lessee, frame.input) if lessee is not None else None
             if channel is not None:
                 channel.forwards = frame.forwards
+                if frame.forwards and channel.seat.spec.tasks_max:
+                    channel.grant_at_most = GRANT_TASK_AT
         if channel is None:
             self._host.stale += 1
             return
@@ -368,14 +378,27 @@ class Channels(Part):
         if channel.consumed >= channel.grant_at:
             if channel.out is not None:
                 learn_reply(channel.out, receiver.cost_ns, receiver.path_ns)
+                channel.consumed = 0
             else:
-                assert channel.peer is not None
-                grant = Grant(channel.number, channel.consumed, receiver.cost_ns, receiver.path_ns)
-                self._host.effects.append(Send(channel.peer, grant))
-            channel.consumed = 0
+                self._grant(channel)
             channel.grant_at = min(2 * channel.grant_at, channel.grant_at_most)
+        elif channel.grant_at_most != GRANT_AT and channel.out is None and channel not in receiver.owing:
+            receiver.owing.append(channel)
         if channel.out is not None:
             self._restore_credits(channel.out, message.credits)
+        if receiver.owing and not receiver.mailbox:
+            for owing in receiver.owing:
+                if owing.consumed:
+                    self._grant(owing)
+            receiver.owing.clear()
+
+    def _grant(self, channel: InChannel) -> None:
+        """Returns the credits of a remote channel."""
+        assert channel.peer is not None
+        receiver = channel.seat
+        grant = Grant(channel.number, channel.consumed, receiver.cost_ns, receiver.path_ns)
+        self._host.effects.append(Send(channel.peer, grant))
+        channel.consumed = 0
 
     def _restore_credits(self, channel: OutChannel, amount: int) -> None:
         before = channel.credits

@@ -479,6 +479,7 @@ class Scenario:
         self._now_ns = 1_000_000_000
         self._outbox: dict[str, list[Said]] = {}
         self._snapshots: list[Said] = []
+        self._credits: dict[str, list[int]] = {}
         self._holding = False
         self._held: Run | None = None
         self._numbers: dict[tuple[str, str], int] = {}
@@ -632,6 +633,10 @@ class Scenario:
     def sent_to(self, member: str) -> list[Said]:
         return self._outbox.pop(member, [])
 
+    def credits_to(self, member: str) -> list[int]:
+        """The credits that were returned to a worker, by the frames that had them."""
+        return self._credits.pop(member, [])
+
     def snapshots(self) -> list[Said]:
         """The snapshots that are to be stored."""
         taken, self._snapshots = self._snapshots, []
@@ -678,6 +683,8 @@ class Scenario:
     def _send(self, to: str, frame: Any) -> None:
         if isinstance(frame, OpenChannel):
             self._ours[frame.number] = to
+        if isinstance(frame, Grant):
+            self._credits.setdefault(to, []).append(frame.credits)
         if not isinstance(frame, NOISE):
             self._outbox.setdefault(to, []).append(self._said(frame))
 

@@ -56,6 +56,30 @@ def test_a_lessee_runs_what_is_forwarded_and_what_is_sent_to_it_directly() -> No
     assert s.sent_to("down~1") == [batch(1), batch(2)]
 
 
+def test_a_lessee_returns_all_credits_when_nothing_waits_any_more() -> None:
+    """A lessor counts what its lessees have not returned: one that kept some back while it is idle would look busy, and
+    would get nothing more because of that."""
+    s = leased()
+    with s.busy():
+        for number in range(1, 8):
+            s.arrives(batch(number), by="lessor~1")
+        s.arrives(batch(8), by="up~1")
+        s.arrives(batch(9), by="up~1")
+    assert len(s.seen) == 9
+    assert sum(s.credits_to("lessor~1")) == 7
+    assert len(s.credits_to("up~1")) >= 1
+    s.arrives(batch(10), by="lessor~1")
+    assert s.credits_to("lessor~1") == [1]
+
+
+def test_a_lessee_with_more_to_do_returns_credits_together() -> None:
+    s = leased()
+    with s.busy():
+        for number in range(1, 12):
+            s.arrives(batch(number), by="lessor~1")
+    assert s.credits_to("lessor~1") == [1, 2, 4, 4]
+
+
 def test_a_lessee_starts_at_the_event_time_of_its_lease() -> None:
     s = leased()
     s.arrives(batch(1), by="lessor~1")
