@@ -55,13 +55,15 @@ class Keeper(Protocol):
 
 class Demand:
     """What the seats of a function on one worker have in common (`worker/demands.py`): `own_ns` is by how much they
-    yield for the time that they take, and `handicap_ns` also for those that they feed."""
+    yield for the time that they take, and `handicap_ns` also for those that they feed. `below` are all functions that
+    get rows of theirs, on whatever way."""
 
-    __slots__ = ("handicap_ns", "own_ns")
+    __slots__ = ("below", "handicap_ns", "own_ns")
 
     def __init__(self) -> None:
         self.handicap_ns = 0.0
         self.own_ns = 0.0
+        self.below: tuple[Demand, ...] = ()
 
 
 class Seat:

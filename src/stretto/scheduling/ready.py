@@ -6,19 +6,20 @@ for a decision with every message. Whatever the policy says, nobody waits for lo
 
 On an overloaded worker, what is late is always the most urgent by its deadline, and makes everything else late as well
 (thesis figure 5.10). So an instance whose next message is hopelessly late steps aside for those that can still be in
-time. It keeps a part of the worker, and gets all of it when nobody else has work. Who steps aside is not left to
-chance: of several that are due at the same time, the one that takes most of the worker runs last
-(`Seat.demand`), since then one is late where several would be.
+time. It keeps a part of the worker, and gets all of it when nobody else has work. Whoever feeds it steps aside too, and
+comes after it: what it would send is for the end of the same queue. Who steps aside is not left to chance: of several
+that are due at the same time, the one that takes most of the worker runs last (`Seat.demand`), since then one is late
+where several would be.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 from stretto.actors.channel import Message
 from stretto.actors.deadlines import AT_ONCE
-from stretto.actors.seat import Seat
+from stretto.actors.seat import Demand, Seat
 from stretto.scheduling.policies import LLF, Policy
 
 QUANTUM_NS = 1_000_000
@@ -42,6 +43,8 @@ class ReadyQueue:
         self._quantum_ns = quantum_ns
         self._heap: list[Entry] = []
         self._late: list[Entry] = []
+        self._late_of: Counter[Demand] = Counter()
+        """How many entries of hopelessly late messages each function has."""
         self._owed_ns = 0.0
         """The time that others have had while somebody hopelessly late waited."""
         self._since_ns: OrderedDict[Seat, int] = OrderedDict()
@@ -122,6 +125,7 @@ class ReadyQueue:
         self._sees_lateness = self.policy.by_time
         self._heap = [self._entry(seat) for seat in self._queued()]
         self._late = []
+        self._late_of.clear()
         heapq.heapify(self._heap)
 
     def next_seat(self, now_ns: int) -> Seat | None:
@@ -150,18 +154,37 @@ class ReadyQueue:
     def _most_urgent(self, now_ns: int) -> Seat | None:
         """The first of those that can be in time, unless it is the turn of those that cannot."""
         heap, late = self._heap, self._late
-        while heap and heap[0][0] < now_ns and _is_hopeless(heap[0], now_ns):
-            heapq.heappush(late, heapq.heappop(heap))
+        while heap and (self._feeds_late(heap[0]) or (heap[0][0] < now_ns and _is_hopeless(heap[0], now_ns))):
+            entry = heapq.heappop(heap)
+            heapq.heappush(late, entry)
+            self._late_of[entry[2].demand] += 1
         if late:
             # By the time that a seat keeps the worker, about.
             turn_ns = max(late[0][2].cost_ns, self._quantum_ns)
             if self._owed_ns >= TURNS_PER_LATE_TURN * turn_ns or not heap:
                 self._owed_ns = 0.0
-                return _first(late) or _first(heap)
+                return self._first_late() or _first(heap)
         found = _first(heap)
         if late and found is not None:
             self._owed_ns += max(found.cost_ns, self._quantum_ns)
-        return found or _first(late)
+        return found or self._first_late()
+
+    def _feeds_late(self, entry: Entry) -> bool:
+        """Whether what a seat sends comes to somebody here who is hopelessly late."""
+        late = self._late_of
+        return bool(late) and any(below in late for below in entry[2].demand.below)
+
+    def _first_late(self) -> Seat | None:
+        """Take out the first of those that have stepped aside."""
+        late = self._late
+        found = None
+        while late and found is None:
+            seat = late[0][2]
+            found = _first_of(late)
+            self._late_of[seat.demand] -= 1
+            if not self._late_of[seat.demand]:
+                del self._late_of[seat.demand]
+        return found
 
     def _starved(self, now_ns: int) -> Seat | None:
         """Whoever has waited too long; the dictionary is in the order of waiting."""
@@ -180,6 +203,7 @@ class ReadyQueue:
         for heap in (self._heap, self._late):
             heap[:] = [entry for entry in heap if entry[2].address.job != job]
             heapq.heapify(heap)
+        self._late_of = Counter(seat.demand for _, _, seat in self._late)
         for seat in [one for one in self._since_ns if one.address.job == job]:
             del self._since_ns[seat]
         if self._hot is not None and self._hot.address.job == job:
@@ -190,11 +214,19 @@ class ReadyQueue:
 def _first(heap: list[Entry]) -> Seat | None:
     """Take out the first that may run."""
     while heap:
-        _, number, seat = heapq.heappop(heap)
-        if seat.queued and seat.entry == number:
-            seat.queued = False
-            if not seat.dropped and (not seat.starved or seat.sends_nothing):
-                return seat
+        found = _first_of(heap)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_of(heap: list[Entry]) -> Seat | None:
+    """Take out the first entry; returns its seat if that may run."""
+    _, number, seat = heapq.heappop(heap)
+    if seat.queued and seat.entry == number:
+        seat.queued = False
+        if not seat.dropped and (not seat.starved or seat.sends_nothing):
+            return seat
     return None
 
 

@@ -8,6 +8,7 @@ a source that did not would fill the mailboxes below it to the last credit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from stretto.actors.deadlines import HANDICAP
 from stretto.actors.deployment import FunctionSpec, edges_of
@@ -38,5 +39,8 @@ class Demands:
             demand = self.of(name)
             taken = min(1.0, busy_ns.get(name, 0) / passed_ns)
             demand.own_ns = (demand.own_ns + HANDICAP * latency_ns * taken) / 2
-            below = {edge.target for stage in functions[name].outputs.values() for edge in edges_of(stage)}
-            demand.handicap_ns = max((demand.own_ns, *(self.of(target).handicap_ns for target in below)))
+            fed = {edge.target for stage in functions[name].outputs.values() for edge in edges_of(stage)}
+            demand.handicap_ns = max((demand.own_ns, *(self.of(target).handicap_ns for target in fed)))
+            if not demand.below:
+                direct = [self.of(target) for target in sorted(fed)]
+                demand.below = tuple(dict.fromkeys(chain(direct, *(each.below for each in direct))))

@@ -171,6 +171,31 @@ def test_who_is_hopelessly_late_steps_aside_for_those_that_can_be_in_time(policy
     assert run(ReadyQueue(policy(), MS), lax, patient, now_ns=now_ns, step_ns=MS) == ["patient", "lax"]
 
 
+def test_who_feeds_somebody_hopelessly_late_steps_aside_and_comes_after_it() -> None:
+    """What it would send comes to the end of the same queue: the queue would never end while it is served first."""
+    source, middle, late = seat("source", 1_010 * MS), seat("middle", 1_005 * MS), seat("late", 700 * MS, 701 * MS)
+    beside, other = seat("beside", 1_020 * MS), seat("other", 2_000 * MS, job="other")
+    middle.demand.below = (late.demand,)
+    source.demand.below = (middle.demand, late.demand, beside.demand)
+    seats = (source, middle, late, beside, other)
+    order = run(ReadyQueue(LLF(), MS), *seats, now_ns=1_000 * MS, step_ns=MS)
+    assert order == ["beside", "other", "late", "late", "middle", "source"]
+
+
+def test_who_fed_somebody_hopelessly_late_is_as_urgent_as_before_when_that_has_run() -> None:
+    queue = ReadyQueue(LLF(), 0)
+    source, late, other = seat("source", 1_005 * MS, 1_006 * MS), seat("late", 700 * MS), seat("other", 2_000 * MS)
+    source.demand.below = (late.demand,)
+    for one in (source, late):
+        queue.enqueue(one)
+    assert queue.next_seat(1_000 * MS) is late
+    assert queue.next_seat(1_001 * MS) is source
+    source.mailbox.popleft()
+    queue.enqueue(source)
+    queue.enqueue(other)
+    assert queue.next_seat(1_002 * MS) is source, "nobody is late any more"
+
+
 @pytest.mark.parametrize("policy", [LLF, EDF])
 def test_of_those_that_are_due_together_the_one_that_takes_most_of_the_worker_runs_last(policy: type[Policy]) -> None:
     """On an overloaded worker, one is late then where several would be."""

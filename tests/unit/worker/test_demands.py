@@ -45,3 +45,14 @@ def test_a_demanding_source_yields_to_what_it_feeds() -> None:
 
 def test_a_single_long_run_counts_by_half() -> None:
     assert handicaps({"top": 900}, intervals=1)["top"] == 0.5
+
+
+def test_all_that_get_rows_of_a_function_are_below_it_on_whatever_way() -> None:
+    functions = {"read": feeding("read", "log", "sums"), "log": feeding("log"), "sums": feeding("sums", "top")}
+    functions["top"] = feeding("top")
+    demands = Demands()
+    for now_ns in (100, 200):
+        demands.assess(functions, {}, LATENCY_NS, now_ns)
+    below = {name: set(demands.of(name).below) for name in functions}
+    log, sums, top = (demands.of(name) for name in ("log", "sums", "top"))
+    assert below == {"read": {log, sums, top}, "log": set(), "sums": {top}, "top": set()}
