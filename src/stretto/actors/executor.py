@@ -162,6 +162,10 @@ class Executor:
     def owner(self, shard: int) -> str:
         return self.members[int(self.owners[shard])]
 
+    def all_owners(self) -> list[str]:
+        """Returns the owner of each shard."""
+        return [self.members[place] for place in self.owners.tolist()]
+
     def shards_of(self, member: str) -> list[int]:
         """Returns the shards that a worker owns."""
         return [int(shard) for shard in np.flatnonzero(self.owners == self.place_of(member))]

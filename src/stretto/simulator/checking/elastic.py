@@ -6,7 +6,6 @@ import random
 from dataclasses import dataclass, field
 from functools import partial
 
-from stretto.actors.shards import SHARDS
 from stretto.coordinator.events import MoveShardsRequested
 from stretto.coordinator.records import JobStatus
 from stretto.errors import StrettoError
@@ -95,29 +94,33 @@ def plan_moves(cluster: SimulatedCluster, scenario: ElasticScenario, chance: ran
     """Have shards of all elastic actors moved, again and again; sometimes all of them to the home, so that the executor
     is not in use for a while."""
     for function, partition in scenario.elastic:
+        away: set[int] = set()
         at_ns, every_ns, rest_ns = 0, chance.choice(MOVES_EVERY_NS), chance.choice(scenario.rests_ns)
         while at_ns < MOVES_FOR_NS:
             at_ns += int(chance.expovariate(1 / every_ns))
             if chance.random() < scenario.comes_home:
-                cluster.plan(at_ns, partial(_come_home, cluster, function, partition))
+                cluster.plan(at_ns, partial(_come_home, cluster, function, partition, away))
                 at_ns += int(chance.expovariate(1 / rest_ns)) if rest_ns else 0
             else:
-                cluster.plan(at_ns, partial(_move, cluster, function, partition, random.Random(chance.random())))
+                moved = partial(_move, cluster, function, partition, random.Random(chance.random()), away)
+                cluster.plan(at_ns, moved)
 
 
-def _come_home(cluster: SimulatedCluster, function: str, partition: int) -> None:
-    """Have all shards of an actor moved to its home."""
+def _come_home(cluster: SimulatedCluster, function: str, partition: int, away: set[int]) -> None:
+    """Have all shards of an actor moved to its home that may be elsewhere."""
     job = cluster.coordinator.jobs.get("scenario")
     if job is not None and partition < len(job.placement.get(function, ())):
         home = job.placement[function][partition]
-        moves = tuple((shard, home) for shard in range(SHARDS))
+        moves = tuple((shard, home) for shard in sorted(away))
         cluster.ask(MoveShardsRequested("scenario", function, partition, moves))
 
 
-def _move(cluster: SimulatedCluster, function: str, partition: int, chance: random.Random) -> None:
-    """Have some shards of an actor moved to other workers, or home."""
+def _move(cluster: SimulatedCluster, function: str, partition: int, chance: random.Random, away: set[int]) -> None:
+    """Have some shards of an actor moved to other workers, or home; `away` then has them too."""
     job = cluster.coordinator.jobs.get("scenario")
     workers = sorted(name for name in cluster.workers if not name.startswith("driver"))
     if job is None or partition >= len(job.placement.get(function, ())) or not workers:
         return
-    cluster.ask(MoveShardsRequested("scenario", function, partition, random_moves(chance, workers)))
+    moves = random_moves(chance, workers)
+    away.update(shard for shard, _ in moves)
+    cluster.ask(MoveShardsRequested("scenario", function, partition, moves))

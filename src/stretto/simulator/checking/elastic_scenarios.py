@@ -9,6 +9,7 @@ results do not depend on the schedule.
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -229,9 +230,10 @@ class FirstTasks(ElasticScenario):
             self._add(f"f{number}", Relay(number), ["sum"], 1)
 
 
-def shards_with_rows() -> list[int]:
+@cache
+def shards_with_rows() -> tuple[int, ...]:
     """Returns the shards that the keys of a scenario fall into."""
-    return sorted(set(shards_within(hash_rows([pa.array(np.arange(KEYS))])).tolist()))
+    return tuple(sorted(set(shards_within(hash_rows([pa.array(np.arange(KEYS))])).tolist())))
 
 
 def random_moves(chance: random.Random, workers: list[str]) -> tuple[tuple[int, str], ...]:

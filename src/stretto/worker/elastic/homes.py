@@ -97,9 +97,10 @@ class Homes(Part):
             return f"{', '.join(unknown)} cannot have a task of it"
         if any(not 0 <= shard < SHARDS for shard, _ in frame.moves):
             return f"shards are numbered from 0 to {SHARDS - 1}"
-        executor = seat.executor or Executor(self._host.member)
-        owners = {shard: executor.owner(shard) for shard in range(SHARDS)} | dict(frame.moves)
-        tasks = set(owners.values())
+        owners = [] if seat.executor is None else seat.executor.all_owners()
+        for shard, member in frame.moves if owners else ():
+            owners[shard] = member
+        tasks = set(owners or (member for _, member in frame.moves))
         if len(tasks - {self._host.member}) > min(seat.spec.tasks_max, TASKS_MAX):
             return f"at most {seat.spec.tasks_max} workers besides its home may have tasks of it"
         return None
@@ -110,8 +111,9 @@ class Homes(Part):
         queued = [*([executor.move] if executor.move is not None else []), *executor.moves]
         expected = {shard: move.target for move in queued for shard in move.shards}
         groups: dict[tuple[str, str], list[int]] = {}
+        owners = executor.all_owners()
         for shard, target in sorted(targets.items()):
-            source = expected.get(shard) or executor.owner(shard)
+            source = expected.get(shard) or owners[shard]
             if source != target:
                 groups.setdefault((source, target), []).append(shard)
         order = executor.orders[number] = Order(number, 0)
@@ -148,7 +150,7 @@ class Homes(Part):
     def _queue_only(self, seat: Seat, executor: Executor, hosts: set[str]) -> dict[int, str]:
         """Drop queued moves to other workers than these, and from where those would have brought shards; returns who
         owns each shard when the rest is done."""
-        owners = {shard: executor.owner(shard) for shard in range(SHARDS)}
+        owners = dict(enumerate(executor.all_owners()))
         if executor.move is not None:
             owners.update(dict.fromkeys(executor.move.shards, executor.move.target))
         queued = list(executor.moves)
