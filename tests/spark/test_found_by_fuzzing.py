@@ -103,7 +103,7 @@ COLLECTIONS = (
     "array_sort(ai, (v, w) -> case when v < w then 1 when v > w then -1 else 0 end)",
     "floor(NULL, 2)", "ceil(NULL, -1)", "array_join(az, s2)", "coalesce(map('a', 1), map('a', '1'))",
     "array_distinct(array(array(-0.0D), array(x)))", "array_union(array(struct(array(-0.0D))), array())",
-    "array_except(array(array(-0.0D)), array(array(1D)))", "array_intersect(array(struct(-0.0D)), array(struct(x)))",
+    "array_except(array(array(-0.0D)), array(array(1D)))", "array_intersect(array(struct(-0.0D)), array(struct(0D)))",
 )  # fmt: skip
 NO_SIGNATURE = (
     "array_append(ad, f)", "array_append(ad, e)", "array_union(ad, ai)", "arrays_overlap(ad, ai)", "ad <= ai",
@@ -137,13 +137,14 @@ NOT_NULL_AT_ONCE = (
     "(1 div i) + length(upper(NULL))", "(1 div i) + year(NULL)", "(1 div i) + extract(YEAR FROM NULL)",
     "(1 div i) + if(true, NULL, i)", "(1 div i) + case when 1 = 2 then i end", "(1 div i) + coalesce(NULL, NULL)",
     "(1 div i) + nullif(1, 1)", "(1 div i) + elt(5 - 4, NULL)", "(1 div i) + transform(array(1), z -> NULL)[0]",
-    "s = string(s ILIKE NULL)",
+    "s = string(s ILIKE NULL)", "string(if(true, interval '1' day, x * interval '1' day))",
 )  # fmt: skip
 # Of constants alone the whole is evaluated, and none of its parts is NULL at once but what is written.
 CONSTANTS_AT_ONCE = (
     "shiftrightunsigned(' ', decode('', 'US-ASCII', ' '))", "shiftrightunsigned(' ', NULL)",
     "(1 div 0) + abs(NULL)", "try_add(int('a'), NULL)", "try_add('a', 1)", "try_divide(1, 'a')", "'' and (not true)",
     "'' or (not (not true))", "(1 div 0) + try_element_at(array(1), 5)",
+    "date_sub('b', try_add(',', interval '1' day))",
 )  # fmt: skip
 SEQUENCES = (
     "sequence(date'2020-01-31', date'2020-06-30', interval 1 month)", "sequence(dt, date'2020-06-30', interval 9 year)",
@@ -205,6 +206,13 @@ UNTYPED = (
     "assert_true(b) in (1, i)", "date_add(assert_true(b), i)", "dateadd(dt, assert_true(b))",
     "date_sub(dt, assert_true(b))",
     "dateadd(DAY, assert_true(b), t)", "dateadd(MONTH, i, assert_true(b))",
+    "raise_error(s) and NULL", "NULL or assert_true(b)", "interval '1' day in (raise_error(s), interval '1' day)",
+    "1 in (1, raise_error(s))", "array_repeat(i, raise_error(s))", "array_repeat(raise_error(s), 0)",
+    "elt(assert_true(b), s)",
+    "locate(s, s, raise_error(s))", "sort_array(ai, assert_true(b))", "map_from_arrays(ai, raise_error(s))",
+    "get_json_object(s, assert_true(b))", "from_json(raise_error(s), 'x int')", "format_number(x, raise_error(s))",
+    "trunc(dt, assert_true(b))", "from_utc_timestamp(t, assert_true(b))", "date_trunc(array_join(ai, s, NULL), t)",
+    "nanvl(f, NULL)", "nanvl(NULL, f)",
 )  # fmt: skip
 MAPS = (
     "map_from_arrays(array(-0.0D), array(1))", "map(-0.0D, 1)", "transform_keys(map(1D, 1), (v, w) -> -0.0D)",
@@ -218,7 +226,7 @@ REFUSED = (
     "round(x, assert_true(b))", "round(x, raise_error('a'))", "round(x, round(i, NULL))", "round(x, if(b, NULL, NULL))",
     "floor(x, i + NULL)", "regexp_replace(s, 'a', 'b', ifnull(NULL, NULL))", "round(x, nvl(1, 2))",
     "round(x, elt(1, 1))", "mask(s, nvl('a', 'b'))", "round(x, int(1 between 1 and 2))",
-    "sequence(date'2020-01-01', date'2020-01-03', 1)", "NULL in (ai, dt)",
+    "sequence(date'2020-01-01', date'2020-01-03', 1)", "NULL in (ai, dt)", "date_part(raise_error(s), dt)",
 )  # fmt: skip
 
 

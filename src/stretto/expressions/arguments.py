@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from stretto.expressions import types
 from stretto.expressions.casts import cast
-from stretto.expressions.nodes import Node, Site, null
+from stretto.expressions.nodes import Node, Site
 
 
 def string(node: Node, site: Site) -> Node:
@@ -37,8 +35,6 @@ def data(node: Node, site: Site) -> Node:
 
 def whole(node: Node, site: Site) -> Node:
     """Returns the node as an int; a fraction is cut off."""
-    if node.type == types.NULL:
-        return replace(null(types.INT, site), folds=node.folds)
-    if node.type != types.STRING and not types.is_numeric(node.type):
+    if node.type not in (types.STRING, types.NULL) and not types.is_numeric(node.type):
         raise site.wrong_type("int", node.type)
     return cast(node, types.INT, site)

@@ -99,9 +99,9 @@ def sees_null(operands: Sequence[Node], others: Sequence[Node] = ()) -> bool:
 
 
 def of_seen_nulls(node: Node, operands: Sequence[Node]) -> Node:
-    """Returns a NULL if Spark sees that an operand is one, and otherwise the node."""
+    """Returns a NULL if Spark sees that an operand is one, and otherwise the node, which may be known here alone."""
     if not sees_null(operands):
-        return node
+        return replace(node, nulled=False) if node.nulled else node
     return replace(null(node.type, node.site), fields=node.fields)
 
 

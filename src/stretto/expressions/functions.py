@@ -53,19 +53,18 @@ from stretto.expressions import (
     structs,
     time_makers,
     truncation,
-    types,
     zone_functions,
 )
 from stretto.expressions.folding import as_seen
 from stretto.expressions.implicit_casts import casts_of
 from stretto.expressions.intervals import united_over
 from stretto.expressions.lambdas import HigherOrder, Scope, without_function
-from stretto.expressions.nodes import Folds, Node, Site, null
+from stretto.expressions.nodes import Folds, Node, Site
 from stretto.expressions.overloads import with_array_forms
 from stretto.expressions.reads import unsupported
 from stretto.expressions.refused import refusal_of
 from stretto.expressions.registry import Function
-from stretto.expressions.strictness import ignores_untyped, in_sparks_order
+from stretto.expressions.strictness import in_sparks_order, without_ignored
 
 _TABLES = (
     conditionals.FUNCTIONS,
@@ -132,8 +131,7 @@ def call(name: str, arguments: list[Node], site: Site) -> Node:
         raise unknown_function(name, site)
     if not function.least <= len(arguments) <= function.most:
         raise site.error(f"{name} takes {function.counts}, not {len(arguments)}", None, "see Spark's documentation")
-    if ignores_untyped(name.lower(), len(arguments)):
-        arguments = [null(types.NULL, node.site) if node.type == types.NULL else node for node in arguments]
+    arguments = without_ignored(name.lower(), arguments)
     # round(2L) is 2L again, but no longer a literal in Spark's decimal rules.
     with casts_of(arguments) as operands:
         # The type of nullif is that of its first argument, and the first one of nvl2 is a condition.

@@ -52,6 +52,8 @@ def disjunction(left: Node, right: Node, site: Site) -> Node:
 
 def _truths(left: Node, right: Node, site: Site) -> tuple[Node, Node]:
     """Returns the operands of AND or OR; a string beside a boolean is cast, as in Spark, and else refused."""
+    if left.type == right.type == types.NULL:  # Which may fail, and is not evaluated.
+        return null(types.BOOLEAN, left.site), null(types.BOOLEAN, right.site)
     if types.BOOLEAN not in (left.type, right.type):
         return boolean(left, site), boolean(right, site)
     return _truth(left, site), _truth(right, site)
@@ -61,9 +63,11 @@ def _truth(node: Node, site: Site) -> Node:
     return cast(node, types.BOOLEAN, site) if node.type == types.STRING else boolean(node, site)
 
 
-def _connective(left: Node, right: Node, site: Site, decisive: bool) -> Node:
-    """Returns AND (`decisive` false) or OR (true): a decisive value decides, even if the other is null."""
-    deciding = not right.columns and not right.fallible and _settles(right.constant, decisive)
+def _connective(left: Node, right: Node, site: Site, decisive: bool, leaves_out: bool = True) -> Node:
+    """Returns AND (`decisive` false) or OR (true): a decisive value decides, even if the other is null.
+
+    `leaves_out` says that the left one is not evaluated if a constant on the right decides."""
+    deciding = leaves_out and not right.columns and not right.fallible and _settles(right.constant, decisive)
     if deciding and (left.columns or right.literal or not left.fallible):
         # It decides alone, so Spark does not evaluate the other, which may fail. Two constants are evaluated in order.
         return right
@@ -103,6 +107,7 @@ def strict(node: Node, operands: Sequence[Node], site: Site, casts: bool = False
     """
     if folds and sees_null(operands):
         return null(node.type, site)
+    node = replace(node, nulled=False) if node.nulled else node
     nulls = [place for place, operand in enumerate(operands) if is_null_constant(operand)]
     if nulls:
         found = _null_after(operands[: nulls[0]], node.type, site)
@@ -195,7 +200,7 @@ def _in_order(node: Node, choices: Sequence[Node], site: Site) -> Node:
     """Returns `x = a OR x = b`, which has the same values and does not evaluate b where x equals a."""
     found = compared("=", node, choices[0], site)
     for choice in choices[1:]:
-        found = disjunction(found, compared("=", node, choice, site), site)
+        found = _connective(found, compared("=", node, choice, site), site, decisive=True, leaves_out=False)
     return found
 
 
@@ -213,7 +218,7 @@ def case(branches: Sequence[tuple[Node, Node]], default: Node | None, site: Site
     kind = results[0].type
     conditions, results = _reachable(conditions, results)
     if not conditions:
-        return results[0]
+        return replace(results[0], literal=False, fields=None)  # An interval has the fields of all results.
     if all(sees_null((result,), (*conditions, *results)) for result in results):
         return null(kind, site)
     tests = [selected(condition) for condition in conditions]

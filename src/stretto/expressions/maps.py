@@ -35,6 +35,13 @@ def map_type(key: pa.DataType, item: pa.DataType, site: Site) -> Any:
     return pa.map_(key, item)
 
 
+def _shown(key: pa.Scalar) -> str:
+    try:
+        return str(key)
+    except OverflowError:  # Python's times end with the year 9999.
+        return f"of type {types.spark_type_name(key.type)}"
+
+
 def checked(
     keys: pa.Array, items: pa.Array, lists: Lists, kind: Any, site: Site, keeps_zeros: bool = False
 ) -> pa.Array:
@@ -47,7 +54,7 @@ def checked(
     pairs = lists.parents * (int(found.max(initial=0)) + 1) + found
     if len(np.unique(pairs)) < len(pairs):
         twice = np.setdiff1d(np.arange(len(pairs)), np.unique(pairs, return_index=True)[1])
-        raise site.error(f"the map key {keys[int(twice[0])]} comes twice", None, "keep one value of each key")
+        raise site.error(f"the map key {_shown(keys[int(twice[0])])} comes twice", None, "keep one value of each key")
     if types.is_fractional(kind.key_type) and not keeps_zeros:
         keys = pc.add(keys, pa.scalar(0.0, kind.key_type))  # Makes 0.0 of -0.0.
     return put_together(Lists(lists.offsets, entries(keys, items), lists.valid), kind)

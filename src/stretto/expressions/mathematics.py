@@ -107,7 +107,7 @@ def is_nan(site: Site, node: Node) -> Node:
 
 def nanvl(site: Site, node: Node, other: Node) -> Node:
     """Returns `node`, or `other` where it is NaN."""
-    kind = types.FLOAT if node.type == other.type == types.FLOAT else types.DOUBLE
+    kind = types.FLOAT if node.type == types.FLOAT and other.type in (types.FLOAT, types.NULL) else types.DOUBLE
     first, second = (cast(number(part, site), kind, site) for part in (node, other))
     return logic.case([(is_nan(site, first), second)], first, site)
 

@@ -216,12 +216,9 @@ def slot(kind: pa.DataType, name: str, site: Site) -> Node:
 
 def constant_argument(node: Node, wanted: pa.DataType, what: str, folds: Folds = Folds.ANALYSED) -> Any:
     """Returns the Python value of an argument that must be constant; Spark must see that as early as this."""
-    if node.type == types.NULL:
-        return None
-    if node.columns or node.folds < folds or node.type != wanted:
+    if node.columns or node.folds < folds or node.type not in (wanted, types.NULL):
         raise node.site.error(f"{what} must be a constant {types.spark_type_name(wanted)}")
-    operand = vectors.arrow_operand(node.constant, node.type)
-    return operand.as_py()
+    return vectors.arrow_operand(node.constant, node.type).as_py()
 
 
 def known(node: Node) -> Any:

@@ -15,7 +15,7 @@ from stretto.expressions import types
 from stretto.expressions.date_arithmetic import UNIT_FIRST
 from stretto.expressions.folding import takes_nulls
 from stretto.expressions.logic import after_all, nullif, strict
-from stretto.expressions.nodes import Node, Site, constant, known
+from stretto.expressions.nodes import Node, Site, constant, known, null
 
 IN_ORDER = frozenset(
     (
@@ -72,7 +72,8 @@ NULL_AFTER = frozenset(("abs", "array_size", "negative", "positive", "space", "u
 
 UNTYPED_IGNORED = frozenset(
     (
-        "array_join", "json_array_length", "json_object_keys", "mask", "soundex", "str_to_map", "timestamp_micros",
+        "array_join", "array_repeat", "format_number", "from_json", "get_json_object", "json_array_length",
+        "json_object_keys", "map_from_arrays", "mask", "sort_array", "soundex", "str_to_map", "timestamp_micros",
         "timestamp_millis", "timestamp_seconds", "to_unix_timestamp", "unix_date", "unix_micros", "unix_millis",
         "unix_seconds", "unix_timestamp",
     )
@@ -82,9 +83,17 @@ UNTYPED_IGNORED = frozenset(
 _UNTYPED_IGNORED_BY_DAYS = frozenset(("date_add", "dateadd", "date_sub"))
 
 
-def ignores_untyped(name: str, arguments: int) -> bool:
-    """Whether Spark does not evaluate arguments without a type of a function; with a unit, date_add does."""
-    return name in UNTYPED_IGNORED or (name in _UNTYPED_IGNORED_BY_DAYS and arguments == 2)
+def without_ignored(name: str, arguments: list[Node]) -> list[Node]:
+    """Returns the arguments of a function, with a NULL for those without a type that Spark does not evaluate.
+
+    Of array_repeat it evaluates the element; with a unit, date_add evaluates all."""
+    if name not in UNTYPED_IGNORED and not (name in _UNTYPED_IGNORED_BY_DAYS and len(arguments) == 2):
+        return arguments
+    kept = 1 if name == "array_repeat" else 0
+    return [
+        null(types.NULL, node.site) if node.type == types.NULL and place >= kept else node
+        for place, node in enumerate(arguments)
+    ]
 
 
 def in_sparks_order(name: str, node: Node, given: list[Node], arguments: list[Node], site: Site) -> Node:

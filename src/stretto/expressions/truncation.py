@@ -14,7 +14,7 @@ from stretto.expressions.local_times import day_starts, instants, overflow
 from stretto.expressions.moments import day, moment, string
 from stretto.expressions.nodes import Node, Site, combine, computed, elementwise, null, selected
 from stretto.expressions.registry import fixed
-from stretto.expressions.vectors import Value, arrow_operand, dtype_of
+from stretto.expressions.vectors import Value, arrow_operand, dtype_of, to_arrow
 from stretto.expressions.zones import MICROS_PER_SECOND, Zone, session_zone
 
 _CLOCK_UNITS = {
@@ -102,7 +102,7 @@ def _by_unit(
     run_names = names.run
 
     def run(batch: pa.RecordBatch) -> Value:
-        encoded = arrow_operand(run_names(batch), types.STRING).dictionary_encode()
+        encoded = to_arrow(run_names(batch), types.STRING, batch.num_rows).dictionary_encode()
         units = [_unit(name, known) for name in encoded.dictionary.to_pylist()]
         places = fill_null(encoded.indices, len(units)).to_numpy(zero_copy_only=False)
         result, valid = np.zeros(batch.num_rows, dtype_of(kind)), np.zeros(batch.num_rows, np.bool_)

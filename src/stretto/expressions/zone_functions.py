@@ -13,7 +13,7 @@ from stretto.expressions.local_times import instants
 from stretto.expressions.moments import moment, string
 from stretto.expressions.nodes import Node, Site, combine, computed, constant, null
 from stretto.expressions.registry import fixed
-from stretto.expressions.vectors import Value, arrow_operand, both_valid
+from stretto.expressions.vectors import Value, arrow_operand, both_valid, to_arrow
 from stretto.expressions.zones import UTC, Zone, find_zone, session_zone
 
 Apply = Callable[..., Value]
@@ -39,7 +39,7 @@ def by_zone(names: Node, parts: Sequence[Node], apply: Apply, site: Site) -> Nod
     run_names, runs = names.run, [part.run for part in parts]
 
     def run(batch: pa.RecordBatch) -> Value:
-        encoded = arrow_operand(run_names(batch), types.STRING).dictionary_encode()
+        encoded = to_arrow(run_names(batch), types.STRING, batch.num_rows).dictionary_encode()
         places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         valid, values = None, []
         for part in runs:

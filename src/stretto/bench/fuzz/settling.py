@@ -181,7 +181,13 @@ class Settling:
                         return meant
                 elif judged([replaced])[0].disagreement is None:
                     return meant
-        return self._of_scales(case, parts, judged)
+        return self._of_scales(case, parts, judged) or self._of_generated(case)
+
+    def _of_generated(self, case: Case) -> Documented | None:
+        """Returns the documented difference if Spark's generated code has our answer; within others it may not run."""
+        if _is_aggregate(case):
+            return None
+        return MODES if _agrees(case, self._asked([case], Mode.GENERATED)[0]) else None
 
     def _of_scales(self, case: Case, parts: Sequence[Part], judged: Judged) -> Documented | None:
         """Returns the documented difference if Spark fails at how it keeps a decimal, and not with a column of it."""

@@ -41,7 +41,11 @@ _OPTIMIZED = {"spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalys
 _REFUSALS = (AnalysisException, Py4JJavaError)
 """What Spark raises for an expression that it does not accept; the second is an internal error of its analysis."""
 _ERRORS = (PySparkException, Py4JJavaError)
-_TYPE_WORDS = re.compile(r"\b(array|map|struct)\(", re.IGNORECASE)
+_QUOTED_BESIDE = {
+    ">>": re.compile(r"\b(array|map|struct)\(", re.IGNORECASE),
+    "|": re.compile(r"\b(left|right)\(", re.IGNORECASE),
+}
+"""Functions whose names Spark takes for the beginning of a type or a join: x >> size(array(y)), x | left(s, 1)."""
 _ZERO, _ROW = "fuzz_zero", "fuzz_row"
 # A constant that fails would fail the query while it is planned, unless a condition decides whether it is evaluated.
 _ALWAYS = f"{_ZERO} = 0"
@@ -158,9 +162,10 @@ class SparkOracle:
 
     def _column_of(self, condition: str, text: str, place: int) -> _Asked:
         whole = f"if({condition}, array({text}), NULL)"
-        if ">>" in text:
-            # Spark's lexer does not read it as an operator after these words, unless they are quoted.
-            whole = _TYPE_WORDS.sub(r"`\1`(", whole)
+        # Spark does not read an operator beside some words, unless they are quoted.
+        for operator, words in _QUOTED_BESIDE.items():
+            if operator in text:
+                whole = words.sub(r"`\1`(", whole)
         tree = self._try(self._parser.parseExpression(whole))
         return _Asked(whole, ClassicColumn(self._column(tree)).alias(f"c{place}"))
 
