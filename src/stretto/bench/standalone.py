@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +18,6 @@ import psutil
 from pyspark.find_spark_home import _find_spark_home
 
 from stretto.errors import ClusterError
-from stretto.runtime.own_python import own_python
 
 STARTED_WITHIN_S = 300.0
 POLL_S = 0.05
@@ -28,7 +28,7 @@ MASTER_CLASS = "org.apache.spark.deploy.master.Master"
 @contextmanager
 def standalone_cluster(workers: int, slots: int, memory: str = "1g") -> Iterator[str]:
     """Starts `workers` Spark workers with `slots` slots each; yields the master's URL."""
-    os.environ.setdefault("PYSPARK_PYTHON", own_python())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     started: list[_Process] = []
     with tempfile.TemporaryDirectory(prefix="stretto-standalone-") as directory:

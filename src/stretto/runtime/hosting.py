@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -14,7 +15,6 @@ from pyspark import InheritableThread, TaskContext
 from pyspark.sql import SparkSession
 
 from stretto.errors import ClusterError
-from stretto.runtime.own_python import own_python
 from stretto.runtime.process_guard import Ending
 from stretto.runtime.worker_process import WorkerSettings, host_worker
 
@@ -81,7 +81,7 @@ def use_own_python(spark: SparkSession) -> None:
     Spark would use the first `python3` of the path, which is another one if a virtual environment is not activated."""
     context = spark.sparkContext
     if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
-        context.pythonExec = own_python()
+        context.pythonExec = sys.executable
 
 
 class WorkerHost:
