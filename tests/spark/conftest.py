@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 from tests import waiting
+
+from stretto.runtime.own_python import use_own_python
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -24,11 +24,11 @@ DEFAULTS = {
 @pytest.fixture(scope="module")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """A session with eight slots, enough for several clusters at once."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[8]").appName("stretto-tests")
     for key, value in (DEFAULTS | getattr(request.module, "SPARK_SETTINGS", {})).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    use_own_python(session)
     session.sparkContext.setLogLevel("OFF")  # Tasks are killed on purpose here; Spark would log a lot.
     yield session
     session.stop()

@@ -82,6 +82,17 @@ def listening(worker: Member) -> bool:
 # Intended ends.
 
 
+def test_tasks_run_under_this_interpreter_and_import_pyspark_with_its_bytecode(spark: SparkSession) -> None:
+    def look(_: Any) -> list[tuple[str, str]]:
+        import pyspark
+
+        return [(sys.prefix, str(pyspark.__file__))]
+
+    ((prefix, found),) = spark.sparkContext.parallelize([0], 1).flatMap(look).collect()
+    assert prefix == sys.prefix
+    assert ".zip" not in found
+
+
 def test_close_may_be_called_twice_and_nothing_works_afterwards(spark: SparkSession) -> None:
     cluster = Cluster.on_spark(spark, workers=1)
     job = cluster.submit(bids("done", 1_000)).wait(WAIT_S)
@@ -471,6 +482,7 @@ from stretto import App, Cluster, sinks, sources, tumbling
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.source import NexmarkSource
 from stretto.runtime import cluster as cluster_module
+from stretto.runtime.own_python import own_python
 
 cluster_module.LEAVE_TIMEOUT_S = 600.0
 me = psutil.Process()
@@ -500,7 +512,8 @@ def run(spark):
         "open_ports": open_ports,
         "threads": threading.active_count(), "fds": me.num_fds(), "rss": me.memory_info().rss,
         "objects": len(gc.get_objects()), "pythons": len(pythons()),
-        "files": [path.name for path in Path(tempfile.gettempdir()).glob("stretto-*")],
+        "files": [path.name for path in Path(tempfile.gettempdir()).glob("stretto-*")
+                  if path != Path(own_python()).parent],  # It goes with this process.
     }
 
 builder = SparkSession.builder.master("local[3]")
@@ -535,6 +548,7 @@ def test_ten_runs_in_a_row_leave_nothing(tmp_path: Path) -> None:
     assert tenth["objects"] < third["objects"] * 1.01, [run["objects"] for run in runs]
     assert tenth["rss"] < third["rss"] * 1.05, [run["rss"] for run in runs]
     assert told["left"] == [], "after spark.stop() no Python process is left"
+    assert list(tmp_path.glob("stretto-*")) == [], "nor is a file after the process"
 
 
 def test_a_busy_coordinator_refuses_no_worker(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

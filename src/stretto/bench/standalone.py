@@ -28,10 +28,8 @@ MASTER_CLASS = "org.apache.spark.deploy.master.Master"
 @contextmanager
 def standalone_cluster(workers: int, slots: int, memory: str = "1g") -> Iterator[str]:
     """Starts `workers` Spark workers with `slots` slots each; yields the master's URL."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     started: list[_Process] = []
-    with tempfile.TemporaryDirectory(prefix="stretto-standalone-") as directory:
+    with _own_environment(), tempfile.TemporaryDirectory(prefix="stretto-standalone-") as directory:
         try:
             place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
             master = _Process(Path(directory) / "master.log", [MASTER_CLASS, *place])
@@ -47,6 +45,19 @@ def standalone_cluster(workers: int, slots: int, memory: str = "1g") -> Iterator
         finally:
             for process in reversed(started):
                 process.end()
+
+
+@contextmanager
+def _own_environment() -> Iterator[None]:
+    """Has sessions of this block run their tasks under this interpreter, at the loopback address."""
+    added = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    missing = [name for name in added if name not in os.environ]
+    os.environ.update({name: added[name] for name in missing})
+    try:
+        yield
+    finally:
+        for name in missing:
+            del os.environ[name]
 
 
 class _Process:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from stretto.api.plan import Plan
-from stretto.runtime.hosting import use_own_python
+from stretto.runtime.own_python import use_own_python
 from stretto.runtime.relational import to_dataframes
 from stretto.runtime.slots import require_free_slot
 from stretto.runtime.spark_sources import batch_frame

@@ -64,10 +64,11 @@ from stretto.runtime.coordinator_loop import CoordinatorLoop
 from stretto.runtime.descriptors import raise_descriptor_limit
 from stretto.runtime.driver_link import DRIVER_SILENCE_S
 from stretto.runtime.failures import error_of
-from stretto.runtime.hosting import WorkerHost, check_slots, use_own_python
+from stretto.runtime.hosting import WorkerHost, check_slots
 from stretto.runtime.job import ActorExecution, Job, warning_of
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
+from stretto.runtime.own_python import use_own_python
 from stretto.runtime.process_guard import Ending
 from stretto.runtime.rescaling import Submitted
 from stretto.runtime.scaling import Scaling

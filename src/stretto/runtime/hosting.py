@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -73,15 +71,6 @@ def check_slots(spark: SparkSession, workers: int) -> None:
 def _is_local(spark: SparkSession) -> bool:
     """Whether tasks run in the driver's own JVM, so that all slots exist from the start."""
     return (spark.sparkContext.master or "").split("[")[0] == "local"
-
-
-def use_own_python(spark: SparkSession) -> None:
-    """On the driver's own machine, makes Spark's tasks run under the driver's interpreter, where stretto is installed.
-
-    Spark would use the first `python3` of the path, which is another one if a virtual environment is not activated."""
-    context = spark.sparkContext
-    if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
-        context.pythonExec = sys.executable
 
 
 class WorkerHost:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from stretto.errors import ClusterError
+from stretto.runtime.own_python import use_own_python
 
 SPARE_SLOTS = 2
 """Slots in addition to those of the workers, for Spark's own queries."""
@@ -42,7 +42,6 @@ def start_spark(name: str, master: str, java_options: str = "") -> SparkSession:
     The options of Java count only if no session of this process has started Java before."""
     is_local = master.split("[")[0] == "local"
     if is_local:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
         SparkSession.builder.master(master)
@@ -65,6 +64,7 @@ def start_spark(name: str, master: str, java_options: str = "") -> SparkSession:
         ) from error
     except PySparkException as error:
         raise ClusterError("Spark did not start", str(error)) from error
+    use_own_python(spark)
     _keep_interrupts()
     return spark
 

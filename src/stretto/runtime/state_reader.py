@@ -24,7 +24,7 @@ from stretto.checkpoints.store import CheckpointStore
 from stretto.errors import DamagedError, StorageError, StrettoError, UserError
 from stretto.operators.described import rows_of
 from stretto.operators.shown import fitted, settled, together
-from stretto.runtime.hosting import use_own_python
+from stretto.runtime.own_python import use_own_python
 from stretto.runtime.slots import require_free_slot
 from stretto.runtime.storage import absolute, store_at
 
