@@ -34,6 +34,12 @@ class Beat(Function):
         self._read += 1
         return Reading(self._batch, due_ns, next_ns=due_ns + self._gap_ns)
 
+    def remember(self) -> tuple[int, int]:
+        return self._read, self._start_ns
+
+    def recall(self, remembered: tuple[int, int]) -> None:
+        self._read, self._start_ns = remembered
+
     def due_watermark(self) -> int | None:
         return None
 

@@ -1,5 +1,5 @@
 """Batches that run in pieces: whatever fails meanwhile, and however small the pieces are, results stay the same; and an
-urgent job beside long runs keeps its latency, as far as runs can be cut."""
+urgent job beside long runs keeps its latency: as far as runs can be cut, or else because it moves away from them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from tests.simulation.beats import SCHEMA, Beat, Pass
 
+from stretto.actors.address import job_of
 from stretto.actors.channel import Message
 from stretto.actors.context import Context
 from stretto.actors.deployment import Deployment, Edge, FunctionSpec, Rebalance, Stage
@@ -17,7 +18,13 @@ from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.actors.metrics import LatencySketch
 from stretto.actors.seat import Seat
+from stretto.api.slo import objective
 from stretto.coordinator.events import AnnounceLongRuns
+from stretto.elasticity.naming import controllers_named
+from stretto.elasticity.records import Outcome
+from stretto.elasticity.team import Team
+from stretto.observation.longer import observed_since
+from stretto.observation.model import Observation
 from stretto.scheduling.run_length import UNBOUNDED, RowCost
 from stretto.simulator.checking.faults import try_seed
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing
@@ -102,7 +109,7 @@ def job(name: str, source: Beat, latency_ns: int | None) -> Deployment:
 
 def by_rows(chance: random.Random, instance: Instance, work: Any) -> int:
     """The bulk job's work takes 200 ms for a whole batch, by its rows."""
-    is_bulk = instance.address.job == "bulk" and instance.address.function == "work"
+    is_bulk = job_of(instance.address.job) == "bulk" and instance.address.function == "work"
     return 50_000 * work.payload.num_rows if is_bulk and isinstance(work, Message) and is_batch(work) else 20_000
 
 
@@ -163,3 +170,58 @@ def test_a_function_that_cannot_be_cut_is_reported_with_those_that_it_delays() -
     (found,) = cluster.long_runs
     assert (found.job, found.function, found.delayed) == ("bulk", "work", {"urgent": LATENCY_NS})
     assert found.run_ns == 200 * MS
+
+
+# Runs that cannot be cut, on several workers.
+
+
+def spread_over(name: str, source: Beat, latency_ns: int | None) -> Deployment:
+    """A job that works on both workers."""
+    deployment = job(name, source, latency_ns)
+    deployment.functions["work"].parallelism = 2
+    deployment.functions["end"].on_driver = True  # Without checkpoints a sink on a worker could not move.
+    return deployment
+
+
+class Parted(SimulatedCluster):
+    """Two workers with an urgent job and a bulk job on both, and controllers."""
+
+    SETTLED_NS = 60_000 * MS
+    UNTIL_NS = 90_000 * MS
+
+    def __init__(self, controllers: Team) -> None:
+        timing = Timing(delay_ns=(20_000, 60_000), receive_ns=5_000)
+        super().__init__(2, 1, timing, costs=by_calls, controllers=controllers)
+        self.submit(spread_over("urgent", Beat(20 * MS, 5_000, 1), LATENCY_NS), objective=objective(latency="100 ms"))
+        self.submit(spread_over("bulk", Beat(300 * MS, 1_000, ROWS), None))
+        settled: Observation | None = None
+        while self.next_ns is not None and self.now_ns < self.UNTIL_NS:
+            self.step()
+            if settled is None and self.now_ns >= self.SETTLED_NS:
+                settled = self.observation
+        assert settled is not None
+        self.since = observed_since(self.observation, settled)
+
+    def latency_ms(self) -> float:
+        """The p99 latency of the urgent job in the last third."""
+        counted = self.since.jobs["urgent"].functions["end"].interval.latency
+        assert counted is not None
+        sketch = LatencySketch()
+        sketch.merge(counted)
+        return sketch.quantile(0.99) or 0.0
+
+    def rows(self, name: str) -> int:
+        return self.since.jobs[name].functions["end"].interval.rows_in
+
+
+def test_jobs_are_parted_where_runs_cannot_be_cut() -> None:
+    left_alone, led = Parted(Team([])), Parted(controllers_named("neighbours"))
+    assert left_alone.latency_ms() > LATENCY_NS / MS
+    assert led.latency_ms() < LATENCY_NS / MS / 4
+    homes = {name: set(job.placement["work"]) for name, job in led.observation.jobs.items()}
+    assert homes["urgent"].isdisjoint(homes["bulk"])
+    assert led.rows("bulk") >= 0.9 * left_alone.rows("bulk"), "one worker is enough for it"
+    assert led.rows("urgent") >= left_alone.rows("urgent")
+    done = [record for record in led.decisions.values() if record.decision is not None]
+    assert [(record.job, record.outcome) for record in done] == [("bulk", Outcome.DONE), ("urgent", Outcome.DONE)]
+    assert done[1].effect == {"workers": 0.0, "run_ms": 0.0}

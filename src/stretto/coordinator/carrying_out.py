@@ -13,6 +13,7 @@ from typing import Protocol
 from stretto.actors.address import Address, job_of
 from stretto.actors.metrics import ShardTotals
 from stretto.actors.shards import ShardMap
+from stretto.coordinator.dealing import EVEN
 from stretto.coordinator.part import Host, Part
 from stretto.coordinator.records import Job, JobStatus
 from stretto.elasticity.capacity import Holding, Means, levers_for, means_of
@@ -22,6 +23,7 @@ from stretto.elasticity.decisions import (
     Decision,
     DrainWorker,
     GiveCapacity,
+    MoveHomes,
     MoveShards,
     Repartition,
     SetLessees,
@@ -216,6 +218,8 @@ class CarryingOut(Part):
                 return self._shards_move(kept, job, decision)
             case Repartition():
                 return self._reshaped(kept, job, decision)
+            case MoveHomes(avoid=avoid):
+                return self._handed_over(kept, job, {}, frozenset(avoid))
             case SetLessees(function=function, lessees=lessees):
                 refused = self._hosts.set_lessees(job, function, lessees)
                 return record.finished(Outcome.DONE if refused is None else Outcome.REFUSED, refused)
@@ -233,11 +237,21 @@ class CarryingOut(Part):
     def _reshaped(self, kept: Kept, job: Job, decision: Repartition) -> DecisionRecord:
         wanted = {decision.function: decision.parallelism, **dict(decision.others)}
         shards = {} if decision.shards is None else {decision.function: decision.shards}
-        refused = self._handovers.refusal(job, wanted, shards=shards)
+        return self._handed_over(kept, job, wanted, frozenset(), shards)
+
+    def _handed_over(
+        self,
+        kept: Kept,
+        job: Job,
+        parallelism: Mapping[str, int],
+        avoid: frozenset[str],
+        shards: Mapping[str, ShardMap] = EVEN,
+    ) -> DecisionRecord:
+        refused = self._handovers.refusal(job, parallelism, avoid, shards)
         if refused is not None:
             return kept.record.finished(Outcome.REFUSED, refused)
         self._under_way[-kept.number] = kept
-        self._handovers.reshape(job, -kept.number, wanted, shards=shards)
+        self._handovers.reshape(job, -kept.number, parallelism, avoid, shards)
         return kept.record
 
     def _capacity_changed(self, kept: Kept, ask: Capacity) -> DecisionRecord:

@@ -21,6 +21,7 @@ from stretto.observation.model import (
     DeployingObserved,
     FunctionObserved,
     JobObserved,
+    LongRunsObserved,
     Observation,
     WorkerObserved,
 )
@@ -42,6 +43,12 @@ class Allotments(Protocol):
     def is_changing(self, actor: Address) -> bool: ...
 
 
+class LongRunners(Protocol):
+    """Whoever knows of runs that delay other jobs."""
+
+    def observed(self) -> tuple[LongRunsObserved, ...]: ...
+
+
 class Observing(Part):
     """The last reports of every instance of every job."""
 
@@ -56,9 +63,10 @@ class Observing(Part):
         self._changed = False
         self._next_ns = 0
 
-    def connect(self, attempts: dict[str, Job], allotments: Allotments) -> None:
+    def connect(self, attempts: dict[str, Job], allotments: Allotments, long_runners: LongRunners) -> None:
         self._attempts = attempts
         self._allotments = allotments
+        self._long_runners = long_runners
 
     def frames(self) -> FrameHandlers:
         return {Report: self._on_report}
@@ -131,7 +139,8 @@ class Observing(Part):
             )
             for name, member in self._membership.members.items()
         }
-        return Observation(self._host.now_ns, jobs, workers, dict(self._refused))
+        long_runs = self._long_runners.observed()
+        return Observation(self._host.now_ns, jobs, workers, dict(self._refused), long_runs)
 
     def _observed(self, job: Job) -> JobObserved:
         by_function: dict[str, list[ActorObserved]] = {name: [] for name in job.shapes}

@@ -122,6 +122,21 @@ class SetLessees(_OfMany):
 
 
 @dataclass(frozen=True, slots=True)
+class MoveHomes(_OfMany):
+    """All actors of a job leave these workers, at one joint barrier."""
+
+    job: str
+    avoid: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "move homes", "avoid": list(self.avoid)}
+
+    def __str__(self) -> str:
+        return f"leave {_some(list(self.avoid[:SHOWN]), len(self.avoid))}"
+
+
+@dataclass(frozen=True, slots=True)
 class GiveCapacity(_OfMany):
     """A function of a job is to have so many units more. What a unit is, its discipline says (`capacity.py`)."""
 
@@ -183,7 +198,7 @@ class DrainWorker(_OfMany):
 
 
 Capacity = GiveCapacity | TakeCapacity
-Decision = MoveShards | SetWorkers | Repartition | SetLessees | Capacity | AddWorkers | DrainWorker
+Decision = MoveShards | SetWorkers | Repartition | SetLessees | MoveHomes | Capacity | AddWorkers | DrainWorker
 
 
 def _some(shown: list[str], count: int) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stretto.elasticity.balancing import imbalance
-from stretto.elasticity.decisions import GiveCapacity, TakeCapacity
+from stretto.elasticity.decisions import GiveCapacity, MoveHomes, TakeCapacity
+from stretto.elasticity.disturbance import disturbance_of
 from stretto.elasticity.records import DecisionRecord
 from stretto.elasticity.standings import standings_since
 from stretto.elasticity.view import ActorView, ElasticView
@@ -29,8 +30,10 @@ def measured_effect(
     """Returns the present values of what a record is about; None if it is not there any more.
 
     Those are of its elastic actor, or the sum or greatest over a function that was repartitioned. What a job was given
-    or had to give up is judged by how all jobs stand since an earlier observation, and other functions by what they
-    did since then."""
+    or had to give up is judged by how all jobs stand since an earlier observation, a job that was moved by the long
+    runs beside it, and other functions by what they did since then."""
+    if isinstance(record.decision, MoveHomes):
+        return disturbance_of(view, record.job)
     if isinstance(record.decision, GiveCapacity | TakeCapacity):
         return _standing_since(view, record, since)
     actors = [

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from stretto.elasticity.controller import Controller
 from stretto.elasticity.home_bottleneck import HomeBottleneck
 from stretto.elasticity.intent_controller import FairIntentController, IntentController
+from stretto.elasticity.neighbours import Neighbours
 from stretto.elasticity.shard_balancer import ShardBalancer
 from stretto.elasticity.team import Team
 from stretto.elasticity.worker_allocator import NaiveAssignment, WorkerAllocator
@@ -16,12 +17,13 @@ CONTROLLERS: dict[str, Callable[[], Controller]] = {
     "shards": ShardBalancer,
     "workers": WorkerAllocator,
     "homes": HomeBottleneck,
+    "neighbours": Neighbours,
     "naive": NaiveAssignment,
     "henge": IntentController,
     "henge-fair": FairIntentController,
 }
 
-TEAMS: dict[str, tuple[str, ...]] = {"auto": ("shards", "workers", "homes"), "off": ()}
+TEAMS: dict[str, tuple[str, ...]] = {"auto": ("shards", "workers", "homes", "neighbours"), "off": ()}
 
 
 def controllers_named(names: str) -> Team:

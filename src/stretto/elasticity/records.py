@@ -41,6 +41,7 @@ class Trigger(Enum):
     HOME_ROUTING = "routing at home"
     HOME_NETWORK = "network at home"
     SKEW = "skew"
+    LONG_RUNS = "runs that are longer than what neighbours have promised"
     UTILITY_FELL = "total utility fell"
     OWN = "a controller of the user's"
     ASKED = "the user"
@@ -63,7 +64,7 @@ class Candidate:
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
     """One decision of one controller. `decision` is None where nothing was decided, for the reason in `because`. A
-    decision about the workers of the cluster has no job and no function.
+    decision about the workers of the cluster has no job and no function, one about a whole job has no function.
 
     `because` has no numbers: they are in `seen`, so that equal reasons are equal texts."""
 
@@ -110,9 +111,9 @@ class DecisionRecord:
 
     @property
     def where(self) -> str:
-        """Returns the actor, or the function if it concerns all partitions, or the cluster."""
-        if not self.job:
-            return "cluster"
+        """Returns the actor, or the function if it concerns all partitions, or the job, or the cluster."""
+        if not self.function:
+            return self.job or "cluster"
         return f"{self.job}/{self.function}" + ("" if self.partition is None else f"/{self.partition}")
 
     def plain(self) -> dict[str, Any]:

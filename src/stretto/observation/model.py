@@ -161,6 +161,16 @@ class WorkerObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class LongRunsObserved:
+    """A function of a job has runs on a worker that are longer than what some other job there has promised."""
+
+    job: str
+    function: str
+    member: str
+    run_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """The whole cluster at one moment. `refused` also counts for members that are gone."""
 
@@ -168,6 +178,7 @@ class Observation:
     jobs: Mapping[str, JobObserved] = field(default_factory=dict)
     workers: Mapping[str, WorkerObserved] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
+    long_runs: tuple[LongRunsObserved, ...] = ()
 
 
 def _names(members: tuple[str, ...]) -> str:

@@ -137,8 +137,13 @@ def test_who_decides_nothing_is_heard_once_a_minute() -> None:
     assert [record.at_ns for record in records] == [0, 60 * SECOND_NS]
 
 
-def test_auto_is_three_controllers_and_off_none() -> None:
-    assert [controller.name for controller in controllers_named("auto").controllers] == ["shards", "workers", "homes"]
+def test_auto_is_four_controllers_and_off_none() -> None:
+    assert [controller.name for controller in controllers_named("auto").controllers] == [
+        "shards",
+        "workers",
+        "neighbours",
+        "homes",
+    ]
     assert controllers_named("off").controllers == ()
     assert controllers_named("off").decide(view(), 0) == []
     assert controllers_named("off").next_ns() is None
