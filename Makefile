@@ -14,8 +14,9 @@ LOCKS  := requirements-build.lock requirements.lock
 ARGS   ?=
 # How many processes run tests side by side, by file: those on Spark mostly wait for each other's processes.
 PROCESSES ?= 3
-# How many busy loops run beside the tests of `make stress`.
+# How many busy loops run beside the tests of `make stress`, and after how many seconds a test there counts as hanging.
 LOOPS  ?= 8
+PATIENCE ?= 3600
 # In the order of the directories: tests on Spark come before the many short ones, which then fill the last minute evenly.
 BY_FILE := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
@@ -43,7 +44,7 @@ test: install chromium ## Run all tests
 
 .PHONY: stress
 stress: install chromium ## Run all tests beside busy loops (LOOPS=8): none may depend on the machine's speed
-	scripts/stress $(LOOPS) $(BIN)/python -m pytest $(BY_FILE) $(ARGS)
+	scripts/stress $(LOOPS) $(BIN)/python -m pytest $(BY_FILE) --timeout $(PATIENCE) $(ARGS)
 
 .PHONY: install
 install: java $(PACKAGE_STAMP) ## Make .venv with the stretto command, and install Java if it is missing

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-WAIT_S = 600.0
+WAIT_S = 1_000.0
+"""Less than the time after which pytest ends a test (pyproject.toml)."""
 
 T = TypeVar("T")
 

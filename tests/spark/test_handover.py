@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
 
 from stretto import App, Function, MapState, ValueState, sinks, sources
 from stretto.actors.context import Context
@@ -104,7 +105,7 @@ def test_a_running_query_is_rescaled(
     eventually(lambda: has_rows(job, 0.6), what="rows of three partitions")
     job.rescale("Numbers", parallelism=2)
     gate.open()
-    job.wait(120)
+    job.wait(WAIT_S)
     assert_right(job)
     assert not job.checkpoints.recoveries
 
@@ -122,7 +123,7 @@ def test_files_of_other_writers_are_published_once(
     eventually(lambda: len(job.checkpoints.complete) > known, what="a checkpoint of the new attempt")
     job.rescale("Sums", parallelism=1)
     gate.open()
-    job.wait(120)
+    job.wait(WAIT_S)
     assert_sums(pq.read_table(tmp_path / "out").to_pylist())
     assert not job.checkpoints.recoveries
 
@@ -143,5 +144,5 @@ def test_what_cannot_be_rescaled_goes_on_as_it_was(
     with pytest.raises(UserError, match="needs a number of partitions"):
         job.rescale("Numbers")
     gate.open()
-    job.wait(120)
+    job.wait(WAIT_S)
     assert job.results("sums").num_rows == KEYS * ROWS // ROWS_PER_WINDOW

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.waiting import WAIT_S
 
 from stretto import App, Cluster, Context, Function, StrettoError, sinks, sources, tumbling
 
@@ -95,7 +96,7 @@ def rows_of(table: pa.Table) -> list[tuple[int, ...]]:
 def test_one_event_far_in_the_future_makes_no_row_late(spark: SparkSession, cluster: Cluster, place: int) -> None:
     times = [i * 200_000 for i in range(100)]
     app = counted(ticks([*times[:place], FAR_US, *times[place:]]))
-    job = cluster.submit(app).wait(60)
+    job = cluster.submit(app).wait(WAIT_S)
     assert "late_rows" not in job.metrics().functions["counts"].counts
     assert rows_of(job.results("out")) == rows_of(app.to_spark(spark).toArrow())
     if place < 100:
@@ -107,4 +108,4 @@ def test_one_event_far_in_the_future_makes_no_row_late(spark: SparkSession, clus
 def test_an_event_time_at_the_ends_of_int64_is_named(cluster: Cluster, time_us: int) -> None:
     job = cluster.submit(counted(ticks([0, 1, time_us, 2])))
     with pytest.raises(StrettoError, match=f"source 'rows': an event time is out of range.*position 2 is {time_us} us"):
-        job.wait(60)
+        job.wait(WAIT_S)
