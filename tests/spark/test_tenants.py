@@ -17,12 +17,14 @@ from pyspark.sql import SparkSession
 from tests.waiting import WAIT_S
 
 from stretto import App, Context, Function, Job, objective, sinks, sources
+from stretto.actors.sink import Sink
 from stretto.bench import tenant_shares
 from stretto.bench.gates import Gate
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.source import NexmarkSource
 from stretto.bench.tenants import OVERLOAD, Setup, TenantsBench, TenantsRun
 from stretto.coordinator.records import JobStatus
+from stretto.elasticity.records import Outcome
 from stretto.runtime.cluster import Cluster
 
 SETUP = Setup(workers=1, seconds=5.0, repeats=1, bulk_jobs=8, loads=(OVERLOAD,))
@@ -114,19 +116,24 @@ def test_shares_of_three_jobs_hold_and_an_idle_one_is_lent(spark: SparkSession) 
 
 
 class Sleeps(Function):
-    """Takes half a second for each call, however many rows it gets."""
+    """Takes so long for each call, however many rows it gets."""
+
+    def __init__(self, seconds: float = 0.5) -> None:
+        self._seconds = seconds
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        time.sleep(0.5)
+        time.sleep(self._seconds)
         ctx.send(batch)
 
 
-def app_of(name: str, latency: str | None, function: Function | None = None, parallelism: int = 2) -> App:
+def app_of(
+    name: str, latency: str | None, function: Function | None = None, parallelism: int = 2, sink: Sink | None = None
+) -> App:
     app = App(name, engine="actors", parallelism=parallelism, slo=objective(latency=latency))
     bids = app.source("bids", NexmarkSource("bid", NexmarkConfig(events=None), 2_000.0, ["auction"]))
     if function is not None:
         bids = bids.key_by("auction").apply(function, "auction bigint", name="sleeps", parallelism=1)
-    bids.sink(sinks.null(), name="out")
+    bids.sink(sink or sinks.null(), name="out")
     return app
 
 
@@ -147,4 +154,24 @@ def test_a_function_that_sleeps_is_reported_to_those_it_delays_and_avoided_by_la
         assert placement
         assert warned.worker not in {member for members in placement.values() for member in members}
         for job in (later, sleepy, urgent):
+            job.stop()
+
+
+def test_a_job_with_an_objective_leaves_the_worker_where_another_one_sleeps(
+    spark: SparkSession, eventually: Callable[..., Any]
+) -> None:
+    def homes(job: Job, function: str) -> set[str]:
+        return set(cluster.observation.jobs[job.name].placement[function])
+
+    with Cluster.on_spark(spark, workers=2) as cluster:
+        urgent = cluster.submit(app_of("urgent", "400 ms", sink=sinks.callback(lambda rows: None)))
+        sleepy = cluster.submit(app_of("sleepy", None, Sleeps(1.5), sink=sinks.callback(lambda rows: None)))
+        eventually(lambda: sleepy.status is JobStatus.RUNNING, what="both jobs")
+        assert homes(urgent, "bids") & homes(sleepy, "sleeps")
+        eventually(lambda: homes(urgent, "bids").isdisjoint(homes(sleepy, "sleeps")), what="jobs that are parted")
+        records = [record for job in (urgent, sleepy) for record in job.decisions() if record.outcome is Outcome.DONE]
+        assert {record.controller for record in records} == {"neighbours"}
+        before = urgent.metrics().rows_out
+        eventually(lambda: urgent.metrics().rows_out > before, what="rows after the handover")
+        for job in (sleepy, urgent):
             job.stop()
