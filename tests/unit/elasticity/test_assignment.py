@@ -152,14 +152,20 @@ def test_cores_are_given_back_where_little_state_moves() -> None:
 def all_assignments(asked: AssignmentProblem) -> Iterator[np.ndarray]:
     """Every assignment within constraints (a) and (b), the home kept."""
     executors = asked.current.shape[1]
-    columns = []
-    for j in range(executors):
-        choices = product(*(range(int(cores) + 1) for cores in asked.cores))
-        columns.append([c for c in choices if sum(c) >= asked.wanted[j] and c[asked.homes[j]] >= 1])
-    for each in product(*columns):
-        x = np.array(each).T
-        if (x.sum(axis=1) <= asked.cores).all():
-            yield x
+
+    def columns(j: int, left: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
+        """The ways to give the executors from the j-th on what is left of the cores."""
+        if j == executors:
+            yield []
+            return
+        for column in product(*(range(cores + 1) for cores in left)):
+            if sum(column) >= asked.wanted[j] and column[asked.homes[j]] >= 1:
+                rest = tuple(cores - taken for cores, taken in zip(left, column, strict=True))
+                for others in columns(j + 1, rest):
+                    yield [column, *others]
+
+    for each in columns(0, tuple(int(cores) for cores in asked.cores)):
+        yield np.array(each).T
 
 
 def small_problem(seed: int) -> AssignmentProblem:
