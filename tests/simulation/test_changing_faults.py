@@ -12,7 +12,7 @@ from stretto.simulator.checking.changing import ChangingScenario
 from stretto.simulator.checking.faults import try_seed
 from stretto.state import Fragment
 
-SEEDS = 20
+SEEDS = 8
 CAUGHT_WITHIN = 20
 
 
