@@ -173,6 +173,11 @@ def _as_text(value: Any) -> str | None:
     return None
 
 
+def _as_order(value: Any) -> str | None:
+    is_list = isinstance(value, list | tuple)
+    return 'Write each as text: by=["price DESC", "auction ASC"].' if is_list else _as_text(value)
+
+
 def _unpacked(value: Any) -> str | None:
     if isinstance(value, list | tuple):
         return "Pass each aggregate as an argument of its own: put * before the list."
@@ -192,7 +197,7 @@ AGGREGATES = Kind(
     lambda value: isinstance(value, str | UserAggregate),
     _unpacked,
 )
-ORDERS = Kind('expressions to order by, such as "price DESC", or a list of them', _is_texts, _as_text)
+ORDERS = Kind('expressions to order by, such as "price DESC", or a list of them', _is_texts, _as_order)
 COLUMNS = Kind('names of columns, such as "auction", or a list of them', _is_texts)
 SETS = Kind('a list of lists of columns, such as [["auction", "bidder"], ["auction"], []]', _is_sets)
 COLUMN = Kind('the name of a column, such as "price"', is_text)

@@ -114,9 +114,10 @@ def compiled_call(call: CallText, schema: pa.Schema, text: str, time: str | None
 
 def _not_an_aggregate(text: str, tree: exp.Expr) -> ExpressionError:
     if isinstance(tree, exp.Anonymous):
-        refusal = refusal_of(tree.name.lower()) if tree.name.lower() in GROUPING_CALLS else None
+        refusal = refusal_of(tree.name.lower())
         if refusal is not None:
-            return ExpressionError(f"{tree.name} is not supported here", refusal.reason, refusal.fix)
+            own = "" if tree.name.lower() in GROUPING_CALLS else "; or use a stretto.UserAggregate"
+            return ExpressionError(f"{tree.name} is not supported here", refusal.reason, refusal.fix + own)
         close = difflib.get_close_matches(tree.name.lower(), FUNCTIONS, 1)
         hint = f"did you mean {close[0]}?" if close else "use a stretto.UserAggregate for other aggregates"
         return ExpressionError(f"unknown aggregate {tree.name}", f"in {text!r}; known aggregates: {_KNOWN}", hint)

@@ -157,6 +157,16 @@ def unknown_function(name: str, site: Site) -> ExpressionError:
     refusal = refusal_of(name.lower())
     if refusal is not None:
         return site.error(f"the function {name} is not supported ({refusal.title})", refusal.reason, refusal.fix)
+    if _is_aggregate(name):
+        fix = f'aggregate first, with key_by("auction").aggregate(result="{name.lower()}(...)")'
+        return site.error(f"{name} is an aggregate", "an expression has one row", fix)
     close = difflib.get_close_matches(name.lower(), FUNCTIONS, 1)
     hint = f"did you mean {close[0]}? " if close else ""
     return site.error(f"unknown function {name}", None, f"{hint}register a stretto.udf for other functions")
+
+
+def _is_aggregate(name: str) -> bool:
+    # Aggregates have scalar arguments, so their module imports this one.
+    from stretto.expressions.aggregate_functions import FUNCTIONS as AGGREGATES
+
+    return name.lower() in AGGREGATES

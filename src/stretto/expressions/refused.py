@@ -34,8 +34,8 @@ REFUSALS = (
     Refusal(
         "session and placement", "the answer depends on the session or on where a row is, not on the row",
         "pass the value as a constant, or add a column in the source",
-        "current_catalog current_database current_path current_schema current_timezone current_user session_user user "
-        "version monotonically_increasing_id spark_partition_id input_file_name input_file_block_length "
+        "current_catalog current_database current_path current_schema current_user session_user user version "
+        "monotonically_increasing_id spark_partition_id input_file_name input_file_block_length "
         "input_file_block_start python_worker_logs",
     ),
     Refusal(
@@ -44,12 +44,6 @@ REFUSALS = (
     ),
     Refusal(
         "windows in time", "windows are a verb", "use the verb window()", "window session_window window_time"
-    ),
-    Refusal(
-        "rows of a row", "an expression has one value for a row",
-        "use flat_map() with a Python function",
-        "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple variant_explode "
-        "variant_explode_outer",
     ),
     Refusal("table functions", "they are tables, not values", "make a source", "range collations sql_keywords"),
     Refusal(
@@ -101,19 +95,11 @@ REFUSALS = (
         "encryption", "keys do not belong into expressions", "encrypt in the sink, or " + _UDF,
         "aes_encrypt aes_decrypt try_aes_decrypt hmac",
     ),
+    Refusal("not written: times", "nobody has written them yet", _UDF, "try_make_timestamp_ltz"),
     Refusal(
-        "not written: times", "nobody has written them yet", _UDF,
-        "add_months date_add date_diff date_format date_from_unix_date date_part date_sub dateadd datediff datepart "
-        "dayname dayofweek dayofyear extract from_unixtime from_utc_timestamp last_day make_date make_dt_interval "
-        "make_timestamp make_timestamp_ltz make_ym_interval monthname months_between next_day quarter to_timestamp "
-        "to_timestamp_ltz to_unix_timestamp to_utc_timestamp trunc try_make_timestamp try_make_timestamp_ltz "
-        "try_to_date try_to_timestamp unix_date unix_timestamp weekday weekofyear",
-    ),
-    Refusal(
-        "not written: texts and JSON", "nobody has written them yet", _UDF,
-        "from_base32 to_base32 from_json to_json get_json_object jaro_winkler_similarity json_array_length "
-        "json_object_keys parse_url try_parse_url sentences to_binary try_to_binary to_char to_varchar to_number "
-        "try_to_number",
+        "not written: texts", "nobody has written them yet", _UDF,
+        "from_base32 to_base32 jaro_winkler_similarity parse_url try_parse_url sentences to_binary try_to_binary "
+        "to_char to_varchar to_number try_to_number",
     ),
     Refusal(
         "not written: others", "nobody has written them yet", _UDF, "arrays_zip collect_union percentile_disc"

@@ -17,7 +17,7 @@ SYNTAX = {
     "~": "~i", "and": "b AND b", "or": "b OR b", "not": "NOT b", "between": "i BETWEEN 1 AND 2", "in": "i IN (1, 2)",
     "case": "CASE i WHEN 1 THEN 2 END", "when": "CASE WHEN b THEN 1 END", "if": "if(b, 1, 2)",
     "cast": "CAST(i AS string)", "struct": "struct(i, s)", "like": "s LIKE 'a%'", "ilike": "s ILIKE 'a%'",
-    "rlike": "s RLIKE 'a'", "regexp": "s REGEXP 'a'",
+    "rlike": "s RLIKE 'a'", "regexp": "s REGEXP 'a'", "extract": "extract(YEAR FROM DATE '2026-01-01')",
 }  # fmt: skip
 """Names that are syntax, each with an expression that has it."""
 

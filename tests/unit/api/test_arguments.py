@@ -213,7 +213,7 @@ def test_a_wrong_argument_is_refused_with_what_the_verb_takes(verb: str, paramet
         (lambda: keyed().aggregate(sum), ("aggregate on 'bids' takes", "stretto.UserAggregate")),
         (lambda: windowed().top(1.5, "price"), ("top on 'bids' takes a whole number", "'k'", "1.5")),
         (lambda: windowed().top(by=["price"]), ("top on 'bids' takes (k, by, *,", "missing a required argument: 'k'")),
-        (lambda: windowed().top(1, by=[1]), ("top on 'bids' takes expressions to order by", "'by'", "a list")),
+        (lambda: windowed().top(1, by=[1]), ("top on 'bids' takes expressions to order by", "a list", "each as text")),
         (lambda: windowed().top(True, by="price"), ("top on 'bids' takes a whole number", "'k'")),
         (lambda: bids().window("10 s"), ("window on 'bids' takes a window", "tumbling('10 s')")),
         (lambda: bids().filter("price > 1", nam="cheap"), ("filter on 'bids' takes (expression,", "'nam'")),

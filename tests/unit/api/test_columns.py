@@ -116,6 +116,7 @@ def test_what_cannot_change_is_refused(
     ("act", "word"),
     [
         (lambda s: s.withColumn("twice", "2 * price"), "with_column("),
+        (lambda s: s.orderBy("price"), 'top(10, by="price DESC")'),
         (lambda s: s.withColumnRenamed("price", "amount"), 'rename({"old": "new"})'),
         (lambda s: s.where("price > 1"), "filter("),
         (lambda s: s.groupBy("auction"), "key_by("),
