@@ -287,6 +287,8 @@ def test_what_needs_a_free_slot_says_so_when_there_is_none(
         job.dataframe("out")
     with pytest.raises(ClusterError, match="the batch twin of app 'micro' needs a free Spark slot"):
         app.to_spark(spark)
+    with pytest.raises(ClusterError, match="reading table 'names', a DataFrame, needs a free Spark slot"):
+        app.table("names", spark.range(10))
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")

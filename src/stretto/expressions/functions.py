@@ -160,7 +160,7 @@ def unknown_function(name: str, site: Site) -> ExpressionError:
     if _is_aggregate(name):
         fix = f'aggregate first, with key_by("auction").aggregate(result="{name.lower()}(...)")'
         return site.error(f"{name} is an aggregate", "an expression has one row", fix)
-    close = difflib.get_close_matches(name.lower(), FUNCTIONS, 1)
+    close = difflib.get_close_matches(name.lower(), [*FUNCTIONS, "if"], 1)
     hint = f"did you mean {close[0]}? " if close else ""
     return site.error(f"unknown function {name}", None, f"{hint}register a stretto.udf for other functions")
 

@@ -13,6 +13,7 @@ from stretto.api.memory import canonical_schema, conform
 from stretto.api.tables import check_size
 from stretto.errors import PlanError, SourceError
 from stretto.rendering import error_text, traceback_of
+from stretto.runtime.slots import require_free_slot
 from stretto.runtime.table_files import parquet_table
 
 
@@ -73,6 +74,7 @@ def _read(name: str, data: Any) -> pa.Table:
             raise PlanError(
                 f"table '{name}' is a streaming DataFrame", None, "Read it with sources.dataframe, as a stream."
             )
+        require_free_slot(data.sparkSession, f"reading table '{name}', a DataFrame,")
         return data.toArrow()
     if hasattr(data, "iloc"):
         return pa.Table.from_pandas(data, preserve_index=False)

@@ -36,6 +36,7 @@ def _compile_and_run(text: str, schema: pa.Schema) -> None:
         ("not price", ["not a boolean"]),
         ("no_such(name)", ["unknown function no_such", "register a stretto.udf for other functions"]),
         ("uper(name)", ["unknown function uper", "did you mean upper?"]),
+        ("iff(true, 1, 2)", ["unknown function iff", "did you mean if?"]),
         ("sum(price)", ["sum is an aggregate in 'sum(price)'", 'key_by("auction").aggregate(result="sum(...)")']),
         ("length(name, 2)", ["length takes 1 argument(s), not 2"]),
         ("st.z", ["no field 'z'", "a, B"]),
