@@ -140,7 +140,17 @@ def test_the_batch_twin_is_the_same_query(spark: SparkSession, judges: Judges, q
         assert outcome.match, outcome.complaints()
 
 
-@pytest.mark.parametrize("query", ["q2", "q5", "q10", "q15", "q20"])
+def test_a_batch_twin_that_takes_too_long_fails_and_the_session_keeps_running(
+    spark: SparkSession, judges: Judges
+) -> None:
+    outcome = run_twin("q13", Workload(SHORT), spark, judges.of(SHORT), timeout_s=1e-9)
+    assert outcome.status is Status.FAILED
+    assert outcome.match is None
+    assert "no answer after 1e-09 s, the timeout" in str(outcome.error)
+    assert run_twin("q13", Workload(SHORT), spark, judges.of(SHORT), timeout_s=WAIT_S).match is True
+
+
+@pytest.mark.parametrize("query", ["q2", "q5", "q10", "q13", "q15", "q20"])
 def test_micro_batches_give_the_same_answers(two_workers: Cluster, judges: Judges, query: str) -> None:
     outcome = run(two_workers, query, Workload(DISORDERED, engine="microbatch"), judges)
     assert_equal(outcome)

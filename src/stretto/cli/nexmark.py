@@ -71,7 +71,7 @@ def run_twins(request: Request) -> int:
     outcomes: list[Outcome] = []
     with spark_session("stretto-nexmark", local_master(request.workers)) as spark, _answers(request, spark) as answers:
         for query in request.queries:
-            outcomes.append(run_twin(query, request.workload, spark, answers))
+            outcomes.append(run_twin(query, request.workload, spark, answers, request.timeout_s))
             print_outcome(outcomes[-1], console, request.json)
     return _end(outcomes, console, request)
 
