@@ -238,7 +238,10 @@ AGGREGATES = (
     ("regr_slope(NULL, s2)", "b"), ("regr_avgx(NULL, s2)", "b"), ("covar_pop(s2, NULL)", "b"),
     ("percentile(z, 0.0)", "b"), ("percentile(z, 0.5)", "h"), ("median(-z)", "h"), ("percentile(z, 1.0)", "h"),
     ("mode(za)", "b"), ("collect_set(zs)", "h"), ("array_agg(DISTINCT za)", "h"), ("count(i)", "za"), ("max(i)", "zs"),
-    ("count(DISTINCT zs)", "b"),
+    ("count(DISTINCT zs)", "b"), ("regr_avgy(n, s2) FILTER (WHERE nullif(h, 3) = 0)", "b"),
+    ("count_if(double(s2) > 1) FILTER (WHERE nullif(h, 3) = 0)", "b"),
+    ("max_by(n, double(s2)) FILTER (WHERE nullif(h, 3) = 0)", "b"),
+    ("count(n, double(s2)) FILTER (WHERE nullif(h, 3) = 0)", "b"),
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ for the rows of the condition.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,13 +99,25 @@ class Written:
 
     def scalar(self, text: str, *conditions: str) -> Scalar:
         """Returns an expression that is null where one of these conditions, or that of FILTER, is not true."""
-        # FILTER comes first: for the rows that it leaves out, Spark evaluates nothing else.
-        every = [*([] if self._condition is None else [self._condition]), *conditions]
-        if every:
+        condition = self._where(conditions)
+        if condition is not None:
             # Compiled for an error about this text alone.
             compile_value(text, self._schema, "an argument")
-            text = f"CASE WHEN {' AND '.join(f'({each})' for each in every)} THEN ({text}) END"
+            text = f"CASE WHEN {condition} THEN ({text}) END"
         return compile_value(text, self._schema, "an argument")
+
+    def first(self, text: str, argument: Scalar) -> Scalar:
+        """Returns an argument that is null where this text is; the text is evaluated for every row, before FILTER."""
+        return compile_value(f"CASE WHEN {present(text)} THEN {argument.text} END", self._schema, "an argument")
+
+    def _where(self, conditions: Sequence[str]) -> str | None:
+        """Returns the condition of FILTER and further ones as one, or None if there are none.
+
+        For the rows that FILTER leaves out, also by a NULL, Spark evaluates nothing else: AND would, after a NULL."""
+        every = " AND ".join(f"({each})" for each in conditions)
+        if self._condition is None:
+            return every or None
+        return f"CASE WHEN ({self._condition}) THEN {every} END" if every else f"({self._condition})"
 
     @property
     def has_condition(self) -> bool:
@@ -112,8 +125,8 @@ class Written:
 
     def where(self, *conditions: str) -> str:
         """Returns the clause FILTER for Spark, with further conditions; nothing if there are none."""
-        every = [*conditions, *([] if self._condition is None else [self._condition])]
-        return f" FILTER (WHERE {' AND '.join(f'({each})' for each in every)})" if every else ""
+        condition = self._where(conditions)
+        return "" if condition is None else f" FILTER (WHERE {condition})"
 
     def call_sql(self, function: str, *arguments: str) -> str:
         """Returns a call for Spark with the clauses DISTINCT and FILTER of this one."""

@@ -48,7 +48,11 @@ def count_if(written: Written) -> AggregateCall:
     (text,) = written.arguments
     written.require_boolean(text)
     sql = written.call_sql("count_if", text)
-    return written.made(written.function("count"), written.scalar("true", text), types.BIGINT, sql)
+    # Spark computes what may fail for every row, also for those that FILTER leaves out.
+    counted = written.scalar("true", text)
+    if written.may_fail(text):
+        counted = written.first(text, counted)
+    return written.made(written.function("count"), counted, types.BIGINT, sql)
 
 
 def approx_count_distinct(written: Written) -> AggregateCall:
