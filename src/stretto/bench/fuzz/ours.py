@@ -23,7 +23,7 @@ def answer(text: str, rows: pa.RecordBatch) -> Answer:
         return Refused(_described(error), crash=True)
     values = _evaluated(scalar, rows)
     if isinstance(values, Failure):
-        alone = [_evaluated(scalar, rows.slice(place, 1)) for place in range(rows.num_rows)]
+        alone = _one_by_one(scalar, rows)
         # If every row is fine alone, the batch as a whole is at fault.
         together = not any(isinstance(each, Failure) for each in alone)
         values = [values if together else _only(each) for each in alone]
@@ -37,6 +37,17 @@ def kind(text: str, schema: pa.Schema) -> str | None:
         return spark_type_name(compile_scalar(text, schema).type)
     except Exception:  # Whatever is raised here is found when the vocabulary is explored.
         return None
+
+
+def _one_by_one(scalar: Scalar, rows: pa.RecordBatch) -> list[list[Any] | Failure]:
+    """Returns what is found for each row alone; rows that are the same to the expression are evaluated once."""
+    read = rows.select(sorted(scalar.columns) or rows.schema.names[:1])
+    alike = [repr(row) for row in zip(*(plain_values(rows.column(name)) for name in scalar.columns), strict=True)]
+    found: dict[str, list[Any] | Failure] = {}
+    for place, row in enumerate(alike or [""] * rows.num_rows):
+        if row not in found:
+            found[row] = _evaluated(scalar, read.slice(place, 1))
+    return [found[row] for row in alike or [""] * rows.num_rows]
 
 
 def _only(values: list[Any] | Failure) -> Any:

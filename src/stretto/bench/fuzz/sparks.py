@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -65,19 +65,12 @@ class Mode(Enum):
             return _INTERPRETED
         return {**_OPTIMIZED, **(_INTERPRETED if self is Mode.OPTIMIZED else _GENERATED)}
 
-    @property
-    def columns_max(self) -> int:
-        """Expressions that are asked about together. Generated code of more is interpreted, since it is too long."""
-        return GENERATED_MAX if self is Mode.GENERATED else ASKED_MAX
-
 
 _MONTHS = ("interval year", "interval month", "interval year to month")
 _NOT_SENT = ("interval year", "interval month", "interval>")
-ASKED_MAX = 400
-"""Expressions that are asked about together."""
-GENERATED_MAX = 50
-ANALYSED_MAX = 60
-"""Columns that are analysed together; one that is refused has the rest analysed again."""
+ASKED_MAX = 50
+"""Expressions that are asked about together. One that is refused or fails has the rest asked again, and generated code
+of more would be interpreted, since it is too long."""
 PARTS = 4
 """Parts into which columns are divided when together they fail, and the error does not tell which of them does."""
 
@@ -111,15 +104,12 @@ class SparkOracle:
     def answers(self, texts: list[str], rows: pa.RecordBatch) -> list[Answer]:
         """Returns an answer for each expression, in order."""
         frame = self.frame(rows)
-        answers: list[Answer] = []
-        for start in range(0, len(texts), self._mode.columns_max):
-            asked = texts[start : start + self._mode.columns_max]
-            found: dict[int, Answer] = {}
-            kinds = _kinds_of(frame, columns := self._parsed(asked, found), found)
-            accepted = {place: columns[place] for place in kinds}
-            _evaluate(frame, accepted, kinds, found, partial(self._apart_of, asked, frame, rows.num_rows))
-            answers += [found[place] for place in range(len(asked))]
-        return answers
+        found: dict[int, Answer] = {}
+        apart = partial(self._apart_of, texts, frame, rows.num_rows)
+        for part in _parts(self._parsed(texts, found), ASKED_MAX):
+            for kinds, selected in _analysed(frame, part, found):
+                _evaluate(frame, selected, {place: part[place] for place in kinds}, kinds, found, apart)
+        return [found[place] for place in range(len(texts))]
 
     def apart(self, text: str, rows: pa.RecordBatch) -> list[Any] | None:
         """Returns the values of an expression that Spark accepts, of which each row has its own copy, or None.
@@ -141,15 +131,13 @@ class SparkOracle:
     def kinds(self, texts: list[str], rows: pa.RecordBatch) -> list[str | Refused]:
         """Returns the type of each expression, or why Spark refuses it; none is evaluated."""
         frame = self.frame(rows)
-        found: list[str | Refused] = []
-        for start in range(0, len(texts), ASKED_MAX):
-            asked = texts[start : start + ASKED_MAX]
-            refused: dict[int, Answer] = {}
-            types = _kinds_of(frame, self._parsed(asked, refused), refused)
-            for place in range(len(asked)):
-                answer = refused.get(place)
-                found.append(answer if isinstance(answer, Refused) else types[place])
-        return found
+        refused: dict[int, Answer] = {}
+        types: dict[int, str] = {}
+        for part in _parts(self._parsed(texts, refused), ASKED_MAX):
+            for kinds, _ in _analysed(frame, part, refused):
+                types |= kinds
+        found = [refused.get(place) for place in range(len(texts))]
+        return [each if isinstance(each, Refused) else types[place] for place, each in enumerate(found)]
 
     def _parsed(self, texts: list[str], found: dict[int, Answer]) -> Columns:
         columns: Columns = {}
@@ -167,10 +155,11 @@ class SparkOracle:
             if operator in text:
                 whole = words.sub(r"`\1`(", whole)
         tree = self._try(self._parser.parseExpression(whole))
-        return _Asked(whole, ClassicColumn(self._column(tree)).alias(f"c{place}"))
+        # Java's own method, since PySpark's asks Java four times more to note the place of the call.
+        return _Asked(whole, ClassicColumn(self._column(tree).alias(f"c{place}")))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # To compare columns would make another one.
 class _Asked:
     """A column, with the text that it was parsed from, which errors quote."""
 
@@ -187,21 +176,22 @@ def _selected(frame: DataFrame, columns: Columns) -> DataFrame:
     return frame.select(*(asked.column for asked in columns.values()))
 
 
-def _kinds_of(frame: DataFrame, columns: Columns, found: dict[int, Answer]) -> dict[int, str]:
-    """Returns the types of the columns that Spark accepts; an error tells which one it does not."""
-    kinds: dict[int, str] = {}
-    for part in _parts(columns, ANALYSED_MAX):
-        left = dict(part)
-        while left:
-            try:
-                kinds |= _kinds(_selected(frame, left), left)
-            except _ERRORS as error:
-                for place, cause in _refused(frame, left, error).items():
-                    found[place] = Refused(_first_line(cause), crash=not isinstance(cause, _REFUSALS))
-                    del left[place]
-            else:
-                break
-    return kinds
+def _analysed(
+    frame: DataFrame, columns: Columns, found: dict[int, Answer]
+) -> Iterator[tuple[dict[int, str], DataFrame]]:
+    """Yields the types of the columns that Spark accepts, and what selects them; an error tells which it does not."""
+    left = dict(columns)
+    while left:
+        try:
+            selected = _selected(frame, left)
+            kinds = _kinds(selected, left)
+        except _ERRORS as error:
+            for place, cause in _refused(frame, left, error).items():
+                found[place] = Refused(_first_line(cause), crash=not isinstance(cause, _REFUSALS))
+                del left[place]
+        else:
+            yield kinds, selected
+            return
 
 
 def _refused(frame: DataFrame, columns: Columns, error: Exception) -> dict[int, Exception]:
@@ -227,25 +217,30 @@ def _quoted(error: Exception, columns: Columns) -> list[int]:
 
 
 def _evaluate(
-    frame: DataFrame, columns: Columns, kinds: dict[int, str], found: dict[int, Answer], apart: Apart
+    frame: DataFrame,
+    selected: DataFrame | None,
+    columns: Columns,
+    kinds: dict[int, str],
+    found: dict[int, Answer],
+    apart: Apart,
 ) -> None:
-    """Evaluates columns together; evaluates fewer of them when the query as a whole fails, to find the cause."""
-    if not columns:
-        return
+    """Evaluates columns together; evaluates fewer of them when the query as a whole fails, to find the cause.
+
+    `selected` is what selects the columns, if it was made already."""
     for place in columns:
         found[place] = Answered(kinds[place], [], comparable=False)
     sent = {place: _sendable(asked, kinds[place], place) for place, asked in columns.items() if _is_sent(kinds[place])}
     if not sent:
         return
     try:
-        table = _collected(_selected(frame, sent))
+        table = _collected(selected if selected is not None and sent == columns else _selected(frame, sent))
     except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
         failed = _quoted(error, sent) or (list(sent) if len(sent) == 1 else [])
         for place in failed:
             found[place] = _failed(error, kinds[place], partial(apart, place))
         rest = {place: columns[place] for place in sent if place not in failed}
-        for part in [rest] if failed else _parts(rest, -(-len(rest) // PARTS)):
-            _evaluate(frame, part, kinds, found, apart)
+        for part in _parts(rest, len(rest) if failed else -(-len(rest) // PARTS)):
+            _evaluate(frame, None, part, kinds, found, apart)
         return
     for place, column in zip(sent, table.columns, strict=True):
         found[place] = Answered(kinds[place], _rows(column.combine_chunks()))
