@@ -35,7 +35,8 @@ BATCHES = 3
 """Batches that the rows arrive in, so that partial states are merged."""
 DISTINCT_SHARE, FILTER_SHARE = 0.12, 0.25
 _COLUMN_SHARE = 0.7
-_TRIES_MAX = 30
+_TRIES_MAX = 150
+"""Random arguments that are tried with a call; of the types of columns, some calls take one."""
 
 
 def aggregate_rows(schema: pa.Schema, count: int, rng: Random) -> pa.RecordBatch:

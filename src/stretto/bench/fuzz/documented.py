@@ -177,6 +177,13 @@ SCALES = Documented(
     "Proved by a column of the same values, with which Spark does not fail",
     _never,
 )
+ORDER = Documented(
+    "sums of doubles in another order",
+    "doubles are not added in the order of Spark's, on which the last digits depend: "
+    "SELECT sum(x) FROM VALUES (0.1D), (0.2D), (0.3D) AS t(x). More digits than that are proved by values moved by an "
+    "ulp, with which the answer moves as far (`nearness.py`)",
+    _other_order,
+)
 CLOCK = Documented(
     "a time by the clock",
     "Spark reads '12:34' as a time of the day of the query, and 'now'; an answer here does not depend on the clock: "
@@ -190,12 +197,7 @@ DOCUMENTED = (
     SCALES,
     ANY_BYTES,
     CLOCK,
-    Documented(
-        "sums of doubles in another order",
-        "doubles are not added in the order of Spark's, on which the last digits depend: "
-        "SELECT sum(x) FROM VALUES (0.1D), (0.2D), (0.3D) AS t(x)",
-        _other_order,
-    ),
+    ORDER,
     Documented(
         "the greatest or the least of zeros of both signs",
         "0.0 and -0.0 are equal, and Spark keeps the one that comes first: "

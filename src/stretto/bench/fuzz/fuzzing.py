@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -17,10 +17,12 @@ from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.aggregate_forms import aggregate_forms
 from stretto.bench.fuzz.answers import Answer, Answered, Refused
 from stretto.bench.fuzz.columns import random_rows, schema
+from stretto.bench.fuzz.documented import ORDER
 from stretto.bench.fuzz.findings import Report
 from stretto.bench.fuzz.forms import Form, all_forms
 from stretto.bench.fuzz.generator import Generator
-from stretto.bench.fuzz.judging import Disagreement, Verdict, judge, judge_kind
+from stretto.bench.fuzz.judging import Disagreement, Kind, Verdict, judge, judge_kind
+from stretto.bench.fuzz.nearness import with_near
 from stretto.bench.fuzz.settling import Settling, Wrong
 from stretto.bench.fuzz.shrinking import Case
 from stretto.bench.fuzz.sparks import Mode, SparkOracle
@@ -256,7 +258,7 @@ class _Fuzzing:
             cases = [Case(term, rows) for term in terms]
             mine = [grouping.our_answer(term, rows) for term in terms]
             theirs = grouping.spark_answers(self._oracle, terms, mine, rows)
-            verdicts = [judge(*each) for each in zip(terms, mine, theirs, strict=True)]
+            verdicts = [_judged_aggregate(*each, rows) for each in zip(terms, mine, theirs, strict=True)]
             self._note(mine, verdicts)
             wrong = _disagreements(cases, verdicts)
             self._settling.settle(wrong, self._judged_aggregates, self._judged)
@@ -281,7 +283,7 @@ class _Fuzzing:
             own = [answer for place in places if (answer := mine[place]) is not None]
             theirs = grouping.spark_answers(self._oracle, terms, own, cases[places[0]].rows)
             for place, answer, sparks in zip(places, own, theirs, strict=True):
-                verdicts[place] = judge(cases[place].term, answer, sparks)
+                verdicts[place] = _judged_aggregate(cases[place].term, answer, sparks, cases[place].rows)
         return verdicts
 
     # Refusals
@@ -296,6 +298,16 @@ class _Fuzzing:
         for refusal, answer in zip(asked, answers, strict=True):
             if not isinstance(answer, Refused):
                 self._report.note_accepted_by_spark(refusal.reason, refusal.term.text)
+
+
+def _judged_aggregate(term: Term, mine: Answer, theirs: Answer, rows: pa.RecordBatch) -> Verdict:
+    verdict = judge(term, mine, theirs)
+    if verdict.disagreement is None or verdict.disagreement.kind is not Kind.VALUE:
+        return verdict
+    again = judge(term, mine, with_near(term, rows, mine, theirs))
+    if again.disagreement == verdict.disagreement:
+        return verdict
+    return replace(again, documented=(*again.documented, ORDER))
 
 
 def _of_rows(answer: Answer, start: int, count: int) -> Answer:
