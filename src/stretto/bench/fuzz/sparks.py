@@ -239,7 +239,7 @@ def _evaluate(
         for place in failed:
             found[place] = _failed(error, kinds[place], partial(apart, place))
         rest = {place: columns[place] for place in sent if place not in failed}
-        for part in _parts(rest, len(rest) if failed else -(-len(rest) // PARTS)):
+        for part in [rest] if failed else _parts(rest, -(-len(rest) // PARTS)):
             _evaluate(frame, None, part, kinds, found, apart)
         return
     for place, column in zip(sent, table.columns, strict=True):
