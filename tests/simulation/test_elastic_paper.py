@@ -17,11 +17,13 @@ from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.elasticity import Outcome
 from stretto.elasticity.assignment import assign
+from stretto.elasticity.decisions import Repartition
 from stretto.scheduling.offloading import Anticipate
 from stretto.simulator.experiments.elastic_paper import ELASTIC_FIGURES
 from stretto.simulator.experiments.executors import SCHEMA, Measured, Setting, Trial, elastic_controllers
 from stretto.simulator.experiments.paper_exchange import changed_problem
-from stretto.simulator.experiments.paper_figures import PaperScale
+from stretto.simulator.experiments.paper_figures import STATIC as STATIC_APPROACH
+from stretto.simulator.experiments.paper_figures import PaperScale, run
 from stretto.simulator.experiments.paper_moves import moved_ms
 
 SMALL = Setting(nodes=2, executors=2, controllers=elastic_controllers, keys=1_000, skew=0.7, warm_s=20.0, seconds=10.0)
@@ -87,9 +89,32 @@ def test_a_figure_says_what_was_found_and_what_the_paper_has() -> None:
     scale = PaperScale(2, 2.0, 2.0, 1, time.perf_counter)
     figure = ELASTIC_FIGURES["11"].make(scale, lambda: runs.append(1))
     assert len(runs) == ELASTIC_FIGURES["11"].runs
-    assert figure.ours["resource_centric"] is None
-    assert "null" in figure.note
+    assert figure.claims
     assert figure.direction_holds is True
+    assert not replace(figure, claims={**figure.claims, "another": False}).direction_holds
+
+
+def test_runs_are_made_once_for_all_figures() -> None:
+    scale, runs = PaperScale(2, 2.0, 1.0, 1, time.perf_counter), list[int]()
+    setting = scale.setting(keys=100)
+    first, again = (run(scale, STATIC_APPROACH, setting, lambda: runs.append(1)) for _ in range(2))
+    assert first is again
+    assert len(runs) == 2
+    assert run(scale, STATIC_APPROACH, replace(setting, seed=2), lambda: None) is not first
+
+
+# The resource-centric approach.
+
+
+def test_keys_are_dealt_to_partitions_by_load_while_it_runs() -> None:
+    """A constant, skewed load: one or two handovers at the beginning, and more throughput than with static ranges."""
+    setting = replace(STATIC, shuffles_per_minute=0.0, skew=0.5, keys=600, warm_s=5.0, seconds=4.0)
+    static, dealt = (Trial(each).run() for each in (setting, replace(setting, dealt=True)))
+    assert dealt.tuples_per_s > 1.1 * static.tuples_per_s
+    done = [record for record in dealt.decisions if record.outcome is Outcome.DONE]
+    assert 1 <= len(done) <= 4
+    assert all(isinstance(record.decision, Repartition) and record.decision.shards is not None for record in done)
+    assert all((record.spent or {})["paused_ms"] > 1 for record in done)
 
 
 # Strategies beside controllers.

@@ -14,7 +14,14 @@ from stretto.simulator.experiments.paper_dynamics import (
     figure_10,
     figure_16,
 )
-from stretto.simulator.experiments.paper_exchange import RUNS_19, figure_19, table_2, table_3
+from stretto.simulator.experiments.paper_exchange import (
+    RUNS_19,
+    RUNS_TABLE_2,
+    RUNS_TABLE_3,
+    figure_19,
+    table_2,
+    table_3,
+)
 from stretto.simulator.experiments.paper_figures import PaperExperiment
 from stretto.simulator.experiments.paper_moves import RUNS_11, RUNS_12, figure_11, figure_12
 from stretto.simulator.experiments.paper_scaling import RUNS_13, RUNS_15, figure_13, figure_15
@@ -30,7 +37,7 @@ ELASTIC_FIGURES: dict[str, PaperExperiment] = {
     "15": PaperExperiment(figure_15, RUNS_15),
     "16": PaperExperiment(figure_16, RUNS_16),
     "19": PaperExperiment(figure_19, RUNS_19),
-    "table-2": PaperExperiment(table_2, 2),
-    "table-3": PaperExperiment(table_3, 3),
+    "table-2": PaperExperiment(table_2, RUNS_TABLE_2),
+    "table-3": PaperExperiment(table_3, RUNS_TABLE_3),
 }
 """Figure 14 is the latency of the runs of figure 13."""

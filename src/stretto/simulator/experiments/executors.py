@@ -9,6 +9,7 @@ as fast as credits allow, so the calculator is always saturated, as in the paper
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import floor
@@ -36,6 +37,7 @@ from stretto.protocol.elastic import ShardsMoved
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing
 from stretto.simulator.engine.sources import SimulatedSource
 from stretto.simulator.experiments.links import OUTSIDE, NodeLinks
+from stretto.simulator.experiments.resource_centric import KeyDealer, ShardLoads
 from stretto.state import MapState
 
 SECOND_NS = 1_000_000_000
@@ -61,12 +63,14 @@ Keys = npt.NDArray[np.int64]
 class Setting:
     """What is varied. Defaults are those of the paper, but for batches, `warm_s` and `seconds`.
 
-    `executors` is the number of partitions of the calculator: one per core for the static approach. `controllers` makes
-    the controllers from the threshold of data intensity; None for the static approach."""
+    `executors` is the number of partitions of the calculator: one per core for the static and the resource-centric
+    approach. `controllers` makes those of elastic executors from the threshold of data intensity; None for others."""
 
     nodes: int = 32
     executors: int = 32
     controllers: Callable[[float], Sequence[Controller]] | None = None
+    dealt: bool = False
+    """Whether keys are dealt to the partitions by load while it runs, the resource-centric approach."""
     shuffles_per_minute: float = 2.0
     skew: float = 0.5
     keys: int = 10_000
@@ -212,7 +216,7 @@ class Calculator(Function):
         self.kept: Any = MapState()
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        for key in np.unique(batch.column(0).to_numpy()).tolist():
+        for key in batch.column(0).to_pylist():
             if key not in self.kept:
                 self.kept[key] = bytes(KEPT_BYTES)
 
@@ -224,8 +228,9 @@ class Measured:
 
     setting: Setting
     rows_by_second: dict[int, int] = field(default_factory=dict)
-    latencies: list[tuple[float, int]] = field(default_factory=list)
-    """In milliseconds, with how many rows have each: those of one message were read at the same time."""
+    message_ms: array[float] = field(default_factory=lambda: array("d"))
+    """The latency of each message, in milliseconds: its rows were read at the same time."""
+    message_rows: array[int] = field(default_factory=lambda: array("q"))
     decisions: list[DecisionRecord] = field(default_factory=list)
     moves: list[ShardsMoved] = field(default_factory=list)
     state_bytes: float = 0.0
@@ -246,10 +251,9 @@ class Measured:
     @property
     def latencies_ms(self) -> npt.NDArray[np.float64]:
         """The latency of each row."""
-        if not self.latencies:
+        if not self.message_ms:
             return np.zeros(1)
-        found, rows = zip(*self.latencies, strict=True)
-        return np.repeat(np.asarray(found, float), rows)
+        return np.repeat(np.asarray(self.message_ms), np.asarray(self.message_rows))
 
     @property
     def mean_ms(self) -> float:
@@ -301,24 +305,31 @@ class Trial:
         real = KEPT_BYTES * setting.keys * setting.functions
         row_bytes = float(setting.tuple_bytes)
         self.links = NodeLinks(self.host_of, row_bytes, setting.state_bytes / real)
+        self.loads = ShardLoads(setting.keys * setting.functions, setting.nodes) if setting.dealt else None
         self.cluster = self._cluster()
 
     def _cluster(self) -> SimulatedCluster:
         setting = self._setting
-        team = None
-        if setting.controllers is not None:
-            team = Team(setting.controllers(setting.threshold_bytes_per_s))
         return SimulatedCluster(
             setting.cores,
             setting.seed,
             TIMING,
             costs=self.cost_ns,
             begins_ns=self._begins_ns,
-            controllers=team,
+            controllers=self.team(),
             host_of=self.host_of,
             links=self.links,
             checked=False,
         )
+
+    def team(self) -> Team | None:
+        """Returns the controllers; None where nothing changes."""
+        setting = self._setting
+        if self.loads is not None:
+            return Team([KeyDealer(self.loads, "calculator")])
+        if setting.controllers is not None:
+            return Team(setting.controllers(setting.threshold_bytes_per_s))
+        return None
 
     def workers_on(self, node: int) -> list[str]:
         """Returns the workers of a node, in the order in which actors are placed on them."""
@@ -351,7 +362,7 @@ class Trial:
 
     def _step_until(self, time_ns: int) -> None:
         cluster = self.cluster
-        while cluster.next_ns is not None and cluster.next_ns < time_ns:
+        while (next_ns := cluster.next_ns) is not None and next_ns < time_ns:
             cluster.step()
 
     def cost_ns(self, chance: random.Random, instance: Instance, work: Any) -> int:
@@ -363,13 +374,16 @@ class Trial:
         if not isinstance(work, Message) or not isinstance(work.payload, pa.RecordBatch):
             return OTHER_NS
         rows = int(work.payload.num_rows)
+        if self.loads is not None:
+            self.loads.note(work.payload.column(0).to_numpy())
         cost_ns = OTHER_NS + rows * self._setting.row_ns
         done_ns = self.cluster.now_ns + cost_ns
         if self._warm_ns <= done_ns < self._until_ns:
             second = (done_ns - self._warm_ns) // SECOND_NS
             measured = self._measured
             measured.rows_by_second[second] = measured.rows_by_second.get(second, 0) + rows
-            measured.latencies.append(((done_ns - work.payload.column(1)[0].as_py()) / 1e6, rows))
+            measured.message_ms.append((done_ns - work.payload.column(1)[0].as_py()) / 1e6)
+            measured.message_rows.append(rows)
         return cost_ns
 
 

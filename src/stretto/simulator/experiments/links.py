@@ -12,6 +12,7 @@ from collections.abc import Callable
 from stretto.protocol.channels import Data
 from stretto.protocol.elastic import Given
 from stretto.protocol.frames import Frame
+from stretto.protocol.handover import Bequest
 
 GIGABIT_BYTES_PER_S = 125_000_000
 OUTSIDE = "outside"
@@ -41,12 +42,12 @@ class NodeLinks:
         """Rows between the workers of different nodes."""
 
     def __call__(self, sender: str, to: str, frame: Frame, now_ns: int) -> int:
-        if not isinstance(frame, Data | Given):
+        if not isinstance(frame, Data | Given | Bequest):
             return 0
         source, target = self._host_of(sender), self._host_of(to)
         if source == target:
             return 0
-        if isinstance(frame, Given):
+        if isinstance(frame, Given | Bequest):
             size = len(frame.states) * self.state_factor
             self.state_bytes += size
         else:

@@ -15,17 +15,17 @@ import numpy as np
 from stretto.elasticity.assignment import AssignmentProblem, assign
 from stretto.simulator.experiments.executors import CORES_PER_NODE, Measured, Setting
 from stretto.simulator.experiments.paper_figures import (
+    ALL,
     ELASTIC,
-    LATENCY_LOAD,
     NAIVE,
-    NO_RC,
+    OUR_LEVER,
     RESOURCE_CENTRIC,
     STATIC,
+    Compared,
     Done,
     PaperFigure,
     PaperScale,
-    run,
-    runs_of,
+    paced,
     side_by_side,
 )
 
@@ -35,8 +35,9 @@ PAPER_NODES = 32
 FUNCTIONS = 12
 DRIFT = 0.4
 """So that the five most popular stocks change several times a minute, as in figure 18."""
-ALL = (STATIC, RESOURCE_CENTRIC, NAIVE, ELASTIC)
-RUNS_19 = 2 * runs_of(ALL)
+RUNS_19 = 2 * len(ALL)
+RUNS_TABLE_2 = len(ALL)
+RUNS_TABLE_3 = 3 * len(ALL)
 TRIES = 20
 NODES = (8, 16, 32, 64, 128, 320)
 CHANGED = 0.25
@@ -47,45 +48,50 @@ def stocks(scale: PaperScale, **more: Any) -> Setting:
     """Returns the setting of 5.4: orders of 96 bytes for twelve functions."""
     keys = round(STOCKS * more.get("nodes", scale.nodes) / PAPER_NODES)
     usual = {"keys": keys, "functions": FUNCTIONS, "tuple_bytes": 96, "drift": DRIFT, "skew": 0.6}
-    made = scale.paced if "load" in more else scale.setting
-    return made(**{**usual, **more})
+    return scale.setting(**{**usual, **more})
 
 
 def figure_19(scale: PaperScale, done: Done) -> PaperFigure:
     """The four approaches side by side."""
-    full = side_by_side(stocks(scale), done, ALL)
-    given = side_by_side(stocks(scale, load=LATENCY_LOAD), done, ALL)
-    ours: dict[str, Any] = {"full input": full.summary(), f"input {LATENCY_LOAD:g}": given.summary()}
-    ours["by_second"] = {
-        name: None if each is None else list(each.rows_by_second.values()) for name, each in full.found.items()
+    full = side_by_side(scale, stocks(scale), done)
+    setting = paced(full, stocks(scale))
+    given = side_by_side(scale, setting, done)
+    ours: dict[str, Any] = {"full input": full.summary(), f"input {setting.load:g}": given.summary()}
+    ours["by_second"] = {name: list(each.rows_by_second.values()) for name, each in full.found.items()}
+    others = (STATIC, RESOURCE_CENTRIC, NAIVE)
+    ours["throughput_by"] = {each.name: round(full.rate(ELASTIC) / full.rate(each), 2) for each in others}
+    later = {each.name: given.of(each).p99_ms / max(0.1, given.of(ELASTIC).p99_ms) for each in others}
+    ours["p99_by_ours"] = {name: round(factor, 1) for name, factor in later.items()}
+    paper = {
+        "naive and elastic": "about twice the throughput of static and resource-centric, latency 1 to 2 orders of "
+        "magnitude lower",
+        "naive": "a little worse than elastic",
     }
-    fixed, blind, free = full.of(STATIC), full.of(NAIVE), full.of(ELASTIC)
-    ours["throughput_by_static"] = round(free.tuples_per_s / fixed.tuples_per_s, 2)
-    ours["throughput_by_naive"] = round(free.tuples_per_s / blind.tuples_per_s, 2)
-    ours["p99_of_static_by_ours"] = round(given.of(STATIC).p99_ms / max(0.1, given.of(ELASTIC).p99_ms), 1)
-    paper = {"naive and elastic": "about twice the throughput of static, latency 1 to 2 orders of magnitude lower"}
-    holds = (
-        free.tuples_per_s > fixed.tuples_per_s
-        and free.tuples_per_s >= 0.98 * blind.tuples_per_s
-        and ours["p99_of_static_by_ours"] >= 10
-    )
-    note = f"A simulated workload with drifting popularity, not the exchange's orders. {NO_RC}"
-    return PaperFigure("Stock exchange", ours, paper, holds, note)
+    claims = {
+        "elastic has more throughput than static": full.rate(ELASTIC) > full.rate(STATIC),
+        "it has more throughput than resource-centric": full.rate(ELASTIC) > full.rate(RESOURCE_CENTRIC),
+        "it is not worse than naive": full.rate(ELASTIC) >= 0.98 * full.rate(NAIVE),
+        "its p99 is an order of magnitude below static's": later["static"] >= 10,
+        "its p99 is below resource-centric's": later["resource_centric"] > 1,
+    }
+    note = f"A simulated workload with drifting popularity, not the exchange's orders. {OUR_LEVER}."
+    return PaperFigure("Stock exchange", ours, paper, claims, note)
 
 
 def table_2(scale: PaperScale, done: Done) -> PaperFigure:
     """What assignment without regard to migration and locality costs."""
-    found = {kind.name: run(kind, stocks(scale), done) for kind in (NAIVE, ELASTIC)}
-    ours = {name: _rates(each) for name, each in found.items()}
+    found = side_by_side(scale, stocks(scale), done)
+    ours = {name: _rates(each) for name, each in found.found.items()}
     paper = {
         "naive": {"state_mb_per_s": 13.9, "remote_mb_per_s": 235.3},
         "elastic": {"state_mb_per_s": 2.4, "remote_mb_per_s": 21.6},
     }
-    holds = (
-        ours["naive"]["remote_mb_per_s"] >= ours["elastic"]["remote_mb_per_s"]
-        and ours["naive"]["state_mb_per_s"] >= ours["elastic"]["state_mb_per_s"]
-    )
-    return PaperFigure("Naive assignment", ours, paper, holds, "The workload of figure 19.")
+    claims = {
+        f"naive has more {what}": ours["naive"][name] > ours["elastic"][name]
+        for what, name in (("remote data", "remote_mb_per_s"), ("migration", "state_mb_per_s"))
+    }
+    note = "The workload of figure 19. Static and resource-centric partitions have no remote tasks."
+    return PaperFigure("Naive assignment", ours, paper, claims, note)
 
 
 def _rates(measured: Measured) -> dict[str, Any]:
@@ -95,21 +101,31 @@ def _rates(measured: Measured) -> dict[str, Any]:
 
 def table_3(scale: PaperScale, done: Done) -> PaperFigure:
     """Throughput by the number of nodes, and the time of this machine's processor that an assignment takes."""
-    sizes = sorted({max(2, scale.nodes // 4), max(2, scale.nodes // 2), scale.nodes})
-    throughput = {str(nodes): round(run(ELASTIC, stocks(scale, nodes=nodes), done).tuples_per_s) for nodes in sizes}
+    sizes = [max(2, scale.nodes // 4), max(2, scale.nodes // 2), scale.nodes]
+    found = dict[int, Compared]()
+    for nodes in sizes:
+        found[nodes] = side_by_side(scale, stocks(scale, nodes=nodes), done)
+    throughput = {
+        name: {str(nodes): round(each.found[name].tuples_per_s) for nodes, each in found.items()}
+        for name in (each.name for each in ALL)
+    }
     deciding = {str(nodes): deciding_ms(nodes, scale) for nodes in NODES}
     paper = {
-        "tuples_per_s": {"8": 66_600, "16": 121_300, "32": 218_600},
+        "tuples_per_s": {"elastic": {"8": 66_600, "16": 121_300, "32": 218_600}},
         "deciding_ms": {"8": 4.1, "16": 5.2, "32": 5.7},
     }
-    grows = throughput[str(sizes[-1])] / throughput[str(sizes[0])] > 0.6 * sizes[-1] / sizes[0]
+    smallest, largest = sizes[0], sizes[-1]
+    grown = found[largest].rate(ELASTIC) / found[smallest].rate(ELASTIC)
     ours = {"tuples_per_s": throughput, "deciding_ms": deciding}
-    holds = grows and deciding["32"]["median"] <= 6.0
+    claims = {
+        "throughput grows nearly with the nodes": grown > 0.75 * largest / smallest,
+        "deciding for 32 nodes takes at most 6 ms": deciding["32"]["median"] <= 6.0,
+    }
     note = (
         f"Deciding: processor time, 8 executors and 16 cores per node, {CHANGED:.0%} want more cores; the fastest and "
-        f"the median of {TRIES}."
+        f"the median of {TRIES}. The paper's own growth from 8 to 32 nodes is 0.82 of linear."
     )
-    return PaperFigure("Scalability and scheduling time", ours, paper, holds, note)
+    return PaperFigure("Scalability and scheduling time", ours, paper, claims, note)
 
 
 def deciding_ms(nodes: int, scale: PaperScale) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stretto.elasticity import Controller
@@ -14,45 +14,52 @@ Done = Callable[[], None]
 KEYS_PER_NODE = 10_000 / 32
 """The paper's 10,000 keys on 32 nodes. A smaller cluster gets fewer, so that a partition has as many as in the paper:
 with more, static partitions would be balanced by themselves."""
-
-
-LATENCY_LOAD = 0.7
-"""The input of the runs whose latency is compared, as a share of all cores: more than static partitions can take."""
+TOO_MUCH_FOR_STATIC = 1.1
+OF_ELASTIC = 0.95
 CATCH_UP_S = 8.0
-"""The longer warm-up of these: what could not be taken while executors had their homes only has to be worked off."""
+"""The longer warm-up of runs with a given input: what could not be taken while executors had their homes only has to be
+worked off."""
 
 
 @dataclass(frozen=True)
 class PaperScale:
     """The size of the cluster, the length of the runs, the seed of all random choices, and a clock in seconds for what
-    takes the time of this machine."""
+    takes the time of this machine. `known` has the runs that were made: several figures begin from the same ones."""
 
     nodes: int
     seconds: float
     warm_s: float
     seed: int
     clock: Callable[[], float]
+    known: dict[Setting, Measured] = field(default_factory=dict, compare=False, repr=False)
 
     def setting(self, **more: Any) -> Setting:
         nodes = more.get("nodes", self.nodes)
         usual = {"nodes": nodes, "executors": nodes, "keys": round(KEYS_PER_NODE * nodes)}
         return Setting(**{**usual, "seed": self.seed, "seconds": self.seconds, "warm_s": self.warm_s, **more})
 
-    def paced(self, **more: Any) -> Setting:
-        """Returns a setting with a given input, to compare latencies."""
-        return self.setting(**{"load": LATENCY_LOAD, "warm_s": self.warm_s + CATCH_UP_S, **more})
+    def run(self, setting: Setting, done: Done) -> Measured:
+        """Returns what a run measures, made or known."""
+        if setting not in self.known:
+            self.known[setting] = Trial(setting).run()
+        done()
+        return self.known[setting]
 
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """What we have found, what the paper says, whether the direction is the paper's (None: not compared), and why or
-    why not."""
+    """What we have found, what the paper says, which of its claims hold here, and why or why not."""
 
     title: str
     ours: dict[str, Any]
     paper: dict[str, Any]
-    direction_holds: bool | None
+    claims: dict[str, bool]
     note: str
+    direction_holds: bool = field(init=False)
+    """Whether all claims hold."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "direction_holds", all(self.claims.values()))
 
 
 @dataclass(frozen=True)
@@ -65,61 +72,61 @@ class PaperExperiment:
 
 @dataclass(frozen=True)
 class Approach:
-    """One of the paper's approaches: whether it has an executor per core or per node, and its controllers (None:
-    nothing changes while it runs). One that is not `built` is not run, and its figures are null."""
+    """One of the paper's approaches: whether it has an executor per core or per node, the controllers of elastic
+    executors, and whether keys are dealt to executors by load."""
 
     name: str
     per_core: bool
-    controllers: Callable[[float], Sequence[Controller]] | None
-    built: bool = True
+    controllers: Callable[[float], Sequence[Controller]] | None = None
+    dealt: bool = False
 
-    def run(self, setting: Setting, done: Done) -> Measured | None:
-        """Runs a setting; None if it cannot be run yet."""
-        if not self.built:
-            return None
+    def of(self, setting: Setting) -> Setting:
+        """Returns a setting with this approach."""
         executors = setting.cores if self.per_core else min(setting.executors, setting.nodes)
-        measured = Trial(replace(setting, executors=executors, controllers=self.controllers)).run()
-        done()
-        return measured
+        return replace(setting, executors=executors, controllers=self.controllers, dealt=self.dealt)
 
 
-STATIC = Approach("static", per_core=True, controllers=None)
-RESOURCE_CENTRIC = Approach("resource_centric", per_core=True, controllers=None, built=False)
-"""Its controllers would decide `Repartition`, which the machines refuse so far."""
+STATIC = Approach("static", per_core=True)
+RESOURCE_CENTRIC = Approach("resource_centric", per_core=True, dealt=True)
 NAIVE = Approach("naive", per_core=False, controllers=naive_controllers)
 ELASTIC = Approach("elastic", per_core=False, controllers=elastic_controllers)
-COMPARED = (STATIC, RESOURCE_CENTRIC, ELASTIC)
-NO_RC = "resource_centric is null: repartitioning a running function is not in the machines yet, so it was not run"
-
-
-def runs_of(approaches: Sequence[Approach]) -> int:
-    """Returns how many runs it takes to compare these once."""
-    return sum(each.built for each in approaches)
-
-
-def run(approach: Approach, setting: Setting, done: Done) -> Measured:
-    """Runs an approach that is built."""
-    measured = approach.run(setting, done)
-    if measured is None:
-        raise ValueError(f"the approach '{approach.name}' cannot be run yet")
-    return measured
+ALL = (STATIC, RESOURCE_CENTRIC, NAIVE, ELASTIC)
+OUR_LEVER = (
+    "Our resource-centric lever moves all shards at one barrier that passes through the job as rows do, where the "
+    "paper's synchronises for each shard: it pauses for as long as the fullest queue takes, not for seconds"
+)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What was measured of each approach, by its name; None of those that are not built."""
+    """What was measured of each approach, by its name."""
 
-    found: dict[str, Measured | None]
+    found: dict[str, Measured]
 
     def of(self, approach: Approach) -> Measured:
-        measured = self.found[approach.name]
-        assert measured is not None
-        return measured
+        return self.found[approach.name]
+
+    def rate(self, approach: Approach) -> float:
+        return max(1.0, self.of(approach).tuples_per_s)
 
     def summary(self) -> dict[str, Any]:
-        return {name: None if each is None else each.summary() for name, each in self.found.items()}
+        return {name: each.summary() for name, each in self.found.items()}
 
 
-def side_by_side(setting: Setting, done: Done, approaches: Sequence[Approach] = COMPARED) -> Compared:
+def run(scale: PaperScale, approach: Approach, setting: Setting, done: Done) -> Measured:
+    """Runs one approach."""
+    return scale.run(approach.of(setting), done)
+
+
+def side_by_side(scale: PaperScale, setting: Setting, done: Done, approaches: Sequence[Approach] = ALL) -> Compared:
     """Runs the approaches, one after the other."""
-    return Compared({each.name: each.run(setting, done) for each in approaches})
+    return Compared({each.name: run(scale, each, setting, done) for each in approaches})
+
+
+def paced(full: Compared, setting: Setting) -> Setting:
+    """Returns a setting with a given input, to compare latencies: more than static partitions can take, and less than
+    elastic executors can. With full input all queues of those who keep up are full, and only that of the hottest static
+    partition, which holds the generators back: latencies of full input say nothing."""
+    most = full.of(STATIC).utilisation * TOO_MUCH_FOR_STATIC
+    load = round(min(most, full.of(ELASTIC).utilisation * OF_ELASTIC), 3)
+    return replace(setting, load=load, warm_s=setting.warm_s + CATCH_UP_S)
