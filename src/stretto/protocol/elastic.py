@@ -1,6 +1,7 @@
 """Frames about the shards of elastic executors (elasticutor.txt 3.2). A frame names the actor that they belong to.
 
-A move goes Give (home to the old owner), Given (old owner to the new one), Taken (new owner to the home).
+A move goes Give (home to the old owner), Given (old owner to the new one), Taken (new owner to the home). The new owner
+asks for each piece of a large state (GiveMore), so that neither of the two is busy with more than one at a time.
 """
 
 from __future__ import annotations
@@ -72,6 +73,14 @@ class GivenInMemory(msgspec.Struct, frozen=True, tag="giveninmemory"):
     name: str
     length: int
     following: tuple[Following, ...] = ()
+
+
+class GiveMore(msgspec.Struct, frozen=True, tag="givemore"):
+    """From the new owner to the old one: this piece of the state is next."""
+
+    actor: Address
+    move: int
+    piece: int
 
 
 class Taken(msgspec.Struct, frozen=True, tag="taken"):

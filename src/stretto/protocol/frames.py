@@ -18,7 +18,16 @@ from stretto.protocol.checkpointing import (
     Unfetched,
     Unstored,
 )
-from stretto.protocol.elastic import AwaitCriticals, Give, Given, GivenInMemory, MoveShards, ShardsMoved, Taken
+from stretto.protocol.elastic import (
+    AwaitCriticals,
+    Give,
+    GiveMore,
+    Given,
+    GivenInMemory,
+    MoveShards,
+    ShardsMoved,
+    Taken,
+)
 from stretto.protocol.handover import Bequest, BequestInMemory, CallOff, HandOver, Passed, Prepared, Received, TakeOver
 from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
@@ -33,7 +42,7 @@ Checkpointing = (
 )
 Handover = Prepared | HandOver | CallOff | Passed | Bequest | BequestInMemory | Received | TakeOver
 Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
-Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | Taken | AwaitCriticals
+Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | GiveMore | Taken | AwaitCriticals
 Scheduling = ScheduleRequest | ScheduleReply
 Twins = Redirected | Returned | AskBack | GivenBack
 Reports = Report | LongRuns | Misbehaved | Stuck

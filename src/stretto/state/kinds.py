@@ -405,17 +405,18 @@ class MapState(State, Generic[K, T]):
             mine = part.mine(self._columns(part.keys))
             self.restore([entry for entry, is_mine in zip(self.entries.items(), mine.tolist(), strict=True) if is_mine])
 
-    def give(self, part: KeyedPart) -> list[tuple[K, T]]:
+    def give(self, part: KeyedPart) -> list[list[Any]]:
+        """Returns the keys and the values, not pairs: packing a pair copies both once more."""
         if not self.entries:
-            return []
+            return [[], []]
         mine = part.mine(self._columns(part.keys))
         given = list(compress(self.entries.items(), mine.tolist()))
         for key, _ in given:
             del self[key]
-        return given
+        return [[key for key, _ in given], [value for _, value in given]]
 
-    def receive(self, content: list[tuple[K, T]]) -> None:
-        for key, value in content:
+    def receive(self, content: list[list[Any]]) -> None:
+        for key, value in zip(*content, strict=True):
             self[key] = value
 
     def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
@@ -445,10 +446,10 @@ class MapState(State, Generic[K, T]):
             self.merge(other)
 
 
-def _bytes_of(entry: Any) -> int:
+def _bytes_of(entry: tuple[Any, Any]) -> int:
     """Returns the bytes of an entry as it would be sent; about those in memory, if it cannot be."""
     try:
-        return len(packed(entry))
+        return sum(len(part) if type(part) is bytes else len(packed(part)) for part in entry)  # Large ones are bytes.
     except FunctionError:
         return size_of(entry)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from stretto.actors.address import Address
@@ -10,19 +11,38 @@ from stretto.actors.critical import Last
 from stretto.actors.seat import Seat
 from stretto.actors.tasks import GiveShards, TakeShards
 from stretto.actors.work import Errand, Outcome
-from stretto.protocol.elastic import Following, Give, Given, Taken
+from stretto.protocol.elastic import Following, Give, GiveMore, Given, Taken
 from stretto.worker.leasing.rules import Rules
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import AfterRun, FrameHandlers, Host, Part
 
 PIECE_BYTES = 1 << 20
-"""The state of shards travels in pieces, so that other frames are not held up by a large one."""
+"""The state of shards travels in pieces, each asked for by its receiver: between two of them both owners run the rows
+of other shards. A piece takes a worker about a millisecond."""
 
 
 class TaskMaking(Protocol):
     """Whoever makes the instances here."""
 
     def lessee(self, address: Address) -> Seat | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The state of shards that is on its way to another worker."""
+
+    target: str
+    states: bytes
+    following: tuple[Following, ...]
+
+    @property
+    def pieces(self) -> int:
+        return max(1, -(-len(self.states) // PIECE_BYTES))
+
+    def given(self, actor: Address, move: int, piece: int) -> Given:
+        """Returns one piece of it; the first has what the next owner must not overtake."""
+        states = self.states if self.pieces == 1 else self.states[piece * PIECE_BYTES : (piece + 1) * PIECE_BYTES]
+        return Given(actor, move, piece, self.pieces, states, () if piece else self.following)
 
 
 class Owners(Part):
@@ -32,10 +52,12 @@ class Owners(Part):
         self._host = host
         self._rules = rules
         self._hosting = hosting
-        self._arriving: dict[tuple[Address, int], dict[int, bytes]] = {}
+        self._leaving: dict[tuple[Address, int], Leaving] = {}
+        """By actor and move, until the last piece is sent."""
+        self._arriving: dict[tuple[Address, int], list[bytes]] = {}
 
     def frames(self) -> FrameHandlers:
-        return {Give: self._on_give, Given: self._on_given}
+        return {Give: self._on_give, Given: self._on_given, GiveMore: self._on_give_more}
 
     def errands(self) -> dict[type[Errand], AfterRun]:
         return {
@@ -66,12 +88,21 @@ class Owners(Part):
     def _gave(self, seat: Seat, errand: GiveShards, outcome: Outcome) -> None:
         states = outcome.states
         assert states is not None
-        pieces = max(1, -(-len(states) // PIECE_BYTES))
-        following = tuple(self.following(seat))
-        for piece in range(pieces):
-            content = states[piece * PIECE_BYTES : (piece + 1) * PIECE_BYTES] if pieces > 1 else states
-            given = Given(seat.address, errand.move, piece, pieces, content, following if not piece else ())
-            self._host.send(errand.target, given)
+        self._leaving[seat.address, errand.move] = Leaving(errand.target, states, tuple(self.following(seat)))
+        self._send_piece(seat.address, errand.move, 0)
+
+    def _send_piece(self, actor: Address, move: int, piece: int) -> None:
+        leaving = self._leaving[actor, move]
+        self._host.send(leaving.target, leaving.given(actor, move, piece))
+        if piece + 1 == leaving.pieces:
+            del self._leaving[actor, move]
+
+    def _on_give_more(self, sender: str, frame: GiveMore) -> None:
+        leaving = self._leaving.get((frame.actor, frame.move))
+        if leaving is None or sender != leaving.target or not 0 < frame.piece < leaving.pieces:
+            self._host.stale += 1
+            return
+        self._send_piece(frame.actor, frame.move, frame.piece)
 
     def following(self, seat: Seat) -> list[Following]:
         """What the next owner of shards must not overtake: the last message on each channel downstream, and what that
@@ -94,13 +125,14 @@ class Owners(Part):
             return
         for following in frame.following:
             self._follow(seat.outs[following.index], following.last)
-        arrived = self._arriving.setdefault((frame.actor, frame.move), {})
-        arrived[frame.piece] = frame.states
-        if len(arrived) == frame.pieces:
-            del self._arriving[frame.actor, frame.move]
-            states = b"".join(arrived[piece] for piece in range(frame.pieces)) if frame.pieces > 1 else frame.states
-            seat.mailbox.append(TakeShards(frame.move, states))
-            self._host.offer(seat)
+        arrived = self._arriving.setdefault((frame.actor, frame.move), [])
+        arrived.append(frame.states)
+        if len(arrived) < frame.pieces:
+            self._host.send(sender, GiveMore(frame.actor, frame.move, len(arrived)))
+            return
+        del self._arriving[frame.actor, frame.move]
+        seat.mailbox.append(TakeShards(frame.move, b"".join(arrived) if frame.pieces > 1 else frame.states))
+        self._host.offer(seat)
 
     def _follow(self, out: OutChannel, last: Last) -> None:
         """The next batch on a channel runs after this message."""
@@ -113,6 +145,7 @@ class Owners(Part):
 
     def dropped(self, job: LocalJob) -> None:
         self._arriving = {key: pieces for key, pieces in self._arriving.items() if key[0].job != job.job}
+        self._leaving = {key: leaving for key, leaving in self._leaving.items() if key[0].job != job.job}
 
     def _took(self, seat: Seat, errand: TakeShards, outcome: Outcome) -> None:
         home = self._host.home(seat.address)
