@@ -8,7 +8,7 @@ meanwhile, which is otherwise an ordinary loss: its jobs recover.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from stretto.coordinator.interfaces import Settled
@@ -57,6 +57,7 @@ class Draining(Part):
         self._since_ns: dict[str, int] = {}
         self._tried_ns: dict[str, int] = {}
         """When a job was last handed over, by its name."""
+        self._announced: frozenset[str] = frozenset()
 
     def connect(self, settled: Settled, observers: Observers) -> None:
         self._settled = settled
@@ -110,6 +111,10 @@ class Draining(Part):
 
     # Leaving.
 
+    def announce(self, members: Iterable[str]) -> None:
+        """Says who is drained next. Homes leave all of them at one barrier, and do not move from one to another."""
+        self._announced = frozenset(members)
+
     def drain(self, member: str) -> None:
         """Has a worker leave; what becomes of it is reported under its name."""
         self._since_ns[member] = self._host.now_ns
@@ -125,7 +130,7 @@ class Draining(Part):
             if job.status is not JobStatus.RUNNING:
                 continue
             if not job.homes.isdisjoint(draining):
-                self._move_homes(job, frozenset(draining))
+                self._move_homes(job, self._announced.union(draining))
             if not job.leaving.isdisjoint(draining):
                 self._hasten(job)
         self.dismiss_idle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from stretto.coordinator.events import (
@@ -37,6 +38,8 @@ class Leavers(Protocol):
     """Whoever knows which workers would leave."""
 
     def leavers(self, count: int) -> tuple[list[str], str | None]: ...
+
+    def announce(self, members: Iterable[str]) -> None: ...
 
 
 class UserRequests(Part):
@@ -77,12 +80,14 @@ class UserRequests(Part):
     def _on_scale_in(self, event: ScaleInRequested) -> None:
         """A user has workers leave, all of them or none."""
         members, why = self._drains.leavers(event.count)
+        self._drains.announce(members if why is None else ())
         for member in members:
             record = self._asked(DrainWorker(member))
             if why is None:
                 self._decisions.enact(record, event.token)
             else:
                 self._decisions.refuse(record, why, event.token)
+        self._drains.announce(())
 
     def _on_drain(self, event: DrainRequested) -> None:
         self._ask(DrainWorker(event.name), event.token)

@@ -274,6 +274,20 @@ def test_scale_in_takes_workers_without_homes_first_and_all_or_none() -> None:
     assert coordinator.wanted == 1
 
 
+def test_homes_leave_all_workers_that_are_drained_together_at_one_handover() -> None:
+    coordinator = joined(HOME, OTHER, "w2~1", "driver~1")
+    keyed = {**SINGLE, "source": FunctionShape("source", 3)}
+    for name in frames(Deploy, coordinator.handle(SubmitRequested("job", "digest", keyed), 0)):
+        coordinator.handle(FrameArrived(name, Ready("job")), 0)
+    assert coordinator.jobs["job"].placement["source"] == [HOME, OTHER, "w2~1"]
+    effects = coordinator.handle(ScaleInRequested(2, "token"), 0)
+    leavers = [announced.record.decision.member for announced in of(AnnounceDecision, effects)]
+    (staying,) = {HOME, OTHER, "w2~1"} - set(leavers)
+    deployed = [send.frame for send in of(Send, effects) if isinstance(send.frame, Deploy)]
+    assert {frame.job for frame in deployed} == {"job~2"}
+    assert deployed[0].placement["source"] == [staying] * 3
+
+
 def test_a_parked_worker_that_took_over_can_be_drained_and_its_successor_stays_parked() -> None:
     coordinator = joined(HOME, OTHER, "driver~1")
     join(coordinator, "w2~1", parked=True)
