@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from stretto import sinks
 from stretto.actors.sink import Sink
@@ -14,9 +14,14 @@ from stretto.api.app import App
 from stretto.api.memory import CollectSink
 from stretto.api.slo import SLO
 from stretto.api.stream import Stream
-from stretto.bench.gates import Gate
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.source import NexmarkSource
+
+
+class Holding(Protocol):
+    """A gate or a tap in front of sources."""
+
+    def before(self, source: Source) -> Source: ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Workload:
     """... or those that this strategy assigns to them."""
     elastic: bool = False
     """Whether every keyed function may have its shards on several workers."""
-    gate: Gate | None = None
+    gate: Holding | None = None
     """Holds the events of all kinds back."""
     files: Path | None = None
     """Where query 10 writes its files; if it is None, the query has the sink of the others."""

@@ -15,6 +15,8 @@ from stretto.bench.deadly import Deadly
 from stretto.bench.elastic.shuffling import SHUFFLING
 from stretto.bench.neighbours import Neighbours
 from stretto.bench.nexmark.run import chosen
+from stretto.bench.scaling import blows
+from stretto.bench.scaling.blows import Blows, BlowsReport
 from stretto.bench.standalone import standalone_cluster
 from stretto.cli.reporting import WRONG_ANSWER, note, print_figures, print_json, reported
 from stretto.errors import UserError
@@ -64,6 +66,14 @@ def chaos(
             help="Let keyed functions be elastic, and move random shards to random workers every 50 to 200 ms.",
         ),
     ] = False,
+    scaling: Annotated[
+        bool,
+        typer.Option(
+            "--scaling",
+            help="Instead, kill a worker in the middle of a drain, and then the driver in the middle of a scale-out, "
+            "--kills times each.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed; equal seeds inject the same faults.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
@@ -71,6 +81,9 @@ def chaos(
 
     A suspended worker is resumed only after it has been replaced. Prints recovery times; with --elastic, also how
     many shards have moved. The exit code is 1 when a row is wrong."""
+    if scaling:
+        _run_scaling(query, kills, workers, every, seed, json)
+        return
     if neighbours:
         _run_neighbours(workers, parked, lost_after, only, json)
         return
@@ -103,6 +116,21 @@ def chaos(
     else:
         print_figures(found)
     if not report.match:
+        raise typer.Exit(WRONG_ANSWER)
+
+
+def _run_scaling(query: str, kills: int, workers: int, every: str, seed: int, json: bool) -> None:
+    with reported():
+        (name,) = chosen([query])
+        asked = Blows(name, kills, kills, workers, every=every, seed=seed)
+        # A worker that is drained and one that replaces a lost one hold their slots at the same time.
+        with spark_session("stretto bench chaos", local_master(workers + 1)) as spark:
+            report = BlowsReport(name)
+            blows.kill_workers(spark, asked, report, note)
+            blows.kill_drivers(spark, asked, report, note)
+    found = report.as_dict()
+    (print_json if json else print_figures)(found)
+    if not found["match"]:
         raise typer.Exit(WRONG_ANSWER)
 
 
