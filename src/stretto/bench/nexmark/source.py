@@ -62,6 +62,11 @@ class NexmarkReader(SourceReader):
         self._began_ns: int | None = None
         self._began_at = 0
 
+    @property
+    def number(self) -> int:
+        """The number of the next event, among those of all partitions."""
+        return self._global(self.position)
+
     def seek(self, position: int) -> None:
         self.position = position
         self._began_at = self._global(position)

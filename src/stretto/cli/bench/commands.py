@@ -22,6 +22,7 @@ from stretto.cli.bench.elastic import elastic, shard_moves
 from stretto.cli.bench.fuzz import fuzz
 from stretto.cli.bench.report import report
 from stretto.cli.bench.savepoints import savepoints
+from stretto.cli.bench.scaling import scaling
 from stretto.cli.bench.scheduling import scheduling
 from stretto.cli.bench.spread import barriers, spread
 from stretto.cli.bench.strangers import strangers
@@ -53,6 +54,7 @@ bench.command()(strangers)
 bench.command()(fuzz)
 bench.command()(elastic)
 bench.command()(shard_moves)
+bench.command()(scaling)
 
 
 @bench.command()
