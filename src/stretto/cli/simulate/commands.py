@@ -24,6 +24,7 @@ from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.cli.simulate.stela import stela
 from stretto.cli.simulate.strategies import strategies
 from stretto.cli.simulate.tenants import tenants
+from stretto.cli.simulate.transactions import transactions
 from stretto.cli.simulate.workers import workers as come_and_go
 from stretto.scheduling.strategies import STRATEGIES, strategy_named
 from stretto.simulator.checking.barriers import try_seed
@@ -130,6 +131,8 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate faults --seeds 10000[/]   "
     "[bold]stretto simulate faults --mutate offset-forgotten[/]"
 )(faults)
+
+simulate.command(epilog="Example:  [bold]stretto simulate transactions --seeds 10000[/]")(transactions)
 
 simulate.command(
     epilog="Examples:  [bold]stretto simulate neighbours --seeds 1000[/]   "

@@ -1,0 +1,35 @@
+"""`stretto simulate transactions`: tests the protocol of entities under delays, repeated messages and crashes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stretto.cli.simulate.seeds import Sweep, try_seeds
+from stretto.simulator.checking.transactions import Trial, try_seed
+
+_COUNTS = ("transactions", "aborted", "fallbacks", "crashes", "torn", "snapshots", "evidence")
+
+
+def transactions(
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds; each is a random run.")] = 1_000,
+    first: Annotated[int, typer.Option(min=0, help="First seed; use with --seeds 1 to replay a run.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Maximum number of workers in a run.")] = 4,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
+) -> None:
+    """Test transactions of entities: random trees of calls, while messages are slow, overtake each other and come
+    twice, and workers and the coordinator crash at any moment, with torn logs.
+
+    Checks: the history is strictly serializable (lists that are appended to and read; G0, G1, G2 and real time);
+    replies and the final state equal those of a model that runs one transaction after another; every call is answered
+    once, and with the same reply before and after crashes. The exit code is 1 when a check fails; the command that
+    replays the run is printed."""
+    sweep: Sweep[Trial] = Sweep(
+        "transactions",
+        {"workers": workers},
+        lambda seed: [try_seed(seed, workers)],
+        lambda trial: {name: getattr(trial, name) for name in _COUNTS},
+        lambda trial: f"{trial.transactions} transactions, {trial.crashes} crashes, {trial.snapshots} snapshots",
+    )
+    try_seeds(sweep, range(first, first + seeds), json)

@@ -1,0 +1,217 @@
+"""Transactions of entities: calls and their replies, the rounds of an epoch, attempts and snapshots (styx.txt 5-8).
+
+Workers are named by their number, from 1. Everything that a worker says to another one in an epoch is a `Round`: a
+round is over when it has come from every worker, so its number and its sender identify it, and a repeated one is
+recognised.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+Path = tuple[int, ...]
+"""The place of an invocation in the tree of its transaction: the root is (), its second call (1,)."""
+
+
+class EntityName(NamedTuple):
+    """An entity: its class and its key."""
+
+    kind: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.key}"
+
+
+class Failure(msgspec.Struct, frozen=True, array_like=True):
+    """Why a transaction was aborted: the class of the exception, its text, and where it was raised."""
+
+    kind: str
+    text: str
+    entity: str = ""
+
+
+# From clients, and to them.
+
+
+class Origin(msgspec.Struct, frozen=True, array_like=True):
+    """Whose call it is: the client, and its number for the call. All replies up to `settled` have arrived there."""
+
+    client: str
+    number: int
+    settled: int
+
+
+class Request(msgspec.Struct, frozen=True, array_like=True):
+    """What is called: the arguments are msgpack, and were checked."""
+
+    entity: EntityName
+    method: str
+    arguments: bytes
+
+
+class Call(msgspec.Struct, frozen=True, tag="call"):
+    """From a client: one transaction. It is sent again until the reply is there."""
+
+    origin: Origin
+    request: Request
+
+
+class Look(msgspec.Struct, frozen=True, tag="look"):
+    """From a client: a call of a method that only reads. It sees at least the epoch `since`, and is not logged."""
+
+    origin: Origin
+    request: Request
+    since: int
+
+
+class Place(NamedTuple):
+    """The place of a transaction in the serial order: they are ordered by it."""
+
+    epoch: int
+    phase: int
+    """0: aborted by its own logic on the state before the epoch; 1: committed first, on the same state; 2: committed
+    by the dry run; 3: by the fallback."""
+    rank: int
+
+
+class Reply(msgspec.Struct, frozen=True, tag="reply-of-call"):
+    """To a client: the value that the transaction returned, as msgpack, or why it was aborted."""
+
+    client: str
+    number: int
+    value: bytes | None
+    failure: Failure | None
+    place: Place | None = None
+    """None: it was a look, or was refused before it ran."""
+    epoch: int = 0
+    """A look with this `since` sees what the transaction did."""
+
+
+# Between workers, in an epoch.
+
+
+class Invoke(msgspec.Struct, frozen=True, array_like=True):
+    """A call from one entity to another. `share` is the part of the transaction's acknowledgement that it must give
+    back (styx.txt 6.2), an exact fraction."""
+
+    tid: int
+    path: Path
+    request: Request
+    share: str
+    at_us: int
+    seed: str
+
+
+class Returned(msgspec.Struct, frozen=True, array_like=True):
+    """What an invocation returned, for its caller. The failure is known at the root by other means."""
+
+    tid: int
+    path: Path
+    value: bytes | None
+    failed: bool
+
+
+class Acknowledged(msgspec.Struct, frozen=True, array_like=True):
+    """For the root: a share that is given back by an invocation that has ended."""
+
+    tid: int
+    path: Path
+    share: str
+    failure: Failure | None = None
+    is_new: bool = False
+    """In the fallback: it needs an entity that was not in its sets, so the transaction runs again in the next epoch."""
+
+
+class Verdict(msgspec.Struct, frozen=True, array_like=True):
+    """From the root, in the fallback: the transaction is over, and its writes count or do not."""
+
+    tid: int
+    commit: bool
+
+
+class Wave(msgspec.Struct, frozen=True, array_like=True, tag="wave"):
+    """What one worker has for another one after it ran what it could. `busy` is the same for all receivers: whether it
+    sent anything to anybody, or has work left for the next wave."""
+
+    busy: bool
+    counter: int
+    """How many TIDs the sender has assigned (styx.txt 5)."""
+    snapshot: bool = False
+    """Whether the sender wants a snapshot at the end of the epoch."""
+    calls: list[Invoke] = []
+    returns: list[Returned] = []
+    shares: list[Acknowledged] = []
+    aborted: list[int] = []
+    """Transactions of the sender that were aborted by their own logic."""
+    granted: list[int] = []
+    """Fallback: transactions of the receiver that have all their locks at the sender."""
+    verdicts: list[Verdict] = []
+
+
+class Conflicts(msgspec.Struct, frozen=True, array_like=True, tag="conflicts"):
+    """Conflicts on the sender's entities: transactions that write what a lower TID writes, that read what a lower one
+    writes, that write what a lower one reads. The cut of the epoch is durable at the sender."""
+
+    writes_written: list[int]
+    reads_written: list[int]
+    writes_read: list[int]
+
+
+class Round(msgspec.Struct, frozen=True, tag="round"):
+    """Round `number` of an epoch, from one worker to another."""
+
+    attempt: int
+    epoch: int
+    number: int
+    body: Wave | Conflicts
+
+
+# Between the coordinator and workers.
+
+
+class Piece(NamedTuple):
+    """A part of a snapshot: what had changed when the attempt took it at the end of the epoch."""
+
+    attempt: int
+    epoch: int
+
+
+class Resume(msgspec.Struct, frozen=True, tag="resume"):
+    """To a worker: the attempt begins. Load these pieces and the log after them, and report what the log has."""
+
+    attempt: int
+    members: list[str]
+    pieces: list[Piece]
+
+
+class Resumed(msgspec.Struct, frozen=True, tag="resumed"):
+    """From a worker: the pieces are loaded, and the log has the cuts of all epochs up to this one."""
+
+    attempt: int
+    epoch: int
+
+
+class Proceed(msgspec.Struct, frozen=True, tag="proceed"):
+    """To a worker: all workers are in the attempt. Epochs up to `decided` have a cut in every log: only of these can a
+    client have a reply."""
+
+    attempt: int
+    decided: int
+
+
+class SnapshotTaken(msgspec.Struct, frozen=True, tag="snapshot-taken"):
+    """From a worker: the pieces of its snapshot at the end of the epoch are all durable."""
+
+    attempt: int
+    epoch: int
+    pieces: list[Piece]
+
+
+class SnapshotKept(msgspec.Struct, frozen=True, tag="snapshot-kept"):
+    """To a worker: the snapshot of the epoch is complete everywhere, so the log before it is not needed any more."""
+
+    attempt: int
+    epoch: int

@@ -1,0 +1,74 @@
+"""What runs right now: who a call that a handler makes belongs to. The machine sets it around each step of a handler.
+
+A call that is made while nothing runs belongs to nobody: a client passes it to its app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime
+from random import Random
+from typing import Any, Protocol
+
+from stretto.errors import UserError
+
+
+class Activation(Protocol):
+    """An invocation while one of its steps runs."""
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def now(self) -> datetime: ...
+
+    def call(self, made: MadeCall) -> None:
+        """A handler has called another entity."""
+        ...
+
+
+_CURRENT: ContextVar[Activation | None] = ContextVar("stretto_activation", default=None)
+
+
+class MadeCall:
+    """A call of an entity's method: of a client, which passes it to its app, or of a handler, for which it is under way
+    and may be awaited."""
+
+    __slots__ = ("arguments", "index", "key", "kind", "method")
+
+    def __init__(self, kind: str, key: str, method: str, arguments: bytes) -> None:
+        self.kind, self.key, self.method, self.arguments = kind, key, method, arguments
+        self.index = -1
+        """Its number among the calls of the handler."""
+        running = _CURRENT.get()
+        if running is not None:
+            running.call(self)
+
+    def __await__(self) -> Generator[MadeCall, Any, Any]:
+        if self.index < 0:
+            raise UserError(
+                "a call cannot be awaited here",
+                f"{self.kind}/{self.key}.{self.method} was made outside of a handler",
+                "Pass it to the app: app.call(...).",
+            )
+        return (yield self)
+
+
+@contextmanager
+def running(activation: Activation) -> Iterator[None]:
+    """Calls that are made meanwhile belong to the activation."""
+    token = _CURRENT.set(activation)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def current(what: str) -> Activation:
+    """Returns what runs right now; `what` needs it."""
+    found = _CURRENT.get()
+    if found is None:
+        raise UserError(f"{what} is only known while a handler runs", None, "Use it in a method of an entity.")
+    return found

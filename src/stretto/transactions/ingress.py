@@ -1,0 +1,70 @@
+"""Calls on their way into an epoch: in the log, durable, taken. Exactly once for each client."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from stretto.transactions import log
+from stretto.transactions.log import Cut, Logged
+from stretto.transactions.sessions import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call that no epoch has taken: its place in the log, and its number there."""
+
+    position: int
+    end: int
+    number: int
+    call: Logged
+
+
+class Ingress:
+    """The log of one worker, as far as the machine needs it."""
+
+    def __init__(self, sessions: Sessions, content: log.Content, taken: int) -> None:
+        self.sessions = sessions
+        self.cuts = dict(content.cuts)
+        """Epochs whose calls are known from the log."""
+        self.end = self.durable = content.end
+        self.taken = taken
+        """How many calls of the log are in epochs."""
+        self._unwritten: deque[Waiting] = deque()
+        self._ready: deque[Waiting] = deque()
+        for position, call in content.calls:
+            self._add(position, content.end, call)
+        self.written(content.end)
+
+    def append(self, entry: Logged | Cut) -> bytes:
+        """Returns what is to be appended to the log; `end` is then where it ends."""
+        data = log.encoded(entry)
+        position, self.end = self.end, self.end + len(data)
+        if isinstance(entry, Logged):
+            self._add(position, self.end, entry)
+        return data
+
+    def _add(self, position: int, end: int, call: Logged) -> None:
+        number = self.taken + len(self._ready) + len(self._unwritten)
+        self._unwritten.append(Waiting(position, end, number, call))
+        self.sessions.settle(call.origin)
+        self.sessions.logged(call.origin)
+
+    def written(self, end: int) -> None:
+        """The log is durable up to here."""
+        self.durable = max(self.durable, end)
+        while self._unwritten and self._unwritten[0].end <= self.durable:
+            self._ready.append(self._unwritten.popleft())
+
+    def ready(self) -> int:
+        """Returns how many calls are durable and not taken."""
+        return len(self._ready)
+
+    def take(self, count: int) -> list[Waiting]:
+        self.taken += count
+        return [self._ready.popleft() for _ in range(count)]
+
+    def position(self) -> int:
+        """Returns where a log must begin that has all calls which are not taken."""
+        waiting = self._ready or self._unwritten
+        return waiting[0].position if waiting else self.end

@@ -1,0 +1,154 @@
+"""One handler that runs: a coroutine that the machine steps, without an event loop. It waits for calls, nothing else.
+
+A step begins with the call itself, or with the result that the handler awaits, and ends when the handler awaits a
+result that is not there yet, or returns, or raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from stretto.errors import UserError
+from stretto.protocol.transactions import EntityName, Failure, Invoke, Path
+from stretto.rendering import message_of, sendable, shown
+from stretto.transactions.activation import MadeCall, running
+from stretto.transactions.kinds import Kind, Method
+
+CALLS_MAX = 10_000
+"""The most calls that one handler may make."""
+DEPTH_MAX = 100
+"""The longest chain of calls."""
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Step:
+    """What a step of a handler has done."""
+
+    calls: list[MadeCall] = field(default_factory=list)
+    ended: bool = False
+    value: bytes | None = None
+    failure: Failure | None = None
+
+
+class Invocation:
+    """A handler of an entity in a transaction. All handlers of the transaction on the entity share its `instance`."""
+
+    def __init__(self, invoke: Invoke, share: Fraction, instance: Any, kind: Kind, method: Method) -> None:
+        self.entity = invoke.request.entity
+        self.path: Path = invoke.path
+        self.share = share
+        self.instance = instance
+        self.kind = kind
+        self.method = method
+        self.seed = invoke.seed
+        self.at_us = invoke.at_us
+        self.must_stay = b""
+        """The fields before a handler that only reads."""
+        self._request = invoke.request
+        self._made: list[MadeCall] = []
+        self._all: list[MadeCall] = []
+        self._results: dict[int, Any] = {}
+        self._awaited: int | None = None
+        self._coroutine: Coroutine[Any, Any, Any] | None = None
+        self._closed = False
+
+    # What the handler sees (see activation.Activation).
+
+    @cached_property
+    def random(self) -> Random:
+        return Random(f"{self.seed}/{'.'.join(map(str, self.path))}")
+
+    @property
+    def now(self) -> datetime:
+        return _BEGINNING + timedelta(microseconds=self.at_us)
+
+    def call(self, made: MadeCall) -> None:
+        if self._closed:
+            raise UserError("a handler that has ended cannot call")
+        if self.method.only_reads:
+            raise UserError(f"{self.entity.kind}.{self._request.method} only reads", "it has called another entity")
+        if len(self._all) >= CALLS_MAX:
+            raise UserError("a handler has made too many calls", f"the limit is {CALLS_MAX:,}")
+        if len(self.path) >= DEPTH_MAX:
+            raise UserError("a chain of calls is too long", f"the limit is {DEPTH_MAX}")
+        made.index = len(self._all)
+        self._all.append(made)
+        self._made.append(made)
+
+    # Steps.
+
+    def start(self) -> Step:
+        """Run the first step."""
+        try:
+            arguments = self.method.decode(self._request.arguments)
+            with running(self):
+                self._coroutine = self.method.function(self.instance, **arguments)
+        except Exception as error:
+            return self._failed(error)
+        return self._step(None)
+
+    def resume(self, index: int, value: Any) -> Step | None:
+        """The result of a call is there. Returns None if the handler does not wait for it now."""
+        self._results[index] = value
+        return self._step(value) if self._awaited == index else None
+
+    def made(self, index: int) -> MadeCall:
+        return self._all[index]
+
+    def close(self) -> None:
+        """End the handler without a result: its transaction is aborted."""
+        self._closed = True
+        if self._coroutine is not None:
+            with suppress(BaseException), running(self):
+                self._coroutine.close()
+
+    def _step(self, value: Any) -> Step:
+        assert self._coroutine is not None
+        self._awaited = None
+        try:
+            while True:
+                with running(self):
+                    wanted = self._coroutine.send(value)
+                if not isinstance(wanted, MadeCall) or wanted not in self._all[wanted.index : wanted.index + 1]:
+                    raise UserError(
+                        f"{self.entity.kind}.{self._request.method} awaits something that is not a call",
+                        shown(wanted),
+                        "A handler can await calls of entities only.",
+                    )
+                if wanted.index not in self._results:
+                    self._awaited = wanted.index
+                    return Step(self._take())
+                value = self._results[wanted.index]
+        except StopIteration as stopped:
+            self._closed = True
+            return self._returned(stopped.value)
+        except Exception as error:
+            return self._failed(error)
+
+    def _returned(self, value: Any) -> Step:
+        try:
+            return Step(self._take(), True, self.method.encode_result(value))
+        except Exception as error:
+            return self._failed(error)
+
+    def _failed(self, error: BaseException) -> Step:
+        self.close()
+        self._made = []
+        return Step([], True, None, failure_of(error, self.entity))
+
+    def _take(self) -> list[MadeCall]:
+        made, self._made = self._made, []
+        return made
+
+
+def failure_of(error: BaseException, entity: EntityName) -> Failure:
+    """Returns the error as it is sent to the client: by name and text, since nothing that arrives is unpickled."""
+    return Failure(type(error).__name__, sendable(message_of(error)), str(entity))

@@ -1,0 +1,239 @@
+"""The order of transactions, shares, conflicts, locks, the log and sessions: each alone, against a model."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stretto.errors import DamagedError
+from stretto.protocol.transactions import Conflicts, EntityName, Origin, Reply, Request
+from stretto.transactions import log
+from stretto.transactions.conflicts import Sets, decided, found
+from stretto.transactions.locks import Locks
+from stretto.transactions.log import Cut, Logged
+from stretto.transactions.sequencing import Sequencer, worker_of
+from stretto.transactions.sessions import Sessions, Standing
+from stretto.transactions.shares import NOTHING, WHOLE, divided, written
+
+NAMES = [EntityName("Cell", str(number)) for number in range(4)]
+
+
+# Sequencing.
+
+
+def test_tids_are_i_plus_c_times_n() -> None:
+    assert [Sequencer(2, 10, counter).assign() for counter in (0, 1, 5)] == [2, 12, 52]
+
+
+def test_tids_differ_say_whose_they_are_and_are_levelled() -> None:
+    chance = random.Random(1)
+    workers = 3
+    sequencers = [Sequencer(number, workers) for number in range(1, workers + 1)]
+    seen: list[int] = []
+    for _ in range(30):
+        epoch = []
+        for number, sequencer in enumerate(sequencers, 1):
+            mine = [sequencer.assign() for _ in range(chance.choice((0, 1, 20)))]
+            assert all(worker_of(tid, workers) == number for tid in mine)
+            epoch += mine
+        assert not set(epoch) & set(seen)
+        assert not seen or not epoch or min(epoch) > max(seen)  # A later epoch comes after: none is put off for ever.
+        seen += epoch
+        for sequencer in sequencers:
+            sequencer.level([other.counter for other in sequencers])
+
+
+# Shares.
+
+
+@given(st.recursive(st.just(()), lambda children: st.lists(children, max_size=4).map(tuple), max_leaves=30), st.data())
+def test_shares_that_came_back_are_one_exactly_at_the_end(tree: tuple[object, ...], data: st.DataObject) -> None:
+    """Calls of a random tree end in a random order; handlers end before or after what they called."""
+    running = [(WHOLE, tree)]
+    collected = NOTHING
+    while running:
+        assert collected < WHOLE
+        share, children = running.pop(data.draw(st.integers(0, len(running) - 1)))
+        count = data.draw(st.integers(0, len(children)))
+        now, rest_of_it = children[:count], children[count:]
+        goes_on = bool(rest_of_it)
+        if goes_on and not now:
+            now, rest_of_it = rest_of_it[:1], rest_of_it[1:]
+            goes_on = bool(rest_of_it)
+        parts, left = divided(share, len(now), goes_on)
+        assert sum(parts, left) == share
+        running += zip(parts, now, strict=True)  # type: ignore[arg-type]
+        if goes_on:
+            running.append((left, rest_of_it))
+        else:
+            collected += Fraction(written(left))
+    assert collected == WHOLE
+
+
+# Conflicts.
+
+
+def random_sets(chance: random.Random) -> dict[int, Sets]:
+    sets = {}
+    for tid in range(1, chance.randint(2, 7)):
+        reads = frozenset(chance.sample(NAMES, chance.randint(1, 3)))
+        writes = frozenset(name for name in reads if chance.random() < 0.4)
+        sets[tid] = Sets(reads, writes)
+    return sets
+
+
+def of_one_worker(sets: dict[int, Sets], worker: int) -> dict[int, Sets]:
+    mine = {name for name in NAMES if int(name.key) % 2 == worker}
+    return {tid: Sets(each.reads & mine, each.writes & mine) for tid, each in sets.items()}
+
+
+@pytest.mark.parametrize("reordering", [True, False])
+def test_what_commits_together_is_serial_in_the_order_of_its_places(reordering: bool) -> None:
+    """All have read the state before the epoch. In the serial order, nobody may read what one before it wrote."""
+    chance = random.Random(2)
+    losers = reordered = 0
+    for _ in range(2_000):
+        sets = random_sets(chance)
+        decision = decided([found(of_one_worker(sets, worker)) for worker in (0, 1)], reordering)
+        committed = sorted(set(sets) - set(decision.losers), key=lambda tid: decision.place(1, tid))
+        written_before: set[EntityName] = set()
+        for tid in committed:
+            assert not written_before & sets[tid].reads
+            assert not written_before & sets[tid].writes
+            written_before |= sets[tid].writes
+        assert 1 in committed  # The lowest TID always commits.
+        losers += len(decision.losers)
+        reordered += len(decision.reordered)
+    assert losers
+    assert bool(reordered) == reordering
+
+
+def test_reordering_lets_more_commit() -> None:
+    chance = random.Random(3)
+    with_it = without = 0
+    for _ in range(500):
+        conflicts = [found(random_sets(chance))]
+        with_it += len(decided(conflicts, True).losers)
+        without += len(decided(conflicts, False).losers)
+    assert with_it < without
+
+
+def test_conflicts_are_those_with_lower_tids() -> None:
+    x, y = NAMES[:2]
+    sets = {
+        1: Sets(frozenset({x, y}), frozenset({x})),
+        2: Sets(frozenset({x}), frozenset()),
+        3: Sets(frozenset({y}), frozenset({y})),
+        4: Sets(frozenset({x}), frozenset({x})),
+    }
+    assert found(sets) == Conflicts([4], [2, 4], [3, 4])
+    assert decided([found(sets)], True).losers == [4]
+    assert decided([found(sets)], False).losers == [2, 4]
+
+
+# Locks.
+
+
+def test_locks_let_run_what_does_not_conflict_and_nothing_else() -> None:
+    chance = random.Random(4)
+    together = 0
+    for _ in range(500):
+        sets = random_sets(chance)
+        locks = Locks()
+        for tid in sorted(sets):
+            locks.add(tid, sets[tid])
+        running = set(locks.begin())
+        over: set[int] = set()
+        while running:
+            waits = {tid: _conflicts(sets, tid, set(sets) - over) for tid in set(sets) - over}
+            assert running == {tid for tid, others in waits.items() if not others}
+            together += len(running) > 1
+            tid = chance.choice(sorted(running))
+            running.discard(tid)
+            over.add(tid)
+            running |= set(locks.release(tid))
+        assert over == set(sets)
+    assert together
+
+
+def _conflicts(sets: dict[int, Sets], tid: int, others: set[int]) -> set[int]:
+    mine = sets[tid]
+    return {
+        other
+        for other in others
+        if other < tid and (sets[other].writes & (mine.reads | mine.writes) or mine.writes & sets[other].reads)
+    }
+
+
+# The log.
+
+
+def call(number: int) -> Logged:
+    return Logged(Origin("c", number, -1), Request(NAMES[number % 4], "act", bytes(number)), number)
+
+
+ENTRIES = [call(0), call(1), Cut(1, 2), call(2), Cut(2, 3), call(3)]
+
+
+def test_a_log_comes_back() -> None:
+    data = b"".join(map(log.encoded, ENTRIES))
+    content = log.read(data, 100)
+    assert content.end == 100 + len(data)
+    assert [each for _, each in content.calls] == [call(number) for number in range(4)]
+    assert content.cuts == {1: 2, 2: 3}
+    position, first = content.calls[2]
+    assert log.read(data[position - 100 :], position).calls[0] == (position, first)
+
+
+def test_a_torn_tail_is_left_out_wherever_it_is_torn() -> None:
+    ends = [0]
+    for entry in ENTRIES:
+        ends.append(ends[-1] + len(log.encoded(entry)))
+    data = b"".join(map(log.encoded, ENTRIES))
+    for length in range(len(data) + 1):
+        assert log.read(data[:length], 0).end == max(end for end in ends if end <= length)
+
+
+@given(st.integers(0, len(b"".join(map(log.encoded, ENTRIES))) * 8 - 1))
+def test_a_wrong_bit_ends_the_log(bit: int) -> None:
+    data = bytearray(b"".join(map(log.encoded, ENTRIES)))
+    data[bit // 8] ^= 1 << bit % 8
+    assert log.read(bytes(data), 0).end <= bit // 8
+
+
+def test_an_entry_with_a_right_checksum_that_is_no_entry_is_damage() -> None:
+    body = b"\x01"
+    with pytest.raises(DamagedError, match="at 10"):
+        log.read(log._HEADER.pack(len(body), log.crc32(body)) + body, 10)
+
+
+# Sessions.
+
+
+def test_a_call_is_new_once() -> None:
+    sessions = Sessions()
+    origin = Origin("c", 4, 2)
+    assert sessions.standing(origin) is Standing.NEW
+    sessions.logged(origin)
+    assert sessions.standing(origin) is Standing.PENDING
+    reply = Reply("c", 4, b"\x01", None)
+    sessions.replied(reply)
+    assert sessions.standing(origin) is Standing.REPLIED
+    assert sessions.reply(origin) == reply
+    again = Sessions(sessions.kept())
+    assert again.standing(origin) is Standing.REPLIED
+    again.settle(Origin("c", 5, 4))
+    assert again.standing(origin) is Standing.SETTLED
+    assert Sessions(again.kept()).standing(origin) is Standing.SETTLED
+    assert Sessions(again.kept()).kept() == again.kept()
+
+
+def test_a_reply_that_the_client_has_is_not_kept() -> None:
+    sessions = Sessions()
+    sessions.settle(Origin("c", 9, 4))
+    sessions.replied(Reply("c", 4, b"\x01", None))
+    assert sessions.kept()[0].replies == []
