@@ -1,4 +1,4 @@
-"""Transactions of entities under random trouble: no violation in many seeds.
+"""Transactions of entities under random trouble: no violation in many seeds, and every planted bug is caught.
 
 `stretto simulate transactions` runs the same with more seeds.
 """
@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
+from stretto.simulator.checking import transactions
+from stretto.simulator.checking.transaction_mutations import TRANSACTION_MUTATIONS
 from stretto.simulator.checking.transactions import try_seed
 
 SEEDS = 60
+CAUGHT_WITHIN = 45
+RARE = {"earlier-attempts-heard"}
+"""Needs more seeds than there is time for here: `stretto simulate transactions --mutate`."""
 
 
 def test_no_seed_shows_a_violation() -> None:
@@ -23,6 +30,13 @@ def test_no_seed_shows_a_violation() -> None:
     assert totals["transactions"] > 30 * SEEDS
     assert min(totals["crashes"], totals["fallbacks"], totals["snapshots"]) > SEEDS
     assert min(totals["aborted"], totals["torn"]) > SEEDS / 5
+
+
+@pytest.mark.parametrize("name", sorted(TRANSACTION_MUTATIONS.keys() - RARE))
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "STEPS_MAX", 10_000)  # A run that does not end is caught sooner.
+    trials = (try_seed(seed, 4, TRANSACTION_MUTATIONS[name]) for seed in range(CAUGHT_WITHIN))
+    assert any(trial.violations for trial in trials), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
 
 
 def test_equal_seeds_give_equal_runs() -> None:

@@ -132,7 +132,10 @@ simulate.command(
     "[bold]stretto simulate faults --mutate offset-forgotten[/]"
 )(faults)
 
-simulate.command(epilog="Example:  [bold]stretto simulate transactions --seeds 10000[/]")(transactions)
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate transactions --seeds 10000[/]   "
+    "[bold]stretto simulate transactions --mutate skew-allowed[/]"
+)(transactions)
 
 simulate.command(
     epilog="Examples:  [bold]stretto simulate neighbours --seeds 1000[/]   "

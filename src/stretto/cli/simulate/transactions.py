@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-from stretto.cli.simulate.seeds import Sweep, try_seeds
+from stretto.cli.reporting import reported
+from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
+from stretto.simulator.checking.transaction_mutations import TRANSACTION_MUTATIONS
 from stretto.simulator.checking.transactions import Trial, try_seed
 
 _COUNTS = ("transactions", "aborted", "fallbacks", "crashes", "torn", "snapshots", "evidence")
@@ -16,6 +18,10 @@ def transactions(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds; each is a random run.")] = 1_000,
     first: Annotated[int, typer.Option(min=0, help="First seed; use with --seeds 1 to replay a run.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Maximum number of workers in a run.")] = 4,
+    mutate: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"Plant a bug in the protocol: {', '.join(TRANSACTION_MUTATIONS)}."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
     """Test transactions of entities: random trees of calls, while messages are slow, overtake each other and come
@@ -25,10 +31,12 @@ def transactions(
     replies and the final state equal those of a model that runs one transaction after another; every call is answered
     once, and with the same reply before and after crashes. The exit code is 1 when a check fails; the command that
     replays the run is printed."""
+    with reported():
+        parts = None if mutate is None else mutation_named(mutate, TRANSACTION_MUTATIONS)
     sweep: Sweep[Trial] = Sweep(
         "transactions",
-        {"workers": workers},
-        lambda seed: [try_seed(seed, workers)],
+        {"workers": workers, "mutate": mutate},
+        lambda seed: [try_seed(seed, workers, parts)],
         lambda trial: {name: getattr(trial, name) for name in _COUNTS},
         lambda trial: f"{trial.transactions} transactions, {trial.crashes} crashes, {trial.snapshots} snapshots",
     )
