@@ -166,10 +166,6 @@ class Executor:
         """Returns the owner of each shard."""
         return [self.members[place] for place in self.owners.tolist()]
 
-    def shards_of(self, member: str) -> list[int]:
-        """Returns the shards that a worker owns."""
-        return [int(shard) for shard in np.flatnonzero(self.owners == self.place_of(member))]
-
     def owns_any(self, member: str) -> bool:
         """Whether a worker owns a shard, or will after the moves that are under way or wait."""
         moves = [*([self.move] if self.move is not None else []), *self.moves]

@@ -91,10 +91,6 @@ class ShardMap(msgspec.Struct, frozen=True):
             return _table(self.owners)[hashes.astype(np.uint8)]
         return _table(self.owners)[fine_shards(hashes, len(self.owners))]
 
-    def shards_of(self, partition: int) -> list[int]:
-        """Returns the shards that a partition owns."""
-        return [shard for shard, owner in enumerate(self.owners) if owner == partition]
-
     def overlaps(self, partition: int, former: ShardMap) -> list[int]:
         """Returns the partitions of a former map that owned some of a partition's shards."""
         count = max(len(self.owners), len(former.owners))
