@@ -31,6 +31,7 @@ from stretto.expressions import AggregateCall, parse_aggregate, spark_type_name
 from stretto.operators.running import RunningAggregate
 
 GROUPED = "group"
+FILTER = " FILTER (WHERE "
 BATCHES = 3
 """Batches that the rows arrive in, so that partial states are merged."""
 DISTINCT_SHARE, FILTER_SHARE = 0.12, 0.25
@@ -92,7 +93,7 @@ class AggregateGenerator:
         if form.arity and self._rng.random() < DISTINCT_SHARE:
             pieces[0] += "DISTINCT "
         if self._rng.random() < FILTER_SHARE:
-            pieces[-1] += " FILTER (WHERE "
+            pieces[-1] += FILTER
             pieces.append(")")
             arguments.append(self._condition())
         return Term(form.label, tuple(pieces), tuple(arguments))

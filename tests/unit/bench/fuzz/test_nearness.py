@@ -24,6 +24,10 @@ def answered(values: list[float], name: str = "var_pop") -> tuple[Term, pa.Recor
     return term, rows, answer
 
 
+def other(answer: Answered, value: float) -> Answered:
+    return replace(answer, rows=[(*answer.rows[0][:-1], value)])
+
+
 def by(answer: Answered, share: float) -> Answered:
     ((key, value),) = answer.rows
     return replace(answer, rows=[(key, value * (1 + share))])
@@ -51,3 +55,15 @@ def test_an_aggregate_that_adds_nothing_up_has_no_rounding() -> None:
     theirs = by(mine, 1e-15)
     assert theirs != mine
     assert with_near(term, rows, mine, theirs) == theirs
+
+
+def test_what_is_left_of_the_skewness_of_two_values_is_rounding() -> None:
+    term, rows, mine = answered([-5410.15, -6.2], "skewness")
+    assert with_near(term, rows, mine, other(mine, 3.9e-16)) == mine
+    assert with_near(term, rows, mine, other(mine, 1e-12)) != mine
+
+
+def test_the_skewness_of_large_values_that_are_close_together_has_more_left() -> None:
+    term, rows, mine = answered([2147483646.0, 2147483647.0], "skewness")
+    assert with_near(term, rows, mine, other(mine, 1e-7)) == mine
+    assert with_near(term, rows, mine, other(mine, 1e-3)) != mine
