@@ -187,7 +187,8 @@ ORDER = Documented(
 CLOCK = Documented(
     "a time by the clock",
     "Spark reads '12:34' as a time of the day of the query, and 'now'; an answer here does not depend on the clock: "
-    "SELECT timestamp('12:34')",
+    "SELECT timestamp('12:34'). Where the answer is no time, it is proved by the text with the day of the query in it, "
+    "which Spark answers alike, and stretto as Spark does",
     _time_alone,
 )
 DOCUMENTED = (

@@ -13,6 +13,7 @@ import pyarrow as pa
 from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.aggregates import GROUPED
 from stretto.bench.fuzz.answers import Answer, Answered, Failure
+from stretto.bench.fuzz.clock import with_today
 from stretto.bench.fuzz.documented import (
     ANY_BYTES,
     CLOCK,
@@ -181,7 +182,16 @@ class Settling:
                         return meant
                 elif judged([replaced])[0].disagreement is None:
                     return meant
-        return self._of_scales(case, parts, judged) or self._of_generated(case)
+        return self._of_scales(case, parts, judged) or self._of_clock(case, judged) or self._of_generated(case)
+
+    def _of_clock(self, case: Case, judged: Judged) -> Documented | None:
+        """Returns the documented difference if Spark's answer stays where a time names today, and is ours then."""
+        dated = with_today(case)
+        if dated is None or _is_aggregate(case) or judged([dated])[0].disagreement is not None:
+            return None
+        read, named = self._asked([case, dated], Mode.EARLY)
+        both = isinstance(read, Answered) and isinstance(named, Answered)
+        return CLOCK if both and judge(case.term, read, named).disagreement is None else None
 
     def _of_generated(self, case: Case) -> Documented | None:
         """Returns the documented difference if Spark's generated code has our answer; within others it may not run."""

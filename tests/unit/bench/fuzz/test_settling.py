@@ -5,7 +5,7 @@ No Spark: answers are made up here."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +15,8 @@ import pytest
 from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.aggregates import grouped
 from stretto.bench.fuzz.answers import Answer, Answered, Refused
-from stretto.bench.fuzz.documented import ANY_BYTES, MODES, PLANNING, SCALES
+from stretto.bench.fuzz.clock import with_today
+from stretto.bench.fuzz.documented import ANY_BYTES, CLOCK, MODES, PLANNING, SCALES
 from stretto.bench.fuzz.findings import Report
 from stretto.bench.fuzz.judging import Disagreement, Kind, Verdict, judge
 from stretto.bench.fuzz.literals import simple_literals
@@ -101,6 +102,33 @@ def test_what_fails_in_planning_is_asked_without_constants() -> None:
     assert report.findings == []
     both = _Sparks({PLANNED.text: refused, plain.term.text: 7})
     assert [found.kind for found in settled(PLANNED, both).findings] == [Kind.VALUE.value]
+
+
+def test_a_time_of_today_is_proved_by_its_date() -> None:
+    rows = pa.record_batch({"t": pa.array([0], pa.timestamp("us", "UTC")), "s": ["12:34"]})
+    term = Term("try_subtract", ("try_subtract(", ", ", ")"), (column("t", "timestamp"), column("s", "string")))
+    by_clock = _settled_by(term, rows, lambda dated: ours.answer(term.text, dated.rows))
+    assert by_clock.findings == []
+    assert by_clock.documented[CLOCK.name] == 1
+    assert len(_settled_by(term, rows, lambda dated: Answered("interval day to second", [7])).findings) == 1
+
+
+def _settled_by(term: Term, rows: pa.RecordBatch, other: Callable[[Case], Answer]) -> Report:
+    """Returns what is reported if Spark has another answer for a time alone, made of the case with a date."""
+
+    def asked(cases: Sequence[Case], mode: Mode) -> list[Answer]:
+        dated = [(case, with_today(case)) for case in cases]
+        return [ours.answer(case.term.text, case.rows) if named is None else other(named) for case, named in dated]
+
+    def judged(cases: Sequence[Case]) -> list[Verdict]:
+        pairs = zip(cases, asked(cases, Mode.EARLY), strict=True)
+        return [judge(case.term, ours.answer(case.term.text, case.rows), answer) for case, answer in pairs]
+
+    report, case = Report(1, "UTC"), Case(term, rows)
+    found = judged([case])[0].disagreement
+    assert found is not None
+    Settling(report, asked, lambda case: None).settle([(case, found)], judged, judged)
+    return report
 
 
 MAX = 2**63 - 1
