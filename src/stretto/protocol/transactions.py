@@ -215,3 +215,7 @@ class SnapshotKept(msgspec.Struct, frozen=True, tag="snapshot-kept"):
 
     attempt: int
     epoch: int
+
+
+TransactionFrame = Call | Look | Reply | Round | Resume | Resumed | Proceed | SnapshotTaken | SnapshotKept
+"""All frames of this conversation, told apart by their tags."""

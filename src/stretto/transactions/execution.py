@@ -108,6 +108,8 @@ class Execution:
         self.roots: dict[int, Root] = {}
         self.parts: dict[int, Part] = {}
         self._outgoing: dict[int, Outgoing] = {}
+        self._ran: set[int] = set()
+        """Transactions that have run a wave in this round."""
 
     # What comes in.
 
@@ -139,17 +141,25 @@ class Execution:
     # Running.
 
     def run(self) -> None:
-        """Run one wave of every transaction, and all waves of those that are on this worker only."""
+        """Run the next wave of every transaction, and all waves of those that are on this worker only. Called again
+        before `take_outgoing`, it runs only what has begun since: the others are not further on other workers."""
         for tid in sorted(tid for tid, part in self.parts.items() if part.waiting):
-            self._wave(tid)
+            if self._may_run(tid):
+                self._ran.add(tid)
+                self._wave(tid)
             while self.parts[tid].waiting and self._is_alone(tid):
                 self._wave(tid)
+
+    def _may_run(self, tid: int) -> bool:
+        return tid not in self._ran
 
     @property
     def has_work(self) -> bool:
         return any(part.waiting for part in self.parts.values())
 
     def take_outgoing(self) -> dict[int, Outgoing]:
+        """Returns what goes to other workers. The next round begins."""
+        self._ran.clear()
         outgoing, self._outgoing = self._outgoing, {}
         return outgoing
 

@@ -9,6 +9,9 @@ from stretto.transactions import log
 from stretto.transactions.log import Cut, Logged
 from stretto.transactions.sessions import Sessions
 
+WAITING_MAX = 10_000
+"""The most calls that wait for an epoch. A client sends what is not taken again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -55,6 +58,10 @@ class Ingress:
         self.durable = max(self.durable, end)
         while self._unwritten and self._unwritten[0].end <= self.durable:
             self._ready.append(self._unwritten.popleft())
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._unwritten) + len(self._ready) >= WAITING_MAX
 
     def ready(self) -> int:
         """Returns how many calls are durable and not taken."""

@@ -243,7 +243,7 @@ class TransactionWorker:
         match sessions.standing(frame.origin):
             case Standing.REPLIED:
                 self._do(Send(frame.origin.client, sessions.reply(frame.origin)))
-            case Standing.NEW:
+            case Standing.NEW if not own.ingress.is_full:
                 failure = self._refused(own, frame.request)
                 if failure is not None:
                     self._do(Send(frame.origin.client, _reply(frame, failure, own.finished)))

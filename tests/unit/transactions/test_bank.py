@@ -9,6 +9,7 @@ import pytest
 
 from stretto.protocol.transactions import Call, EntityName, Origin, Reply, Request
 from stretto.simulator.engine.entities import Climate, SimulatedEntities
+from stretto.transactions import ingress
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.entity import Entity, reads
 
@@ -157,6 +158,12 @@ def test_what_only_reads_cannot_write(bank: Bank) -> None:
     assert kind == "UserError"
     assert "it has changed a field" in text
     assert balances(bank)["ann"] == 10
+
+
+def test_calls_that_wait_are_bounded_and_none_is_lost(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingress, "WAITING_MAX", 3)
+    balances_seen = bank.together(*(Account("ann").deposit(1) for _ in range(20)))
+    assert sorted(balances_seen) == list(range(11, 31))
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,13 @@ class OrderOfArrival(Execution):
                 self._resume(part, item)
 
 
+class WavesRunAhead(Execution):
+    """When a transaction ends in the fallback, others run their next wave before other workers have sent theirs."""
+
+    def _may_run(self, tid: int) -> bool:
+        return True
+
+
 class _Hasty(Root):
     @property
     def complete(self) -> bool:
@@ -282,7 +289,7 @@ def _in_epoch(parts: EpochParts) -> EntityParts:
     return _of(WorkerParts(in_epoch=parts))
 
 
-_EXECUTIONS = (NewEntitiesAllowed, HandlersDoNotShare, OrderOfArrival, RootDoesNotWait)
+_EXECUTIONS = (NewEntitiesAllowed, HandlersDoNotShare, OrderOfArrival, WavesRunAhead, RootDoesNotWait)
 _EPOCHS = (
     AbortedWritesCount,
     AbortsNotTold,

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
-from stretto.protocol.transactions import EntityName, Piece, Reply
+from stretto.protocol.transactions import EntityName, Piece, Reply, TransactionFrame
 from stretto.transactions.activation import MadeCall
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.coordinating import TransactionCoordinator
@@ -38,6 +40,8 @@ from stretto.transactions.events import (
 )
 from stretto.transactions.machine import COORDINATOR, Settings, TransactionWorker, WorkerParts
 
+_PACK = msgspec.msgpack.Encoder().encode
+_UNPACK = msgspec.msgpack.Decoder(TransactionFrame).decode
 ATTEMPTS_MAX = 1_000
 """More than one coordinator has."""
 
@@ -197,23 +201,24 @@ class SimulatedEntities:
     def _transmit(self, sender: str, to: str, frame: Any) -> None:
         if isinstance(frame, Reply):
             self.replies.append(frame)
+        packed = _PACK(frame)  # As on a connection: what arrives shares nothing with what was sent.
         delay_ns = self._time(self._climate.delay_ns)
         if self.chance.random() < self._climate.slow:
             delay_ns *= 20
         life = self._life(sender)
-        self.after(delay_ns, lambda: self._arrive(sender, life, to, frame))
+        self.after(delay_ns, lambda: self._arrive(sender, life, to, packed))
         if self.chance.random() < self._climate.repeated:
             again_ns = delay_ns + self.chance.choice((3, 30, 300)) * self._time(self._climate.delay_ns)
-            self.after(again_ns, lambda: self._arrive(sender, life, to, frame))
+            self.after(again_ns, lambda: self._arrive(sender, life, to, packed))
         self.watch(sender, to, frame)
 
     def _life(self, name: str) -> int:
         return self.hosts[name].life if name in self.hosts else 0
 
-    def _arrive(self, sender: str, life: int, to: str, frame: Any) -> None:
+    def _arrive(self, sender: str, life: int, to: str, packed: bytes) -> None:
         if life != self._life(sender) and self.chance.random() < 0.5:
             return
-        event = FrameArrived(sender, frame)
+        event = FrameArrived(sender, _UNPACK(packed))
         if to in self.doors:
             self._carry_out_client(to, self.doors[to].handle(event, self.now_ns))
         elif to == COORDINATOR:
