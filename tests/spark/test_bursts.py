@@ -12,14 +12,15 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 from tests.waiting import WAIT_S
 
 from stretto import App, Job, sinks, sources
 from stretto.bench.gates import Gate
-from stretto.coordinator.events import RedirectRequested
+from stretto.elasticity.decisions import RedirectBurst
+from stretto.errors import ClusterError
 from stretto.operators.windows import tumbling
-from stretto.protocol.bursts import To
 from stretto.protocol.membership import Member, MemberRole
 from stretto.runtime.cluster import Cluster
 
@@ -75,8 +76,11 @@ def test_killed_transient_workers_change_no_answer(
 
         coordinator = cluster._coordinator._machine
         eventually(lambda: len(coordinator.transients.warm(coordinator.jobs[job.name])) == 2, what="the code there")
-        names = tuple(member.name for member in guests)
-        cluster.request(RedirectRequested(job.name, {FUNCTION: To(names, 0.9)}))
+        with pytest.raises(ClusterError, match="3 transient workers are needed, and 2 have loaded the job"):
+            job.redirect(FUNCTION, 0.9, workers=3)
+        record = job.redirect(FUNCTION, 0.9)
+        assert isinstance(record.decision, RedirectBurst)
+        assert [set(each.members) for each in record.decision.redirections] == [{member.name for member in guests}]
         feed(gate, job, lambda: busy_ns(cluster, job), eventually)
         victim = min(transient(cluster), key=lambda member: member.name)
         gate.allow(0.7)

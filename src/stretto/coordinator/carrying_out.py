@@ -22,9 +22,11 @@ from stretto.elasticity.decisions import (
     Capacity,
     Decision,
     DrainWorker,
+    EndBurst,
     GiveCapacity,
     MoveHomes,
     MoveShards,
+    RedirectBurst,
     Repartition,
     SetLessees,
     SetWorkers,
@@ -33,6 +35,7 @@ from stretto.elasticity.decisions import (
 from stretto.elasticity.records import DecisionRecord, Outcome, Trigger
 from stretto.elasticity.view import ElasticView
 from stretto.observation.model import Observation
+from stretto.protocol.bursts import To
 
 FIXED = "it cannot have more or fewer instances"
 
@@ -86,6 +89,12 @@ class Reshaping(Protocol):
     ) -> None: ...
 
 
+class Bursts(Protocol):
+    """Whoever has batches go to transient workers."""
+
+    def redirect(self, job: Job, to: Mapping[str, To]) -> str | None: ...
+
+
 class Observers(Protocol):
     """Whoever observes the cluster."""
 
@@ -117,8 +126,10 @@ class CarryingOut(Part):
         handovers: Reshaping,
         additions: Additions,
         drains: Drains,
+        bursts: Bursts,
     ) -> None:
         self._host = host
+        self._bursts = bursts
         self._hosts = hosts
         self._levers = levers
         self._handovers = handovers
@@ -225,6 +236,14 @@ class CarryingOut(Part):
                 return record.finished(Outcome.DONE if refused is None else Outcome.REFUSED, refused)
             case GiveCapacity() | TakeCapacity():
                 return self._capacity_changed(kept, decision)
+            case RedirectBurst() | EndBurst():
+                return self._redirected(record, job, decision)
+
+    def _redirected(self, record: DecisionRecord, job: Job, decision: RedirectBurst | EndBurst) -> DecisionRecord:
+        """Has batches go to transient workers, or come back: homes hear of it at once, and nobody waits for them."""
+        wanted = decision.redirections if isinstance(decision, RedirectBurst) else ()
+        refused = self._bursts.redirect(job, {each.function: To(each.members, each.share) for each in wanted})
+        return record.finished(Outcome.DONE if refused is None else Outcome.REFUSED, refused)
 
     def _shards_move(self, kept: Kept, job: Job, decision: MoveShards) -> DecisionRecord:
         targets = tuple((move.shard, move.target) for move in decision.moves)

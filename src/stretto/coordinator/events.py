@@ -155,10 +155,13 @@ class ReshapeRequested:
 
 @dataclass(frozen=True, slots=True)
 class RedirectRequested:
-    """The batches of these functions of a job are to go to transient workers from now on, those of others are not."""
+    """The batches of these functions of a job are to go to transient workers from now on, those of others are not.
+    Where no workers are named, so many of those that have loaded the job are meant; by default all."""
 
     job: str
     functions: dict[str, To]
+    token: str = ""
+    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class Coordinator:
         levers = Levers(self)
         self._adding = adding = Adding(self, membership)
         self._draining = draining = kinds.draining(self, membership, hosts, handovers)
-        execution = CarryingOut(self, levers, hosts, handovers, adding, draining)
+        execution = CarryingOut(self, levers, hosts, handovers, adding, draining, transients)
         enactor = Enactor(self, self._team, execution)
         # Some parts need each other.
         blame.connect(jobs, recovery)
@@ -108,7 +108,8 @@ class Coordinator:
         jobs.connect(checkpointing, recovery, submissions, handovers)
         checkpointing.connect(recovery, handovers)
         acting: list[Part] = [blame, stopping, jobs, submissions, recovery, handovers, checkpointing]
-        deciding: list[Part] = [levers, adding, draining, execution, enactor, UserRequests(self, enactor, draining)]
+        asking = UserRequests(self, enactor, draining, transients)
+        deciding: list[Part] = [levers, adding, draining, execution, enactor, asking]
         return [membership, hosts, transients, *acting, observing, long_runners, *deciding]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from stretto.coordinator.events import RedirectRequested
 from stretto.coordinator.membership import Membership
-from stretto.coordinator.part import Handlers, Host, Part
+from stretto.coordinator.part import Host, Part
 from stretto.coordinator.records import Job, JobStatus
 from stretto.protocol.bursts import Redirect, To
 from stretto.protocol.jobs import Deploy
@@ -45,14 +44,6 @@ class Transients(Part):
 
     def connect(self, jobs: Deploying) -> None:
         self._jobs = jobs
-
-    def events(self) -> Handlers:
-        return {RedirectRequested: self._on_requested}
-
-    def _on_requested(self, event: RedirectRequested) -> None:
-        job = self._host.jobs.get(event.job)
-        if job is not None and job.status is JobStatus.RUNNING:
-            self.redirect(job, event.functions)
 
     def joined(self, member: str) -> None:
         """Sends a new transient worker the code of all running jobs."""
@@ -101,10 +92,12 @@ class Transients(Part):
             if shape is None:
                 return f"there is no function '{function}'"
             if not shape.redirects:
-                return f"the batches of '{function}' cannot go elsewhere"
+                return f"'{function}' cannot run elsewhere: it is a source or a sink, or its state cannot be merged"
+            if not where.members:
+                return "no transient worker has loaded the job"
             cold = sorted(set(where.members) - self._warm.get(job.attempt, set()))
             if cold:
-                return f"{', '.join(cold)} has not loaded the job"
+                return f"no transient worker that has loaded the job is called {' or '.join(cold)}"
             if not 0 < where.share <= 1:
                 return f"a share is more than 0 and at most 1, not {where.share:g}"
         if dict(to) != self._redirected.get(job.attempt, {}):

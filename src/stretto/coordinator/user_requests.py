@@ -9,16 +9,21 @@ from stretto.coordinator.events import (
     DrainRequested,
     LesseesRequested,
     MoveShardsRequested,
+    RedirectRequested,
     RescaleRequested,
     ScaleInRequested,
     ScaleOutRequested,
 )
 from stretto.coordinator.part import Handlers, Host, Part
+from stretto.coordinator.records import Job
 from stretto.elasticity.decisions import (
     AddWorkers,
     Decision,
     DrainWorker,
+    EndBurst,
     MoveShards,
+    RedirectBurst,
+    Redirection,
     Repartition,
     SetLessees,
     ShardMove,
@@ -42,19 +47,27 @@ class Leavers(Protocol):
     def announce(self, members: Iterable[str]) -> None: ...
 
 
+class WarmWorkers(Protocol):
+    """Whoever knows which transient workers have loaded a job."""
+
+    def warm(self, job: Job) -> list[str]: ...
+
+
 class UserRequests(Part):
     """Requests of users, each with the token that the user knows it by."""
 
-    def __init__(self, host: Host, decisions: Decisions, drains: Leavers) -> None:
+    def __init__(self, host: Host, decisions: Decisions, drains: Leavers, transients: WarmWorkers) -> None:
         self._host = host
         self._decisions = decisions
         self._drains = drains
+        self._transients = transients
 
     def events(self) -> Handlers:
         return {
             MoveShardsRequested: self._on_move_shards,
             LesseesRequested: self._on_lessees,
             RescaleRequested: self._on_rescale,
+            RedirectRequested: self._on_redirect,
             ScaleOutRequested: self._on_scale_out,
             ScaleInRequested: self._on_scale_in,
             DrainRequested: self._on_drain,
@@ -73,6 +86,24 @@ class UserRequests(Part):
         """A user gives functions another parallelism."""
         (function, parallelism), *others = sorted(event.parallelism.items())
         self._ask(Repartition(event.job, function, parallelism, tuple(others)), event.token, event.job, function)
+
+    def _on_redirect(self, event: RedirectRequested) -> None:
+        """A user has batches run on transient workers, or all of them at home again."""
+        if not event.functions:
+            self._ask(EndBurst(event.job), event.token, event.job)
+            return
+        job = self._host.jobs.get(event.job)
+        warm = tuple(self._transients.warm(job)) if job is not None else ()
+        redirections = tuple(
+            Redirection(function, to.members or warm[: event.count], to.share)
+            for function, to in sorted(event.functions.items())
+        )
+        decision = RedirectBurst(event.job, redirections)
+        if event.count is not None and event.count > len(warm):
+            why = f"{event.count} transient workers are needed, and {len(warm)} have loaded the job"
+            self._decisions.refuse(self._asked(decision, event.job), why, event.token)
+            return
+        self._ask(decision, event.token, event.job)
 
     def _on_scale_out(self, event: ScaleOutRequested) -> None:
         self._ask(AddWorkers(event.count), event.token)

@@ -197,8 +197,50 @@ class DrainWorker(_OfMany):
         return f"drain worker {self.member}"
 
 
+class Redirection(NamedTuple):
+    """A share of the batches of a function, and the transient workers that they go to."""
+
+    function: str
+    members: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class RedirectBurst(_OfMany):
+    """Batches of some functions of a job go to transient workers from now on. Those of all its others stay."""
+
+    job: str
+    redirections: tuple[Redirection, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        functions = {each.function: {"workers": list(each.members), "share": each.share} for each in self.redirections}
+        return {"kind": "redirect burst", "functions": functions}
+
+    def __str__(self) -> str:
+        members = {name for each in self.redirections for name in each.members}
+        shown = [f"{each.share:.0%} of '{each.function}'" for each in self.redirections[:SHOWN]]
+        plural = "s" if len(members) != 1 else ""
+        return f"redirect {_some(shown, len(self.redirections))} to {len(members)} transient worker{plural}"
+
+
+@dataclass(frozen=True, slots=True)
+class EndBurst(_OfMany):
+    """All batches of a job run on ordinary workers again."""
+
+    job: str
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "end burst"}
+
+    def __str__(self) -> str:
+        return "bring all batches back from transient workers"
+
+
 Capacity = GiveCapacity | TakeCapacity
-Decision = MoveShards | SetWorkers | Repartition | SetLessees | MoveHomes | Capacity | AddWorkers | DrainWorker
+Burst = RedirectBurst | EndBurst
+Decision = MoveShards | SetWorkers | Repartition | SetLessees | MoveHomes | Capacity | Burst | AddWorkers | DrainWorker
 
 
 def _some(shown: list[str], count: int) -> str:

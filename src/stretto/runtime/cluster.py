@@ -38,10 +38,8 @@ from stretto.coordinator.events import (
     Event,
     ForgetRequested,
     MakeCode,
-    MoveShardsRequested,
     ReleaseWorker,
     ReplaceWorker,
-    RescaleRequested,
     StartWorker,
     StopRequested,
     SubmitRequested,
@@ -631,12 +629,6 @@ class Cluster:
 
     def request_checkpoint(self, job: str) -> None:
         self._coordinator.request(CheckpointRequested(job))
-
-    def request_moves(self, request: MoveShardsRequested) -> None:
-        self._coordinator.request(request)
-
-    def request_rescale(self, request: RescaleRequested) -> None:
-        self._coordinator.request(request)
 
     def request_stop(self, job: str, drain: bool, savepoint: str | None = None) -> None:
         self._coordinator.request(StopRequested(job, drain, savepoint))

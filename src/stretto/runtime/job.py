@@ -22,11 +22,13 @@ from stretto.coordinator.events import (
     AnnounceLongRuns,
     AnnounceMisbehaviour,
     MoveShardsRequested,
+    RedirectRequested,
     RescaleRequested,
 )
 from stretto.coordinator.records import JobStatus
 from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.errors import ClusterError, StrettoError, UserError
+from stretto.protocol.bursts import To
 from stretto.runtime.metrics import JobMetrics
 from stretto.runtime.slots import require_free_slot
 
@@ -60,6 +62,7 @@ class Execution(Protocol):
         self, function: str, partition: int, moves: Mapping[int, str], timeout_s: float
     ) -> DecisionRecord: ...
     def rescale(self, parallelism: Mapping[str, int], timeout_s: float) -> DecisionRecord: ...
+    def redirect(self, shares: Mapping[str, float], workers: int | None, timeout_s: float) -> DecisionRecord: ...
     @property
     def checkpoints(self) -> Checkpoints: ...
     def checkpoint(self, timeout_s: float) -> int: ...
@@ -208,6 +211,31 @@ class Job:
             )
         return self._execution.rescale(wanted, timeout)  # type: ignore[arg-type]
 
+    def redirect(
+        self,
+        function: str | Mapping[str, float],
+        share: float = 1.0,
+        *,
+        workers: int | None = None,
+        timeout: float = 30.0,
+    ) -> DecisionRecord:
+        """Has a share of a function's batches run on transient workers from now on (`on_spark(..., transient=N)`):
+        `job.redirect("counts", 0.5)`. Several functions get theirs by a dict; those that are not named run at home.
+        `workers` is how many transient workers are used; by default all that have loaded the job. No state moves: what
+        they compute is merged where the function is at home.
+
+        The controller `bursts` may change it again: use a cluster without it, such as `elasticity="off"`, to decide by
+        yourself. What cannot be done raises a ClusterError that says why, and everything stays as it was."""
+        shares = dict(function) if isinstance(function, Mapping) else {function: share}
+        if not shares:
+            raise UserError("redirect() needs a function", None, "Name one, or call job.bring_back() to end a burst.")
+        return self._execution.redirect(shares, workers, timeout)
+
+    def bring_back(self, *, timeout: float = 30.0) -> DecisionRecord:
+        """Has all batches run on ordinary workers again. Those that are with transient workers are waited for by the
+        functions, not by the caller."""
+        return self._execution.redirect({}, None, timeout)
+
     @property
     def checkpoints(self) -> Checkpoints:
         """The job's checkpoints: complete ones, failed ones, recoveries."""
@@ -309,7 +337,7 @@ class ActorExecution:
     def rescale(self, parallelism: Mapping[str, int], timeout_s: float) -> DecisionRecord:
         token = secrets.token_hex(8)
         request = RescaleRequested(self._job, dict(parallelism), token)
-        found = self._answer(token, lambda: self._cluster.request_rescale(request), timeout_s)
+        found = self._answer(token, lambda: self._cluster.request(request), timeout_s)
         if found is None or found.outcome is not Outcome.DONE:
             why = f"the job is {self._status.value}" if found is None else found.outcome_reason
             named = ", ".join(f"'{function}' to {count}" for function, count in sorted(parallelism.items()))
@@ -320,10 +348,25 @@ class ActorExecution:
             )
         return found
 
+    def redirect(self, shares: Mapping[str, float], workers: int | None, timeout_s: float) -> DecisionRecord:
+        token = secrets.token_hex(8)
+        functions = {function: To((), share) for function, share in shares.items()}
+        request = RedirectRequested(self._job, functions, token, workers)
+        found = self._answer(token, lambda: self._cluster.request(request), timeout_s)
+        if found is None or found.outcome is not Outcome.DONE:
+            why = f"the job is {self._status.value}" if found is None else found.outcome_reason
+            named = ", ".join(f"'{function}'" for function in sorted(shares)) or "all functions"
+            raise ClusterError(
+                f"batches of {named} of job '{self._job}' were not {'redirected' if shares else 'brought back'}",
+                why,
+                "They run where they did. Transient workers are started with Cluster.on_spark(..., transient=N).",
+            )
+        return found
+
     def move_shards(self, function: str, partition: int, moves: Mapping[int, str], timeout_s: float) -> DecisionRecord:
         token = secrets.token_hex(8)
         request = MoveShardsRequested(self._job, function, partition, tuple(sorted(moves.items())), token)
-        found = self._answer(token, lambda: self._cluster.request_moves(request), timeout_s)
+        found = self._answer(token, lambda: self._cluster.request(request), timeout_s)
         if found is None or found.outcome is not Outcome.DONE:
             why = f"the job is {self._status.value}" if found is None else found.outcome_reason
             raise ClusterError(

@@ -112,6 +112,9 @@ class MicrobatchQuery:
     def rescale(self, parallelism: Mapping[str, int], timeout_s: float) -> DecisionRecord:
         raise EngineError("a job in micro-batches cannot be rescaled while it runs", None, 'Use engine="actors".')
 
+    def redirect(self, shares: Mapping[str, float], workers: int | None, timeout_s: float) -> DecisionRecord:
+        raise EngineError("a job in micro-batches has no transient workers", None, 'Use engine="actors".')
+
     def checkpoint(self, timeout_s: float) -> int:
         raise EngineError("a job in micro-batches has no checkpoints of its own", None, 'Use engine="actors".')
 

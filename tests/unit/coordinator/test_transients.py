@@ -9,6 +9,7 @@ import pytest
 
 from stretto.actors.shape import Feed, FunctionShape
 from stretto.coordinator.events import (
+    AnnounceDecision,
     AnnounceJob,
     Effect,
     RedirectRequested,
@@ -20,6 +21,8 @@ from stretto.coordinator.events import (
 )
 from stretto.coordinator.machine import Coordinator
 from stretto.coordinator.records import JobStatus
+from stretto.elasticity.decisions import EndBurst, RedirectBurst, Redirection
+from stretto.elasticity.records import DecisionRecord, Outcome, Trigger
 from stretto.protocol.bursts import Redirect, To
 from stretto.protocol.checkpointing import Broken
 from stretto.protocol.jobs import Deploy, Ready, Stop
@@ -67,6 +70,14 @@ def redirected(coordinator: Coordinator, **functions: To) -> dict[str, Any]:
     return frames(Redirect, coordinator.handle(RedirectRequested("job", functions), 0))
 
 
+def asked(coordinator: Coordinator, functions: dict[str, To], count: int | None = None) -> DecisionRecord:
+    """The record of what a user asks for."""
+    effects = coordinator.handle(RedirectRequested("job", functions, "token", count), 7)
+    (announced,) = [each for each in effects if isinstance(each, AnnounceDecision)]
+    assert announced.token == "token"
+    return announced.record
+
+
 def test_a_transient_worker_is_wanted_by_nobody_and_gets_the_code_of_running_jobs() -> None:
     coordinator = running()
     effects = join(coordinator, GUEST)
@@ -90,21 +101,48 @@ def test_homes_are_told_where_batches_go_and_when_they_stay() -> None:
     assert redirected(coordinator)[HOME] == Redirect("job", {})
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"counts": To(("t9~1",), 0.5)},
-        {"counts": To((GUEST,), 0.0)},
-        {"counts": To((GUEST,), 1.5)},
-        {"source": To((GUEST,), 0.5)},
-        {"other": To((GUEST,), 0.5)},
-    ],
-    ids=["not loaded there", "no share", "more than all", "it cannot go elsewhere", "no such function"],
-)
-def test_what_cannot_be_done_is_refused(wrong: dict[str, To]) -> None:
+WRONG = [
+    ({"counts": To(("t9~1",), 0.5)}, None, "no transient worker that has loaded the job is called t9~1"),
+    ({"counts": To((GUEST,), 0.0)}, None, "a share is more than 0 and at most 1, not 0"),
+    ({"counts": To((), 1.5)}, None, "a share is more than 0 and at most 1, not 1.5"),
+    ({"source": To((), 0.5)}, None, "'source' cannot run elsewhere: it is a source or a sink, or its state cannot"),
+    ({"other": To((), 0.5)}, None, "there is no function 'other'"),
+    ({"counts": To((), 0.5)}, 3, "3 transient workers are needed, and 1 have loaded the job"),
+]
+
+
+@pytest.mark.parametrize(("functions", "count", "why"), WRONG)
+def test_what_cannot_be_done_is_refused_with_the_reason(functions: dict[str, To], count: int | None, why: str) -> None:
     coordinator = running(GUEST)
-    assert redirected(coordinator, **wrong) == {}
-    assert coordinator.transients.redirect(coordinator.jobs["job"], wrong) is not None
+    record = asked(coordinator, functions, count)
+    assert record.outcome is Outcome.REFUSED
+    assert (record.outcome_reason or "").startswith(why)
+    assert coordinator.transients.redirected(coordinator.jobs["job"]) == {}
+
+
+def test_nobody_is_there_before_the_code_is_loaded_and_nothing_after_the_job_has_ended() -> None:
+    coordinator = running()
+    join(coordinator, GUEST)
+    assert asked(coordinator, {"counts": To((), 0.5)}).outcome_reason == "no transient worker has loaded the job"
+    coordinator.handle(StopRequested("job"), 0)
+    assert asked(coordinator, {"counts": To((), 0.5)}).outcome_reason == "the job does not run"
+
+
+def test_what_a_user_asks_for_is_a_decision_with_a_record() -> None:
+    coordinator = running(GUEST, "t1~1")
+    record = asked(coordinator, {"counts": To((), 0.5)})
+    assert record.decision == RedirectBurst("job", (Redirection("counts", (GUEST, "t1~1"), 0.5),))
+    assert (record.outcome, record.trigger, record.where) == (Outcome.DONE, Trigger.ASKED, "job")
+    assert str(record.decision) == "redirect 50% of 'counts' to 2 transient workers"
+    assert record.plain()["decision"] == {
+        "kind": "redirect burst",
+        "functions": {"counts": {"workers": [GUEST, "t1~1"], "share": 0.5}},
+    }
+    record = asked(coordinator, {"counts": To((), 1.0)}, 1)
+    assert record.decision == RedirectBurst("job", (Redirection("counts", (GUEST,), 1.0),))
+    record = asked(coordinator, {})
+    assert (record.decision, record.outcome) == (EndBurst("job"), Outcome.DONE)
+    assert coordinator.transients.redirected(coordinator.jobs["job"]) == {}
 
 
 def test_no_job_is_lost_with_a_transient_worker_and_another_one_comes() -> None:

@@ -143,7 +143,7 @@ def foreign_privates(source: str) -> list[str]:
 
 # Names called from outside: the users' API, the hooks of PySpark's data sources, the diagram for ARCHITECTURE.md.
 CALLED_FROM_OUTSIDE = {
-    *("allowed_lateness", "cancel_timer", "cluster_record", "set_timer", "to_spark"),
+    *("allowed_lateness", "bring_back", "cancel_timer", "cluster_record", "set_timer", "to_spark"),
     *("getDefaultReadLimit", "initialOffset", "latestOffset", "streamReader"),
     *("_parse_bitwise", "_parse_interval", "persistent_id", "persistent_load"),
     "diagram",
