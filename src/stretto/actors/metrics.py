@@ -45,6 +45,14 @@ class FunctionMetrics(msgspec.Struct):
     rows_out: int = 0
     messages_in: int = 0
     messages_forwarded: int = 0
+    rows_away: int = 0
+    """Of the rows processed, those that ran on transient workers."""
+    arrived_ns: int = 0
+    """Of a source: when the last event that it has read had arrived, ..."""
+    behind_ns: int = 0
+    """... for how long that had waited when it was read, ..."""
+    idle_reads: int = 0
+    """... and how often nothing had arrived that could be read."""
     busy_ns: int = 0
     queued: int = 0
     instances: int = 1
@@ -153,6 +161,10 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
         total.rows_out += part.rows_out
         total.messages_in += part.messages_in
         total.messages_forwarded += part.messages_forwarded
+        total.rows_away += part.rows_away
+        total.idle_reads += part.idle_reads
+        total.arrived_ns = max(total.arrived_ns, part.arrived_ns)
+        total.behind_ns = max(total.behind_ns, part.behind_ns)
         total.busy_ns += part.busy_ns
         total.queued += part.queued
         for mine, theirs in (
@@ -190,6 +202,10 @@ def difference(later: FunctionMetrics, earlier: FunctionMetrics) -> FunctionMetr
         rows_out=later.rows_out - earlier.rows_out,
         messages_in=later.messages_in - earlier.messages_in,
         messages_forwarded=later.messages_forwarded - earlier.messages_forwarded,
+        rows_away=later.rows_away - earlier.rows_away,
+        idle_reads=later.idle_reads - earlier.idle_reads,
+        arrived_ns=later.arrived_ns,
+        behind_ns=later.behind_ns,
         busy_ns=later.busy_ns - earlier.busy_ns,
         queued=later.queued,
         instances=later.instances,

@@ -25,7 +25,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     splits, and for a keyed function which partition owns which shard. `workers_max` is how many workers the shards of
     each partition may be on; 0 if it is not elastic. `lessees_max` is how many lessees each actor may have; 0 if its
     discipline lets nobody else run its messages, or it was not asked for. If it `redirects`, its batches may run on
-    transient workers."""
+    transient workers. `slide_us` is how often it emits in event time; 0 if it does so on no grid."""
 
     name: str
     parallelism: int
@@ -39,6 +39,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     workers_max: int = 0
     lessees_max: int = 0
     redirects: bool = False
+    slide_us: int = 0
 
 
 Shapes = dict[str, FunctionShape]
@@ -68,4 +69,5 @@ def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
         workers_max=spec.tasks_max + 1 if spec.tasks_max else 0,
         lessees_max=spec.lessees_max,
         redirects=bool(feeds) and spec.redirects,
+        slide_us=spec.slide_us or 0,
     )

@@ -103,7 +103,7 @@ class Coordinator:
         recovery.connect(handovers)
         execution.connect(observing)
         enactor.connect(observing)
-        observing.connect(jobs.attempts, execution, long_runners)
+        observing.connect(jobs.attempts, execution, long_runners, transients)
         long_runners.connect(jobs.attempts)
         jobs.connect(checkpointing, recovery, submissions, handovers)
         checkpointing.connect(recovery, handovers)

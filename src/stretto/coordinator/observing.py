@@ -26,6 +26,7 @@ from stretto.observation.model import (
     WorkerObserved,
 )
 from stretto.observation.shards import ElasticObserved
+from stretto.protocol.bursts import To
 from stretto.protocol.membership import Member
 from stretto.protocol.reports import Report
 
@@ -49,6 +50,14 @@ class LongRunners(Protocol):
     def observed(self) -> tuple[LongRunsObserved, ...]: ...
 
 
+class Bursts(Protocol):
+    """Whoever has batches go to transient workers."""
+
+    def warm(self, job: Job) -> list[str]: ...
+
+    def redirected(self, job: Job) -> dict[str, To]: ...
+
+
 class Observing(Part):
     """The last reports of every instance of every job."""
 
@@ -63,10 +72,13 @@ class Observing(Part):
         self._changed = False
         self._next_ns = 0
 
-    def connect(self, attempts: dict[str, Job], allotments: Allotments, long_runners: LongRunners) -> None:
+    def connect(
+        self, attempts: dict[str, Job], allotments: Allotments, long_runners: LongRunners, bursts: Bursts
+    ) -> None:
         self._attempts = attempts
         self._allotments = allotments
         self._long_runners = long_runners
+        self._bursts = bursts
 
     def frames(self) -> FrameHandlers:
         return {Report: self._on_report}
@@ -146,6 +158,7 @@ class Observing(Part):
         by_function: dict[str, list[ActorObserved]] = {name: [] for name in job.shapes}
         for (function, partition, member), series in self._series.get(job.name, {}).items():
             by_function[function].append(series.observed(partition, member, self._host.now_ns))
+        away = self._bursts.redirected(job)
         functions: dict[str, FunctionObserved] = {
             name: FunctionObserved(
                 shape,
@@ -153,13 +166,14 @@ class Observing(Part):
                 _state_bytes(job.origin, name),
                 tuple(self._elastic(job, name, by_function[name])) if shape.workers_max else (),
                 job.lessees_of(shape),
+                away.get(name),
             )
             for name, shape in job.shapes.items()
         }
         placement = {name: tuple(members) for name, members in job.placement.items()}
-        members = tuple(job.members)
+        members, warm = tuple(job.members), tuple(self._bursts.warm(job))
         return JobObserved(
-            job.name, job.status.value, job.attempt, members, placement, functions, job.objective, _deploying(job)
+            job.name, job.status.value, job.attempt, members, placement, functions, job.objective, _deploying(job), warm
         )
 
     def _elastic(self, job: Job, function: str, instances: list[ActorObserved]) -> Iterator[ElasticObserved]:

@@ -198,12 +198,14 @@ def _other_shares(observation: Observation) -> dict[str, float]:
     milliseconds, so that where it was in the last second says nothing; a controller that followed it would chase it
     from worker to worker."""
     found: dict[str, float] = {}
+    transient = observation.transient
     for job in observation.jobs.values():
         spread = 0.0
         for function in job.functions.values():
             elastic = {each.partition for each in function.elastic}
-            instances = Counter(instance.partition for instance in function.actors)
-            for instance in function.actors:
+            at_home = [instance for instance in function.actors if instance.member not in transient]
+            instances = Counter(instance.partition for instance in at_home)
+            for instance in at_home:
                 if instance.partition in elastic:
                     continue
                 if instances[instance.partition] > 1:

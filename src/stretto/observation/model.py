@@ -11,7 +11,8 @@ from stretto.actors.metrics import FunctionMetrics, difference, merged
 from stretto.actors.shape import FunctionShape
 from stretto.api.slo import SLO
 from stretto.observation.shards import ElasticObserved
-from stretto.protocol.membership import Member
+from stretto.protocol.bursts import To
+from stretto.protocol.membership import Member, MemberRole
 from stretto.rendering import megabytes
 
 NAMES_SHOWN = 3
@@ -52,13 +53,14 @@ class EdgeObserved:
 class FunctionObserved:
     """One function over all its instances. `state_bytes` is the size of its state in the last complete checkpoint; None
     if there is none. `elastic` has its partitions whose shards may be on several workers, `lessees` is how many lessees
-    each of its actors may have now."""
+    each of its actors may have now, `away` where its batches go, if some go to transient workers."""
 
     shape: FunctionShape
     actors: tuple[ActorObserved, ...]
     state_bytes: int | None = None
     elastic: tuple[ElasticObserved, ...] = ()
     lessees: int = 0
+    away: To | None = None
 
     @cached_property
     def totals(self) -> FunctionMetrics:
@@ -111,7 +113,8 @@ class DeployingObserved:
 
 @dataclass(frozen=True, slots=True)
 class JobObserved:
-    """One job: its workers, its objective and its functions in topological order. `deploying` until all are ready."""
+    """One job: its workers, its objective and its functions in topological order. `deploying` until all are ready;
+    `warm` are the transient workers that have loaded it."""
 
     name: str
     status: str
@@ -121,6 +124,7 @@ class JobObserved:
     functions: Mapping[str, FunctionObserved]
     objective: SLO | None = None
     deploying: DeployingObserved | None = None
+    warm: tuple[str, ...] = ()
 
     @property
     def totals(self) -> dict[str, FunctionMetrics]:
@@ -179,6 +183,12 @@ class Observation:
     workers: Mapping[str, WorkerObserved] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
     long_runs: tuple[LongRunsObserved, ...] = ()
+
+    @property
+    def transient(self) -> frozenset[str]:
+        """The transient workers."""
+        members = self.workers.items()
+        return frozenset(name for name, worker in members if worker.member.role is MemberRole.TRANSIENT)
 
 
 def _names(members: tuple[str, ...]) -> str:

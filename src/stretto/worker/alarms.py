@@ -53,7 +53,14 @@ class Alarms(Part):
             self._set(timer_ns, seat, FIRE_TIMERS)
 
     def _read(self, seat: Seat, poll: Poll, outcome: Outcome) -> None:
-        seat.metrics.rows_in += outcome.rows_in
+        metrics = seat.metrics
+        metrics.rows_in += outcome.rows_in
+        if outcome.rows_in:
+            metrics.arrived_ns = outcome.arrived_ns
+        else:
+            metrics.idle_reads += 1
+        # By the time at which it was asked: reading itself may take a while.
+        metrics.behind_ns = max(0, seat.instance.ctx.now_ns - outcome.arrived_ns)
         if outcome.notice is not None:
             told = Misbehaved(seat.address.job, seat.address.function, outcome.notice, "")
             self._host.effects.append(Send(COORDINATOR, told))

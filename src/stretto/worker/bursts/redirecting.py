@@ -163,6 +163,7 @@ class Redirecting(Part):
             lane.kept.append(message)
             lane.kept_bytes += message.payload.nbytes
         seat.metrics.messages_forwarded += 1
+        seat.metrics.rows_away += frame.rows_in
         self._host.ran_elsewhere(seat, message, outcome, frame.cost_ns)
         if seat.away is not None:
             self._look(seat, seat.away)
