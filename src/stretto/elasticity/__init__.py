@@ -9,7 +9,8 @@ Read next: `view.py` (what controllers see), `decisions.py` and `records.py` (wh
 `team.py` (how they are called); then the controllers `shard_balancer.py`, `worker_allocator.py` and
 `home_bottleneck.py`, and what they compute with: `balancing.py`, `queueing.py`, `assignment.py`, `skew.py`. For
 objectives: `intent_controller.py`, `utility_controller.py`, `transfers.py`, `intents.py`, `capacity.py`. For workers
-that come and go: `scaling_strategies.py`, `effective_throughput.py`, `topology.py`, `measured_rates.py`.
+that come and go: `scaling_strategies.py`, `effective_throughput.py`, `topology.py`, `measured_rates.py`. For bursts:
+`burst_controller.py`, `burst_plan.py`, `burst_memory.py`, `burst_view.py`, `offloading.py`, `burst_prices.py`.
 `reverting.py` judges what has been decided.
 """
 

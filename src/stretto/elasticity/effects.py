@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stretto.elasticity.balancing import imbalance
-from stretto.elasticity.decisions import GiveCapacity, MoveHomes, TakeCapacity
+from stretto.elasticity.decisions import EndBurst, GiveCapacity, MoveHomes, RedirectBurst, TakeCapacity
 from stretto.elasticity.disturbance import disturbance_of
 from stretto.elasticity.records import DecisionRecord
 from stretto.elasticity.standings import standings_since
@@ -24,6 +24,29 @@ def values_of(actor: ActorView) -> dict[str, float]:
     }
 
 
+def burst_values(view: ElasticView, name: str) -> dict[str, float]:
+    """Returns what is seen of a job that may have a burst: rows per second that its sources read and how late they
+    are, how busy the workers of its functions are, how many transient ones are used, messages that wait."""
+    job = view.observed.jobs.get(name)
+    if job is None:
+        return {}
+    functions, transient = job.functions.values(), view.observed.transient
+    sources = [actor for function in functions if not function.shape.feeds for actor in function.actors]
+    actors = [actor for function in functions for actor in function.actors]
+    homes = [
+        view.workers[member].busy_share for member in sorted({actor.member for actor in actors} & view.workers.keys())
+    ]
+    used = {member for function in functions if function.away is not None for member in function.away.members}
+    return {
+        "rows_per_s": sum(function.input_rate for function in functions if not function.shape.feeds),
+        "behind_ms": max((actor.totals.behind_ns / 1e6 for actor in sources), default=0.0),
+        "load": sum(homes) / len(homes) if homes else 0.0,
+        "transient_workers": float(len(used)),
+        "transient_load": sum(actor.busy_share for actor in actors if actor.member in transient),
+        "waiting": float(sum(function.queued for function in functions)),
+    }
+
+
 def measured_effect(
     view: ElasticView, record: DecisionRecord, since: Observation | None = None
 ) -> dict[str, float] | None:
@@ -31,9 +54,11 @@ def measured_effect(
 
     Those are of its elastic actor, or the sum or greatest over a function that was repartitioned. What a job was given
     or had to give up is judged by how all jobs stand since an earlier observation, a job that was moved by the long
-    runs beside it, and other functions by what they did since then."""
+    runs beside it, a burst by how late its job's sources are, and other functions by what they did since then."""
     if isinstance(record.decision, MoveHomes):
         return disturbance_of(view, record.job)
+    if isinstance(record.decision, RedirectBurst | EndBurst):
+        return burst_values(view, record.job) or None
     if isinstance(record.decision, GiveCapacity | TakeCapacity):
         return _standing_since(view, record, since)
     actors = [

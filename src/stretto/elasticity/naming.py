@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stretto.elasticity.burst_controller import BurstController, BurstSettings
+from stretto.elasticity.burst_prices import Prices
 from stretto.elasticity.controller import Controller
 from stretto.elasticity.home_bottleneck import HomeBottleneck
 from stretto.elasticity.intent_controller import FairIntentController, IntentController
@@ -21,16 +23,21 @@ CONTROLLERS: dict[str, Callable[[], Controller]] = {
     "naive": NaiveAssignment,
     "henge": IntentController,
     "henge-fair": FairIntentController,
+    "bursts": BurstController,
 }
 
 TEAMS: dict[str, tuple[str, ...]] = {"auto": ("shards", "workers", "homes", "neighbours"), "off": ()}
+BURSTS = "bursts"
 
 
-def controllers_named(names: str) -> Team:
+def controllers_named(names: str, transient: int = 0, prices: Prices | None = None) -> Team:
     """Returns the controllers with these names, parted by commas: `auto` for all that belong together, `off` for none,
-    and `module:Class` for a user's own."""
+    and `module:Class` for a user's own. On a cluster with transient workers, `auto` sends bursts there."""
+    known = {**CONTROLLERS, BURSTS: lambda: BurstController(BurstSettings(prices=prices or Prices()))}
     found: list[Controller] = []
     for name in names.split(","):
         members = TEAMS.get(name.strip(), (name.strip(),))
-        found += [named(member, CONTROLLERS, Controller, "controller") for member in members]
+        if name.strip() == "auto" and transient:
+            members = (*members, BURSTS)
+        found += [named(member, known, Controller, "controller") for member in members]
     return Team(found)

@@ -24,6 +24,7 @@ class Subject(Enum):
 
     ELASTIC_FUNCTIONS = "functions whose shards may move"
     OBJECTIVES = "objectives of jobs"
+    REDIRECTABLE_FUNCTIONS = "functions whose batches may run on transient workers"
     JOBS = "all jobs"
 
     def is_in(self, job: Running) -> bool:
@@ -33,6 +34,8 @@ class Subject(Enum):
                 return any(shape.workers_max for shape in job.shapes.values())
             case Subject.OBJECTIVES:
                 return job.objective is not None
+            case Subject.REDIRECTABLE_FUNCTIONS:
+                return any(shape.redirects for shape in job.shapes.values())
             case Subject.JOBS:
                 return True
 

@@ -47,9 +47,10 @@ from stretto.coordinator.events import (
 )
 from stretto.coordinator.machine import LOST_AFTER_NS
 from stretto.coordinator.records import JobStatus
+from stretto.elasticity.burst_prices import Prices
 from stretto.elasticity.naming import controllers_named
 from stretto.elasticity.records import DecisionRecord
-from stretto.errors import ClusterError, EngineError, InvariantError, StrettoError
+from stretto.errors import ClusterError, EngineError, InvariantError, StrettoError, UserError
 from stretto.observation.model import Observation
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, positive_duration_us
@@ -111,11 +112,12 @@ class Cluster:
         driver_silence_s: float = DRIVER_SILENCE_S,
         elasticity: str = "auto",
         transient: int = 0,
+        prices: Prices | None = None,
     ) -> None:
         # A wrong name fails here, and not in each worker.
         policy_named(policy)
         strategy_named(strategy)
-        controllers = controllers_named(elasticity)
+        controllers = controllers_named(elasticity, transient, prices)
         held = workers + parked + transient
         check_slots(spark, held)
         require_free_slots(spark, held)
@@ -178,6 +180,7 @@ class Cluster:
         driver_silence: Duration = "10 s",
         elasticity: str = "auto",
         transient: int = 0,
+        transient_price: float = 4.0,
         code_dir: str | None = None,
         start_timeout: float = START_TIMEOUT_S,
     ) -> Cluster:
@@ -191,7 +194,9 @@ class Cluster:
         its workers. `elasticity` names the controllers that decide where the shards of elastic functions are
         (`app.elastic`): auto, off, some of `stretto.elasticity.CONTROLLERS`, or a `module:Class` of your own;
         `job.decisions()` says what they did and why. `transient` workers hold the code of the running jobs, are home to
-        nothing, and may vanish at any time. `code_dir` is where workers read the code of apps; the default, a
+        nothing, and may vanish at any time; with `elasticity="auto"`, bursts go there. One costs `transient_price`
+        times what an ordinary worker does: the dearer, the sooner a burst that lasts has ordinary ones added.
+        `code_dir` is where workers read the code of apps; the default, a
         private temporary directory, works if the workers are on the driver's machine. `start_timeout` is how many
         seconds Spark may be without a slot for one of the workers; a slow machine may take longer."""
         lost_after_us = positive_duration_us(lost_after, "lost_after")
@@ -208,6 +213,7 @@ class Cluster:
             driver_silence_s,
             elasticity,
             transient,
+            _prices(transient_price),
         )
 
     def __enter__(self) -> Cluster:
@@ -636,6 +642,14 @@ class Cluster:
     def read_metrics(self, job: str, elapsed_s: float, plan: Plan) -> JobMetrics:
         observed = self.observation.jobs.get(job)
         return report(observed.totals if observed is not None else {}, elapsed_s, plan)
+
+
+def _prices(transient_price: float) -> Prices:
+    if not transient_price > 0:
+        raise UserError(
+            "transient_price must be more than 0", f"it is {transient_price:g}", "An ordinary worker costs 1."
+        )
+    return Prices(transient=transient_price)
 
 
 def _for_workers(deployment: Deployment) -> Deployment:
