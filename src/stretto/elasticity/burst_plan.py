@@ -78,6 +78,11 @@ def plan_burst(
     cores = transient_cores(going * per_core, per_core, known.rho, target) if known.cost_per_event() else 0
     used = [name for name in load.away if name in free]
     members = tuple(sorted((used + [name for name in free if name not in used])[:cores]))
+    most = len(members) * known.rho
+    if going > most:
+        # There are too few: both kinds of workers are to be equally full.
+        here = max(0.0, sum(able.values()) - missing_cores(load, known, throughput, 1.0, workers))
+        going = sum(able.values()) * most / (most + here) if members else 0.0
     redirections: list[Redirection] = []
     for name, cost in sorted(able.items(), key=lambda each: (-each[1], each[0])):
         share = min(1.0, going / cost) if cost > 0 else 0.0
