@@ -41,6 +41,7 @@ from stretto.expressions.lambdas import Lambda, Scope
 from stretto.expressions.nodes import Node, Site, constant, constant_argument, null, slot
 from stretto.expressions.parse import too_deep
 from stretto.expressions.reads import refuse_unread, unsupported
+from stretto.expressions.refused import refusal_of_word
 from stretto.expressions.shifts import time_arithmetic
 from stretto.expressions.udf import known_udfs
 from stretto.expressions.vectors import Value
@@ -69,6 +70,10 @@ def resolve(name: str, schema: pa.Schema, whole: str) -> str:
         raise ExpressionError(
             f"column {name!r} is ambiguous", f"in the expression {whole!r}: {', '.join(matches)}", "rename one of them"
         )
+    refusal = refusal_of_word(name)
+    if refusal is not None:
+        detail = f"in the expression {whole!r}: {refusal.reason}"
+        raise ExpressionError(f"the function {name} is not supported ({refusal.title})", detail, refusal.fix)
     close = difflib.get_close_matches(name.lower(), [column.lower() for column in schema.names], 1)
     original = [column for column in schema.names if close and column.lower() == close[0]]
     hint = f"did you mean {original[0]!r}?" if original else "use one of those"

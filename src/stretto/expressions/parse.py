@@ -21,6 +21,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from stretto.errors import ExpressionError
 from stretto.expressions.call_forms import FORMS, WORDS, CallForms
+from stretto.expressions.other_grammars import refuse_other_grammars
 from stretto.expressions.time_grammar import SparkTimes
 
 _DIALECT = Dialect.get_or_raise("spark")
@@ -147,6 +148,7 @@ def parse(text: str, several: bool = False) -> Parsed:
         )
     if not tokens:
         raise ExpressionError("the expression is empty", f"got {text!r}", "write a Spark SQL expression")
+    refuse_other_grammars(tokens, text)
     try:
         trees = _Parser(dialect=_DIALECT, error_level=ErrorLevel.IMMEDIATE).parse_into(exp.Expr, tokens, text)
     except ParseError as error:

@@ -127,6 +127,7 @@ _PARTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Star, "replace"): ("* REPLACE (...)", "it is not Spark SQL; name the columns"),
     (exp.Star, "rename"): ("* RENAME (...)", "it is not Spark SQL; name the columns, with AS"),
     (exp.Star, "ilike"): ("* ILIKE", "it is not Spark SQL; name the columns"),
+    (exp.DataType, "collate"): ("a type with COLLATE", "strings are compared by their bytes; leave COLLATE out"),
     (exp.Cast, "format"): ("CAST with FORMAT", "it is not Spark SQL; cast without it"),
     (exp.TryCast, "format"): ("CAST with FORMAT", "it is not Spark SQL; cast without it"),
 }

@@ -102,10 +102,20 @@ REFUSALS = (
         "to_char to_varchar to_number try_to_number",
     ),
     Refusal(
-        "not written: others", "nobody has written them yet", _UDF, "arrays_zip collect_union percentile_disc"
+        "not written: others", "nobody has written them yet", _UDF, "collect_union percentile_disc"
     ),
     Refusal("inferred schemas", "a type must be known before the rows", "name the type", "schema_of_json"),
 )  # fmt: skip
+
+
+_WITHOUT_PARENTHESES = (
+    "current_date current_time current_timestamp current_user localtime localtimestamp session_user user"
+)
+
+
+def refusal_of_word(name: str) -> Refusal | None:
+    """Returns why a word that Spark reads as a call, when there is no such column, is refused; None if it is none."""
+    return refusal_of(name.lower()) if name.lower() in _WITHOUT_PARENTHESES else None
 
 
 def refusal_of(name: str) -> Refusal | None:

@@ -16,6 +16,7 @@ SYNTAX = {
     ">": "i > 1", ">=": "i >= 1", ">>": "i >> 1", ">>>": "i >>> 1", "^": "i ^ 1", "|": "i | 1", "||": "s || 'x'",
     "~": "~i", "and": "b AND b", "or": "b OR b", "not": "NOT b", "between": "i BETWEEN 1 AND 2", "in": "i IN (1, 2)",
     "case": "CASE i WHEN 1 THEN 2 END", "when": "CASE WHEN b THEN 1 END", "if": "if(b, 1, 2)",
+    "arrays_zip": "arrays_zip(array(i), array(s))",
     "cast": "CAST(i AS string)", "struct": "struct(i, s)", "like": "s LIKE 'a%'", "ilike": "s ILIKE 'a%'",
     "rlike": "s RLIKE 'a'", "regexp": "s REGEXP 'a'", "extract": "extract(YEAR FROM DATE '2026-01-01')",
 }  # fmt: skip

@@ -1,0 +1,54 @@
+"""Refuses words that sqlglot reads and Spark SQL does not have, or has for a type that is not supported.
+
+sqlglot reads many dialects: `0x1F` is a number of MySQL's, `a ISNULL` is Postgres'. Spark would read a column `0x1F`,
+or refuse the text in the batch twin only. These are found by their words, because the tree has no trace of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from stretto.errors import ExpressionError
+
+_POSTFIX = {TokenType.ISNULL: "IS NULL", TokenType.NOTNULL: "IS NOT NULL"}
+_LITERALS_OF = {
+    "TIMESTAMP_NTZ": "write timestamp '2026-01-01 12:00:00', an instant in the session's time zone",
+    "TIME": "there is no type TIME; use a timestamp, or seconds of the day",
+}
+
+
+def refuse_other_grammars(tokens: Sequence[Token], text: str) -> None:
+    """Raises for the first word that has no meaning in Spark SQL, or one that is not supported."""
+    _refuse_hints(tokens, text)
+    for place, token in enumerate(tokens):
+        after = tokens[place + 1].token_type if place + 1 < len(tokens) else None
+        found = _refused(token, after, text)
+        if found is not None:
+            what, fix = found
+            raise ExpressionError(f"{what} is not supported in {text!r}", f"at position {token.start + 1}", fix)
+
+
+def _refuse_hints(tokens: Sequence[Token], text: str) -> None:
+    """Raises for `/*+ ... */`, which is between two words: sqlglot takes it for a comment."""
+    starts = [token.start for token in tokens]
+    ends = [0, *(token.end + 1 for token in tokens)]
+    for end, start in zip(ends, [*starts, len(text)], strict=True):
+        if "/*+" in text[end:start]:
+            place = text.index("/*+", end) + 1
+            raise ExpressionError(f"a hint is not supported in {text!r}", f"at position {place}", "leave it out")
+
+
+def _refused(token: Token, after: TokenType | None, text: str) -> tuple[str, str] | None:
+    """Returns what a word is and what to write instead, or None if it may stand here."""
+    written = text[token.start : token.end + 1]
+    word = token.text.upper()
+    if token.token_type == TokenType.HEX_STRING and written[:1] == "0":
+        digits = written[2:]
+        return f"{written}, a number of another dialect,", f"write X'{digits}' for bytes, or conv('{digits}', 16, 10)"
+    if token.token_type in _POSTFIX and after != TokenType.L_PAREN:
+        return f"{word} after a value", f"write {_POSTFIX[token.token_type]}"
+    if word in _LITERALS_OF and after == TokenType.STRING:
+        return f"a literal of type {word}", _LITERALS_OF[word]
+    return None
