@@ -194,9 +194,9 @@ def _other_shares(observation: Observation) -> dict[str, float]:
     """Returns what each worker does besides the rows of elastic actors. It is added up rather than the difference of
     what a worker does and what its shards cost: shards that have just moved were another worker's in the last second.
 
-    What a strategy spreads counts as if it were even over the workers of its job. It goes where there is room within
-    milliseconds, so that where it was in the last second says nothing; a controller that followed it would chase it
-    from worker to worker."""
+    What a strategy spreads counts as if it were even over the workers of its job, without the driver's. It goes where
+    there is room within milliseconds, so that where it was in the last second says nothing; a controller that followed
+    it would chase it from worker to worker."""
     found: dict[str, float] = {}
     transient = observation.transient
     for job in observation.jobs.values():
@@ -214,7 +214,8 @@ def _other_shares(observation: Observation) -> dict[str, float]:
                     found[instance.member] = found.get(instance.member, 0.0) + instance.busy_share
             for each in function.elastic:
                 found[each.home] = found.get(each.home, 0.0) + each.routing_ns / 1e9
-        members = [name for name in job.members if name in observation.workers]
+        workers = observation.workers
+        members = [name for name in job.members if name in workers and workers[name].member.role is MemberRole.WORKER]
         for name in members if spread else ():
             found[name] = found.get(name, 0.0) + spread / len(members)
     return found

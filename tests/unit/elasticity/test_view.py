@@ -100,7 +100,7 @@ def test_what_a_strategy_spreads_counts_as_even_over_the_workers() -> None:
         for name, busy in busy_ns.items()
     )
     spread = FunctionObserved(FunctionShape("score", 1), instances)
-    job = replace(job, functions={**job.functions, "score": spread})
+    job = replace(job, functions={**job.functions, "score": spread}, members=(*job.members, "driver"))
     view = ElasticView.of(replace(seen, jobs={"q8~2": job}))
     assert view.workers["a~1"].other_share == pytest.approx(0.25 + 0.3)
     assert view.workers["b~1"].other_share == pytest.approx(0.3)
