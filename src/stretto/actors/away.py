@@ -15,10 +15,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stretto.actors.channel import Message
-    from stretto.actors.work import Work
+    from stretto.actors.reading import Steps
+    from stretto.actors.work import Outcome, Work
 
 WINDOW = 4
 """So many batches of one instance are with one transient worker at most."""
+UNSENT_MAX = 64
+"""So many batches of an ordered instance may wait for the results of earlier ones; then nothing more is begun."""
+
+
+class Slot:
+    """A batch that runs elsewhere, or that waits for such a one: `outcome` is what it gave, once it has run. It is
+    `queued` if it has a place in the order of what is sent on."""
+
+    __slots__ = ("cost_ns", "outcome", "queued", "work")
+
+    def __init__(self, work: Message | Steps) -> None:
+        self.work = work
+        self.outcome: Outcome | None = None
+        self.queued = False
+        self.cost_ns = 0
 
 
 class Lane:
@@ -29,7 +45,7 @@ class Lane:
     __slots__ = ("asked", "inputs", "kept", "kept_bytes", "out")
 
     def __init__(self) -> None:
-        self.out: dict[int, Message] = {}
+        self.out: dict[int, Slot] = {}
         self.kept: list[Message] = []
         self.kept_bytes = 0
         self.inputs: set[str] = set()
@@ -43,11 +59,29 @@ class Lane:
 class Away:
     """The record of one instance. A `share` of its batches goes to the `members`; `due` is the part of a batch that is
     owed to them. `held` is the work that waits until everything is back; `parts` are states that twins have given back,
-    `again` batches of lost twins that run here, `redone` those of them whose results are sent already."""
+    `again` batches of lost twins that run here, `redone` those of them whose results are sent already. If the order of
+    what it sends matters (`ordered`), `slots` has all batches from the first that has not come back, also those that
+    have run here meanwhile. If it is `merged`, twins build state."""
 
-    __slots__ = ("again", "due", "held", "lanes", "members", "numbered", "parts", "redone", "rounds", "share")
+    __slots__ = (
+        "again",
+        "due",
+        "held",
+        "lanes",
+        "members",
+        "merged",
+        "numbered",
+        "ordered",
+        "parts",
+        "redone",
+        "rounds",
+        "share",
+        "slots",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, merged: bool = False, ordered: bool = False) -> None:
+        self.merged = merged
+        self.ordered = ordered
         self.members: tuple[str, ...] = ()
         self.share = 0.0
         self.due = 0.0
@@ -56,13 +90,16 @@ class Away:
         self.rounds = 0
         self.held: Work | None = None
         self.parts: list[bytes] = []
-        self.again: deque[Message] = deque()
+        self.again: deque[Slot] = deque()
         self.redone: list[Message] = []
+        self.slots: deque[Slot] = deque()
 
     @property
     def is_back(self) -> bool:
-        """Whether nothing is with a transient worker, and all that it gave is merged."""
-        return not (self.parts or self.again or self.redone) and all(lane.is_empty for lane in self.lanes.values())
+        """Whether nothing is with a transient worker, and all that it gave is merged and sent on."""
+        if self.parts or self.again or self.redone or self.slots:
+            return False
+        return all(lane.is_empty for lane in self.lanes.values())
 
     @property
     def has_work(self) -> bool:
@@ -72,4 +109,4 @@ class Away:
     @property
     def waits(self) -> bool:
         """Whether nothing of the mailbox may run before more has come back."""
-        return self.held is not None
+        return self.held is not None or len(self.slots) >= UNSENT_MAX

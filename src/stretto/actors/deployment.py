@@ -78,6 +78,8 @@ class FunctionSpec:
     slide_us: int | None = None
     """How often a windowed function emits, in event time; None for one that emits at once."""
     sequential_because: str | None = None
+    ordered_for: str | None = None
+    """The function to which the order of its batches matters, if there is one and it keeps no state of its own."""
     tasks_max: int = 0
     """The maximum number of workers, beside its home, that the shards of each of its actors may be on; 0 if it is not
     elastic."""
@@ -98,12 +100,6 @@ class FunctionSpec:
     def keys_of(self, input_name: str | None) -> pa.Schema:
         """Returns the key columns of an input; of any if they are the same for all."""
         return self.partitioned_by[input_name] if input_name is not None else next(iter(self.partitioned_by.values()))
-
-    @property
-    def redirects(self) -> bool:
-        """Whether its batches may run on transient workers: in any order, with results that can be merged."""
-        is_sink = not any(edges_of(stage) for stage in self.outputs.values())
-        return self.discipline.spreads and not (self.function.reads_consolidated or is_sink or self.on_driver)
 
     @property
     def discipline(self) -> Discipline:

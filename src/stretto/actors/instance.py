@@ -15,7 +15,7 @@ from typing import Any
 
 from pyarrow import RecordBatch
 
-from stretto.actors import barriers, inheriting, marking, opening, tasks, twins
+from stretto.actors import barriers, inheriting, marking, opening, reading, tasks, twins
 from stretto.actors.address import Address, Attempt, job_of
 from stretto.actors.channel import InChannel, Message, OutChannel, Payload
 from stretto.actors.context import Clock, Context
@@ -26,9 +26,8 @@ from stretto.actors.metrics import summed
 from stretto.actors.routing import BoundStage
 from stretto.actors.shard_sizes import ShardSizes
 from stretto.actors.snapshot import Origin
-from stretto.actors.source import Reading
 from stretto.actors.timers import Timers
-from stretto.actors.work import Errand, FireTimers, Outcome, Poll, Work
+from stretto.actors.work import Errand, FireTimers, Outcome, Work
 from stretto.errors import InvariantError
 from stretto.state import State
 from stretto.state.cold import Cold
@@ -278,31 +277,6 @@ class Instance:
             outcome.sends.append((channel, critical))
 
 
-def poll(instance: Instance, errand: Poll, now_ns: int) -> Outcome:
-    """Reads from a source and sends what was read, then a watermark if one is due."""
-    function = instance.function
-    reading: Reading = Reading(None, now_ns, done=True) if instance.draining else function.read(now_ns)
-    outcome = Outcome(reading.arrived_ns)
-    outcome.progress_us = function.progress_us
-    outcome.notice, function.notice = function.notice, None
-    if reading.batch is not None and reading.batch.num_rows:
-        outcome.rows_in = reading.batch.num_rows
-        instance.outputs["out"].emit(reading.batch, outcome.sends)
-    watermark = function.due_watermark()
-    if watermark is not None and not reading.done:
-        instance.watermark_us = watermark
-        instance.broadcast(Watermark(watermark), outcome)
-    if reading.done:
-        instance.finish(outcome)
-    elif reading.next_ns is not None:
-        outcome.next_ns = reading.next_ns
-        outcome.gather_until_ns = now_ns + function.batch_delay_ns
-    elif reading.batch is None:
-        # A source without rows and without a time for its next ones must not spin.
-        outcome.next_ns = now_ns + 1_000_000
-    return outcome
-
-
 def fire_timers(instance: Instance, errand: FireTimers, now_ns: int) -> Outcome:
     """Fires the processing-time timers that are due."""
     outcome = Outcome(now_ns)
@@ -311,8 +285,8 @@ def fire_timers(instance: Instance, errand: FireTimers, now_ns: int) -> Outcome:
 
 
 APPLIES: dict[type, Applies] = {
-    Poll: poll,
     FireTimers: fire_timers,
+    **reading.APPLIES,
     **opening.APPLIES,
     **barriers.APPLIES,
     **marking.APPLIES,

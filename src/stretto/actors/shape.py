@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from stretto.actors.bursting import in_burst
 from stretto.actors.deployment import Deployment, Forward, FunctionSpec, edges_of
 from stretto.actors.shards import ShardMap
 
@@ -25,7 +26,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     splits, and for a keyed function which partition owns which shard. `workers_max` is how many workers the shards of
     each partition may be on; 0 if it is not elastic. `lessees_max` is how many lessees each actor may have; 0 if its
     discipline lets nobody else run its messages, or it was not asked for. If it `redirects`, its batches may run on
-    transient workers. `slide_us` is how often it emits in event time; 0 if it does so on no grid."""
+    transient workers (`bursting.py`). `slide_us` is how often it emits in event time; 0 if it does so on no grid."""
 
     name: str
     parallelism: int
@@ -68,6 +69,6 @@ def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
         shards=spec.shards if spec.partitioned_by else None,
         workers_max=spec.tasks_max + 1 if spec.tasks_max else 0,
         lessees_max=spec.lessees_max,
-        redirects=bool(feeds) and spec.redirects,
+        redirects=in_burst(spec, is_source=not feeds).redirects,
         slide_us=spec.slide_us or 0,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow import RecordBatch
 
+from stretto.actors.away import Slot
 from stretto.actors.batches import packed_batch
 from stretto.actors.channel import Message
 from stretto.actors.work import Errand, Outcome
@@ -27,6 +28,15 @@ class RunTwin(Errand):
         self.message = message
         self.returns: list[tuple[int, bytes]] = []
         self.counts: dict[str, int] = {}
+
+
+class RunHere(Errand):
+    """An instance runs a batch itself, and what that gives waits for the results of earlier batches."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
 
 
 class GiveBack(Errand):
@@ -71,6 +81,12 @@ def run_twin(instance: Instance, errand: RunTwin, now_ns: int) -> Outcome:
     return outcome
 
 
+def run_here(instance: Instance, errand: RunHere, now_ns: int) -> Outcome:
+    """Runs a batch and keeps what it gave."""
+    outcome = errand.slot.outcome = instance.apply(errand.slot.work, now_ns)
+    return Outcome(outcome.arrived_ns, outcome.progress_us)
+
+
 def give_back(instance: Instance, errand: GiveBack, now_ns: int) -> Outcome:
     """Takes the state out of a twin, which starts again from nothing."""
     outcome = Outcome(now_ns)
@@ -96,6 +112,7 @@ def redo(instance: Instance, errand: Redo, now_ns: int) -> Outcome:
 
 APPLIES: dict[type[Errand], Callable[[Any, Any, int], Outcome]] = {
     RunTwin: run_twin,
+    RunHere: run_here,
     GiveBack: give_back,
     TakeBack: take_back,
     Redo: redo,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stretto.actors.bursting import in_burst
 from stretto.actors.deployment import ByKey, Deployment, Forward, FunctionSpec, edges_of
 from stretto.api import plan as nodes
 from stretto.api.engines import Engine, EngineChoice, choose
@@ -49,6 +50,8 @@ def _function_lines(spec: FunctionSpec, plan: nodes.Plan, deployment: Deployment
         lines.append(f"      + {name}: {_described(plan.nodes[name])}")
     if not isinstance(plan.nodes[spec.name], nodes.SourceNode | nodes.SinkNode):
         lines.append(f"      scales: {_scaling(spec)}")
+    if not isinstance(plan.nodes[spec.name], nodes.SinkNode):
+        lines.append(f"      in a burst: {in_burst(spec, isinstance(plan.nodes[spec.name], nodes.SourceNode))}")
     for stage in spec.outputs.values():
         for edge in edges_of(stage):
             how = "in turn"

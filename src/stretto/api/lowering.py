@@ -97,6 +97,7 @@ class _Lowering:
                     "Give it a parallelism of its own, or spread the function before it.",
                 )
         for spec in reversed(self._functions.values()):
+            spec.ordered_for = self._ordered_for(spec)
             spec.sequential_because = self._sequential_because(spec)
             wish = self._plan.spreads.get(spec.name)
             if wish is not None and wish.lessees and spec.sequential_because is not None:
@@ -159,12 +160,20 @@ class _Lowering:
             return "it is a sink"
         if spec.spill_bytes is not None:
             return "its state spills"
-        if spec.function.discipline is STATELESS:
-            for edge in _edges(spec):
-                consumer = self._functions[edge.target]
-                if consumer.function.order_matters or _passes_order_on(consumer):
-                    return f"the order of what it sends matters to '{edge.target}'"
+        if spec.ordered_for is not None:
+            return f"the order of what it sends matters to '{spec.ordered_for}'"
         return spec.function.sequential_because
+
+    def _ordered_for(self, spec: FunctionSpec) -> str | None:
+        """Returns the function to which the order of a source or a stateless function matters, if there is one."""
+        if spec.function.discipline is not STATELESS and not isinstance(spec.function, SourceFunction):
+            return None
+        for edge in _edges(spec):
+            consumer = self._functions[edge.target]
+            ordered = consumer.function.order_matters or consumer.ordered_for is not None
+            if ordered or isinstance(consumer.function, SinkFunction):
+                return edge.target
+        return None
 
     def _lower(self, node: nodes.Node) -> None:
         match node:
@@ -398,11 +407,6 @@ def _slide_us(node: nodes.Node) -> int | None:
 
 def _edges(spec: FunctionSpec) -> list[Edge]:
     return [edge for stage in spec.outputs.values() for edge in edges_of(stage)]
-
-
-def _passes_order_on(consumer: FunctionSpec) -> bool:
-    """Whether a stateless consumer is sequential because of a function further downstream."""
-    return consumer.function.discipline is STATELESS and consumer.sequential_because is not None
 
 
 def _still_partitioned_by(node: nodes.Node, columns: tuple[str, ...]) -> tuple[str, ...]:

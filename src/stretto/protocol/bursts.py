@@ -10,6 +10,9 @@ import msgspec
 
 from stretto.actors.address import Address
 
+STEPS = ""
+"""The input of batches that a source has read, and on which its twin runs the fused steps."""
+
 
 class To(msgspec.Struct, frozen=True, array_like=True):
     """The transient workers that a function may use, and the share of its batches that goes there."""

@@ -6,6 +6,7 @@ import heapq
 
 from stretto.actors.context import Clock
 from stretto.actors.deadlines import LAX_NS, NEVER_NS, YIELDS_NS, start_deadline_ns
+from stretto.actors.reading import Read
 from stretto.actors.seat import NextRead, Phase, Seat
 from stretto.actors.work import FIRE_TIMERS, POLL, Errand, Outcome, Poll
 from stretto.protocol.machines import Send
@@ -24,7 +25,8 @@ class Alarms(Part):
         self._made = 0
 
     def errands(self) -> dict[type[Errand], AfterRun]:
-        return {Poll: AfterRun(settles=self._read, completes=self._polled)}
+        read = AfterRun(settles=self._read, completes=self._polled)
+        return {Poll: read, Read: read}
 
     def wake(self) -> None:
         now_ns = self._host.now_ns
@@ -52,7 +54,7 @@ class Alarms(Part):
             seat.timers_alarm_ns = timer_ns
             self._set(timer_ns, seat, FIRE_TIMERS)
 
-    def _read(self, seat: Seat, poll: Poll, outcome: Outcome) -> None:
+    def _read(self, seat: Seat, poll: Poll | Read, outcome: Outcome) -> None:
         metrics = seat.metrics
         metrics.rows_in += outcome.rows_in
         if outcome.rows_in:
@@ -65,7 +67,7 @@ class Alarms(Part):
             told = Misbehaved(seat.address.job, seat.address.function, outcome.notice, "")
             self._host.effects.append(Send(COORDINATOR, told))
 
-    def _polled(self, seat: Seat, poll: Poll, outcome: Outcome) -> None:
+    def _polled(self, seat: Seat, poll: Poll | Read, outcome: Outcome) -> None:
         if outcome.finished:
             return
         now_ns, next_ns = self._host.now_ns, outcome.next_ns

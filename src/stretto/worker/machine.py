@@ -216,10 +216,13 @@ class Worker:
 
     def _dispatch(self) -> None:
         while (seat := self._next_seat(self.now_ns)) is not None:
+            begun = seat.rest is not None
             work = self._next_work(seat)
+            if work is not None and seat.away is not None and not begun:
+                work = self._redirecting.instead(seat, seat.away, work)
             if work is not None:
-                if seat.away is not None and self._redirecting.taken(seat, seat.away, work):
-                    continue
+                if type(work) is Message and self.run_bounds.bounded:
+                    work = self.run_bounds.piece(seat, work)
                 self._running = seat
                 self.desk.begins(seat, work)
                 self.effects.append(Run(seat, work))
@@ -237,14 +240,12 @@ class Worker:
             work = seat.keeper.next_work(seat)
         elif seat.mailbox.count:
             work = seat.mailbox.popleft()
-        if work is not None:
-            return self.run_bounds.piece(seat, work) if self.run_bounds.bounded and type(work) is Message else work
-        if seat.poll_due:
+        if work is None and seat.poll_due:
             seat.poll_due = False
             if self.run_bounds.bounded:
                 self.run_bounds.limit_read(seat)
             return POLL
-        return None
+        return work
 
     def offer(self, seat: Seat) -> None:
         """Put a seat up for running if it has work and may send."""
@@ -254,10 +255,10 @@ class Worker:
             if seat.paused:
                 self.ready.enqueue(seat)
             return
-        has_work = seat.mailbox.count if seat.keeper is None else seat.keeper.has_work(seat)
+        has_work = seat.poll_due or (seat.mailbox.count if seat.keeper is None else seat.keeper.has_work(seat))
         if seat.away is not None:
             has_work = seat.away.has_work or (has_work and not seat.away.waits)
-        if (has_work or seat.poll_due or seat.rest is not None) and (not seat.starved or seat.opening):
+        if (has_work or seat.rest is not None) and (not seat.starved or seat.opening):
             self.ready.enqueue(seat)
 
     # Runs that ended.
@@ -290,11 +291,12 @@ class Worker:
             self.channels.count_rows(seat, work, outcome.rows_in)
         self.sending.send(event)
 
-    def ran_elsewhere(self, seat: Seat, message: Message, outcome: Outcome, cost_ns: int) -> None:
+    def ran_elsewhere(self, seat: Seat, work: Work, outcome: Outcome, cost_ns: int) -> None:
         """A batch of an instance here has run on a transient worker; what that gave is sent as if it had run here."""
         self.reports.touch(seat)
-        self.channels.ran(seat, message, outcome)
-        self.sending.send(Ran(seat, message, outcome, cost_ns))
+        if type(work) is Message:
+            self.channels.ran(seat, work, outcome)
+        self.sending.send(Ran(seat, work, outcome, cost_ns))
 
     def after_run(self, seat: Seat, outcome: Outcome) -> None:
         """All that follows a run has been done, and what it sent is on its way."""

@@ -135,7 +135,7 @@ class RunBounds(Part):
         row_cost = seat.row_cost or self._row_cost(seat)
         if cost_ns < row_cost.quick_ns and rows < row_cost.rows:
             return
-        if rows and (type(work) is Message or type(work) is Poll):
+        if rows and isinstance(work, Message | Poll):
             row_cost.learn(rows, cost_ns)
         if cost_ns > self._objectives_ns[seat.address.job] and type(work) is not Open:
             self._count(seat, cost_ns)

@@ -6,10 +6,11 @@ from pyarrow import RecordBatch
 
 from stretto.actors.away import Away
 from stretto.actors.channel import Message
+from stretto.actors.reading import Conclude, Read, Steps
 from stretto.actors.seat import Seat
 from stretto.actors.twins import GiveBack, RunTwin
-from stretto.actors.work import Outcome, Work
-from stretto.protocol.bursts import GivenBack
+from stretto.actors.work import Barrier, Outcome, Work
+from stretto.protocol.bursts import GivenBack, To
 from stretto.simulator.checking.mutations import mutation_name
 from stretto.simulator.engine.durable import Parts
 from stretto.worker.bursts.redirecting import Redirecting
@@ -20,9 +21,9 @@ from stretto.worker.machine import WorkerParts
 class CriticalOvertakes(Redirecting):
     """A critical message does not wait for batches that are elsewhere."""
 
-    def taken(self, seat: Seat, away: Away, work: Work) -> bool:
-        is_batch = type(work) is Message and type(work.payload) is RecordBatch
-        return is_batch and super().taken(seat, away, work)
+    def instead(self, seat: Seat, away: Away, work: Work) -> Work | None:
+        is_critical = isinstance(work, Barrier) or (type(work) is Message and type(work.payload) is not RecordBatch)
+        return work if is_critical else super().instead(seat, away, work)
 
 
 class StatesNotAsked(Redirecting):
@@ -74,11 +75,33 @@ class LostWorkerUsed(Redirecting):
 class SentAwayDuringABarrier(Redirecting):
     """Batches of a vanished worker go to another one, although a barrier has asked for all states already."""
 
-    def _place(self, away: Away, message: Message) -> str | None:
+    def _place(self, away: Away, work: Message | Steps) -> str | None:
         held, away.held = away.held, None
-        place = super()._place(away, message)
+        place = super()._place(away, work)
         away.held = held
         return place
+
+
+class OrderForgotten(Redirecting):
+    """Results are sent on as they come, although their order matters downstream."""
+
+    def _set(self, seat: Seat, to: To | None) -> None:
+        super()._set(seat, to)
+        if seat.away is not None and not seat.away.slots:
+            seat.away.ordered = False
+
+
+class WatermarkOvertakes(Redirecting):
+    """A source sends its watermark before the batches are back that it has read before it."""
+
+    def _read(self, seat: Seat, errand: Read, outcome: Outcome) -> None:
+        super()._read(seat, errand, outcome)
+        if seat.away is not None and seat.away.held is not None and errand.conclusion is not None:
+            seat.mailbox.append(errand.conclusion)
+            seat.away.held = None
+
+    def instead(self, seat: Seat, away: Away, work: Work) -> Work | None:
+        return work if isinstance(work, Conclude) else super().instead(seat, away, work)
 
 
 class TwinKeepsState(Twins):
@@ -122,6 +145,8 @@ _REDIRECTING = (
     MergedAndRedone,
     LostWorkerUsed,
     SentAwayDuringABarrier,
+    OrderForgotten,
+    WatermarkOvertakes,
 )
 _TWINS = (TwinKeepsState, GivenBackTooSoon, ResultsForgotten)
 

@@ -16,6 +16,7 @@ from stretto.coordinator.records import JobStatus
 from stretto.protocol.bursts import To
 from stretto.simulator.checking import faults
 from stretto.simulator.checking.barriers import TIMINGS, result_of, weather_of
+from stretto.simulator.checking.burst_scenarios import BurstScenario
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.scenarios import Scenario
 from stretto.simulator.engine.cluster import is_transient
@@ -49,11 +50,15 @@ def try_seed(seed: int, workers_max: int, functions_max: int, parts: Parts | Non
     return _without_faults(seed, workers_max, functions_max, parts)
 
 
+def _kind(seed: int) -> type[Scenario]:
+    return BurstScenario if seed % 2 else Scenario
+
+
 def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Parts | None) -> Trial:
     """Run it without checkpoints: transient workers vanish, and nothing may notice."""
     chance = random.Random(seed * 17 + 9)
     workers = chance.randint(1, max(1, workers_max))
-    scenario, reference = (Scenario(seed, functions_max, length=LENGTH) for _ in range(2))
+    scenario, reference = (_kind(seed)(seed, functions_max, length=LENGTH) for _ in range(2))
     cluster = DurableCluster(
         workers,
         seed,
@@ -93,6 +98,7 @@ def _with_faults(seed: int, workers_max: int, functions_max: int, parts: Parts |
         workers_max,
         functions_max,
         parts,
+        kind=_kind(seed),
         disturb=disturb,
         judge=lambda cluster: _judge(cluster, trial),
         transient=random.Random(seed).randint(1, TRANSIENT_MAX),

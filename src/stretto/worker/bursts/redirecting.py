@@ -14,16 +14,18 @@ import pyarrow as pa
 from pyarrow import RecordBatch
 
 from stretto.actors.address import Address
-from stretto.actors.away import WINDOW, Away, Lane
+from stretto.actors.away import WINDOW, Away, Lane, Slot
 from stretto.actors.batches import packed_batch, unpacked_batch
+from stretto.actors.bursting import Burst, in_burst
 from stretto.actors.channel import Message
+from stretto.actors.reading import Read, Steps
 from stretto.actors.seat import Phase, Seat
-from stretto.actors.twins import Redo, TakeBack
-from stretto.actors.work import Outcome, Work
-from stretto.protocol.bursts import AskBack, GivenBack, Redirect, Redirected, Returned, To
+from stretto.actors.twins import Redo, RunHere, TakeBack
+from stretto.actors.work import Errand, Outcome, Poll, Work
+from stretto.protocol.bursts import STEPS, AskBack, GivenBack, Redirect, Redirected, Returned, To
 from stretto.worker.bursts.twins import report_broken
 from stretto.worker.local_job import LocalJob
-from stretto.worker.part import FrameHandlers, Host, Part
+from stretto.worker.part import AfterRun, FrameHandlers, Host, Part
 
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 """Of the batches that a twin's state was built from, so much is kept here at most; then the state is asked back."""
@@ -32,7 +34,7 @@ KEPT_BYTES_MAX = 64 * 1024 * 1024
 class RedirectingHost(Host, Protocol):
     """The machine, which hears of runs elsewhere."""
 
-    def ran_elsewhere(self, seat: Seat, message: Message, outcome: Outcome, cost_ns: int) -> None: ...
+    def ran_elsewhere(self, seat: Seat, work: Work, outcome: Outcome, cost_ns: int) -> None: ...
 
 
 class Tracking(Protocol):
@@ -51,6 +53,9 @@ class Redirecting(Part):
     def frames(self) -> FrameHandlers:
         return {Redirect: self._on_redirect, Returned: self._on_returned, GivenBack: self._on_given_back}
 
+    def errands(self) -> dict[type[Errand], AfterRun]:
+        return {RunHere: AfterRun(completes=self._ran_here), Read: AfterRun(settles=self._read)}
+
     # Orders.
 
     def _on_redirect(self, sender: str, frame: Redirect) -> None:
@@ -62,12 +67,13 @@ class Redirecting(Part):
             self._set(seat, frame.functions.get(address.function))
 
     def _set(self, seat: Seat, to: To | None) -> None:
-        if to is None or seat.phase is Phase.FINISHED or not can_redirect(seat):
+        can = in_burst(seat.spec, seat.instance.is_source)
+        if to is None or seat.phase is Phase.FINISHED or not can.redirects:
             if seat.away is not None:
                 seat.away.members, seat.away.share = (), 0.0
                 self._look(seat, seat.away)
             return
-        away = seat.away = seat.away or Away()
+        away = seat.away = seat.away or _away(seat)
         away.members, away.share = to.members, to.share
 
     # What runs next.
@@ -79,7 +85,7 @@ class Redirecting(Part):
             redone, away.redone = away.redone, []
             return Redo(redone)
         if away.again:
-            return away.again.popleft()
+            return RunHere(away.again.popleft())
         if away.parts:
             parts, away.parts = away.parts, []
             return TakeBack(parts)
@@ -89,24 +95,36 @@ class Redirecting(Part):
             return held
         return None
 
-    def taken(self, seat: Seat, away: Away, work: Work) -> bool:
-        """Whether work does not run here now: a batch that was sent away, or work that must wait for such batches."""
-        if type(work) is Message and type(work.payload) is RecordBatch:
-            member = self._place(away, work)
-            if member is None:
-                return False
-            self._send(seat, away, member, work)
-            self._host.offer(seat)
-            return True
-        if away.is_back or isinstance(work, Redo | TakeBack):
-            return False
+    def instead(self, seat: Seat, away: Away, work: Work) -> Work | None:
+        """Returns what runs here for a piece of work; None if it was sent away, or waits for what was."""
+        if type(work) is RunHere:
+            return self._placed(seat, away, work.slot)
+        if type(work) is Steps or (type(work) is Message and type(work.payload) is RecordBatch):
+            return self._placed(seat, away, Slot(work))
+        if type(work) is Poll and not away.waits:
+            return Read()
+        if away.is_back or isinstance(work, Redo | TakeBack | Read):
+            return work
         away.held = work
         self._ask_back(seat, away)
-        return True
+        return None
 
-    def _place(self, away: Away, message: Message) -> str | None:
-        """Returns the transient worker that a batch goes to; None if it stays, as one does that a barrier waits for."""
-        if message.routed is not None or away.waits or not away.members:
+    def _placed(self, seat: Seat, away: Away, slot: Slot) -> Work | None:
+        """Sends a batch away, or returns what runs here for it."""
+        member = self._place(away, slot.work)
+        if away.ordered and (member is not None or away.slots) and not slot.queued:
+            slot.queued = True
+            away.slots.append(slot)
+        if member is None:
+            return RunHere(slot) if slot.queued else slot.work
+        self._send(seat, away, member, slot)
+        self._host.offer(seat)
+        return None
+
+    def _place(self, away: Away, work: Message | Steps) -> str | None:
+        """Returns the transient worker that a batch goes to; None if it stays, as one does whose state a barrier waits
+        for: the twins were asked for theirs already."""
+        if not away.members or (away.merged and away.held is not None):
             return None
         away.due = min(away.due + away.share, 1.0 + away.share)
         if away.due < 1.0:
@@ -118,12 +136,15 @@ class Redirecting(Part):
         away.due -= 1.0
         return member
 
-    def _send(self, seat: Seat, away: Away, member: str, message: Message) -> None:
-        self._tracking.untrack(message)
+    def _send(self, seat: Seat, away: Away, member: str, slot: Slot) -> None:
         lane = away.lanes.setdefault(member, Lane())
         away.numbered += 1
-        lane.out[away.numbered] = message
-        batch, name = message.payload, message.channel.input
+        lane.out[away.numbered] = slot
+        work, name = slot.work, STEPS
+        if type(work) is Message:
+            self._tracking.untrack(work)
+            name = work.channel.input
+        batch = batch_of(work)
         schema = None if name in lane.inputs else batch.schema.serialize().to_pybytes()
         lane.inputs.add(name)
         self._host.send(
@@ -134,22 +155,43 @@ class Redirecting(Part):
                 name,
                 packed_batch(batch),
                 schema,
-                message.arrived_ns,
-                message.progress_us,
-                message.deadline_ns,
+                work.arrived_ns,
+                work.progress_us,
+                work.deadline_ns,
                 seat.instance.watermark_us,
             ),
         )
+
+    def _read(self, seat: Seat, errand: Read, outcome: Outcome) -> None:
+        """A source has read: its steps are the next that runs, here or elsewhere, and then what follows them."""
+        away = seat.away = seat.away or _away(seat)  # The burst may have ended during the read.
+        if errand.steps is not None:
+            errand.steps.deadline_ns = outcome.arrived_ns + seat.latency_ns
+            away.again.append(Slot(errand.steps))
+        away.held = errand.conclusion
+
+    def _ran_here(self, seat: Seat, errand: RunHere, outcome: Outcome) -> None:
+        errand.slot.cost_ns = int(seat.cost_ns)
+        if seat.away is not None:
+            self._release(seat, seat.away)
+            self._look(seat, seat.away)
+
+    def _release(self, seat: Seat, away: Away) -> None:
+        """Send on what batches gave, in their order, as far as they have run."""
+        while away.slots and (outcome := away.slots[0].outcome) is not None:
+            slot = away.slots.popleft()
+            self._host.ran_elsewhere(seat, slot.work, outcome, slot.cost_ns)
 
     # What comes back.
 
     def _on_returned(self, sender: str, frame: Returned) -> None:
         seat, lane = self._lane(sender, frame.actor)
-        message = lane.out.pop(frame.number, None) if lane is not None else None
-        if seat is None or lane is None or message is None:
+        slot = lane.out.pop(frame.number, None) if lane is not None else None
+        if seat is None or lane is None or slot is None or seat.away is None:
             self._host.stale += 1
             return
-        outcome = Outcome(message.arrived_ns, message.progress_us, rows_in=frame.rows_in)
+        away, work = seat.away, slot.work
+        outcome = Outcome(work.arrived_ns, work.progress_us, rows_in=frame.rows_in)
         try:
             for index, rows in frame.outputs:
                 outcome.sends.append((seat.outs[index], unpacked_batch(rows, seat.outs[index].schema)))
@@ -159,18 +201,22 @@ class Redirecting(Part):
         counts = seat.instance.ctx.counts
         for name, count in frame.counts.items():
             counts[name] = counts.get(name, 0) + count
-        if has_state(seat):
-            lane.kept.append(message)
-            lane.kept_bytes += message.payload.nbytes
+        if away.merged and type(work) is Message:
+            lane.kept.append(work)
+            lane.kept_bytes += work.payload.nbytes
         seat.metrics.messages_forwarded += 1
         seat.metrics.rows_away += frame.rows_in
-        self._host.ran_elsewhere(seat, message, outcome, frame.cost_ns)
+        slot.outcome, slot.cost_ns = outcome, frame.cost_ns
+        if away.ordered:
+            self._release(seat, away)
+        else:
+            self._host.ran_elsewhere(seat, work, outcome, frame.cost_ns)
         if seat.away is not None:
             self._look(seat, seat.away)
 
     def _ask_back(self, seat: Seat, away: Away) -> None:
         """Have twins give back what they have built, behind the batches that they have."""
-        if has_state(seat):
+        if away.merged:
             away.rounds += 1
             for member, lane in away.lanes.items():
                 self._ask(seat, away, member, lane)
@@ -230,11 +276,12 @@ class Redirecting(Part):
         return seat, seat.away.lanes.get(sender) if seat is not None and seat.away is not None else None
 
 
-def can_redirect(seat: Seat) -> bool:
-    """Whether the batches of an instance may run on transient workers."""
-    return seat.spec.redirects and not seat.instance.is_source
+def batch_of(work: Message | Steps) -> RecordBatch:
+    """Returns the rows of a batch."""
+    return work.batch if isinstance(work, Steps) else work.payload
 
 
-def has_state(seat: Seat) -> bool:
-    """Whether its twins build state, which is merged here."""
-    return bool(seat.instance.function.states())
+def _away(seat: Seat) -> Away:
+    """Returns the record of an instance whose batches begin to go elsewhere."""
+    can = in_burst(seat.spec, seat.instance.is_source)
+    return Away(can.kind is Burst.MERGED, can.ordered)

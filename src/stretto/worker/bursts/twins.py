@@ -10,11 +10,12 @@ from stretto.actors.address import Address
 from stretto.actors.batches import unpacked_batch
 from stretto.actors.channel import InChannel, Message
 from stretto.actors.deadlines import AT_ONCE
+from stretto.actors.reading import StepsOnly
 from stretto.actors.seat import Seat
 from stretto.actors.twins import GiveBack, RunTwin
 from stretto.actors.wiring import wire_lessee
 from stretto.actors.work import OPEN, Errand, Outcome
-from stretto.protocol.bursts import AskBack, GivenBack, Redirected, Returned
+from stretto.protocol.bursts import STEPS, AskBack, GivenBack, Redirected, Returned
 from stretto.protocol.checkpointing import Broken
 from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
@@ -59,7 +60,7 @@ class Twins(Part):
         return {RunTwin: AfterRun(completes=self._ran), GiveBack: AfterRun(completes=self._given_back)}
 
     def _on_redirected(self, sender: str, frame: Redirected) -> None:
-        twin = self._twin(sender, frame.actor)
+        twin = self._twin(sender, frame.actor, frame.input == STEPS)
         if twin is None:
             return
         if frame.schema is not None:
@@ -80,7 +81,7 @@ class Twins(Part):
         twin.seat.mailbox.append(RunTwin(frame.number, message), urgency)
         self._host.offer(twin.seat)
 
-    def _twin(self, home: str, actor: Address) -> Twin | None:
+    def _twin(self, home: str, actor: Address, steps_only: bool) -> Twin | None:
         """The twin of an actor here, made when it is first needed."""
         twin = self._twins.get(actor)
         if twin is not None:
@@ -91,6 +92,8 @@ class Twins(Part):
             return None
         seat, _ = wire_lessee(actor, self._host.member, job.deployment, job.placement, 0, job.seats)
         seat.gate = None
+        if steps_only:
+            seat.instance.function = StepsOnly()
         job.lessees[actor] = seat
         self._hosting.take_in(seat, job)
         for out in seat.outs:

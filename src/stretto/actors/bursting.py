@@ -1,0 +1,72 @@
+"""What of a function can run on transient workers while a burst lasts, and what that costs (sponge.txt 4.2).
+
+It follows from the function's state alone, as its discipline does.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from stretto.actors.deployment import FunctionSpec, Stage, edges_of
+from stretto.actors.discipline import STATELESS
+
+
+class Burst(Enum):
+    """What goes to transient workers, in words for `explain()`."""
+
+    NOTHING = "stays here"
+    STEPS = "it reads here, and its steps go to transient workers: a round trip per batch"
+    BATCHES = "any batch goes to transient workers: a round trip per batch"
+    MERGED = (
+        "any batch goes to transient workers: a round trip per batch, and what they have added to the state comes back "
+        "before each watermark and mark"
+    )
+
+
+class InBurst(NamedTuple):
+    """What a function can do in a burst, and why not more if that is nothing. If it is `ordered`, what it sends stays
+    in its order, which matters downstream: results wait for those of earlier batches."""
+
+    kind: Burst
+    because: str | None = None
+    ordered: bool = False
+
+    @property
+    def redirects(self) -> bool:
+        return self.kind is not Burst.NOTHING
+
+    def __str__(self) -> str:
+        if self.because is not None:
+            return f"{self.kind.value}, because {self.because}"
+        return f"{self.kind.value}; results wait for those of earlier batches" if self.ordered else self.kind.value
+
+
+def in_burst(spec: FunctionSpec, is_source: bool) -> InBurst:
+    """Returns what a function can do in a burst."""
+    because = _stays_because(spec, is_source)
+    if because is not None:
+        return InBurst(Burst.NOTHING, because)
+    ordered = spec.ordered_for is not None
+    if is_source:
+        return InBurst(Burst.STEPS, ordered=ordered)
+    return InBurst(Burst.BATCHES, ordered=ordered) if spec.function.discipline is STATELESS else InBurst(Burst.MERGED)
+
+
+def _stays_because(spec: FunctionSpec, is_source: bool) -> str | None:
+    if not any(edges_of(stage) for stage in spec.outputs.values()):
+        return "it is a sink"
+    if spec.on_driver:
+        return "it runs on the driver"
+    if is_source:
+        return None if any(map(_has_steps, spec.outputs.values())) else "it only reads"
+    if spec.function.reads_consolidated:
+        return "it reads the consolidated state"
+    if spec.function.discipline is STATELESS or spec.discipline.spreads:
+        return None
+    return spec.sequential_because or "it runs in one place"
+
+
+def _has_steps(stage: Stage) -> bool:
+    """Whether anything is computed below an output."""
+    return stage.transform is not None or any(map(_has_steps, stage.stages))
