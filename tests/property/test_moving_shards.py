@@ -17,8 +17,9 @@ from tests.property.test_dividing import FUNCTIONS, RIGHT, SCHEMA, Partitions, d
 
 from stretto.actors.dividing import ShardKeys
 from stretto.actors.function import EVENT_TIME_MAX_US
-from stretto.actors.partitioning import divided, hash_columns
+from stretto.actors.partitioning import divided, hash_columns, hash_rows
 from stretto.actors.shards import SHARDS, shards_within
+from stretto.state import State, Surveyed
 from stretto.state.packing import packed, unpacked
 
 
@@ -87,6 +88,29 @@ def test_moving_shards_changes_no_row(name: str, seed: int) -> None:
     expected, found = fed_both(name, chance, Tasks(name, 4), now_and_then)
     assert expected
     assert found == expected
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_survey_sees_every_key(name: str) -> None:
+    """Each state has its own survey, which must see what that of the base does, with a copy of the whole state."""
+    chance = random.Random(6)
+    tested = Tasks(name, 1)
+    for step in range(10):
+        for side, schema in inputs_of(name).items():
+            tested.process(drawn(chance, step, schema), side)
+    for state_name, state in tested.functions[0].states().items():
+        keys = tested._part(state_name, []).keys
+        found, expected = state.survey(keys), State.survey(state, keys)
+        assert _hashes(found, keys) >= _hashes(expected, keys) != set()  # A copy may lack what is not needed any more.
+        seeded = [state.fresh() for _ in range(2)]
+        for each, surveyed in zip(seeded, (found, expected), strict=True):
+            each.restore(unpacked(packed(surveyed.empty)))
+        assert packed(seeded[0].export()) == packed(seeded[1].export())
+
+
+def _hashes(surveyed: Surveyed, keys: pa.Schema) -> set[int]:
+    columns = [[block[name] for name in keys.names] for block in surveyed.columns]
+    return {value for block in columns for value in hash_rows(block).tolist()}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

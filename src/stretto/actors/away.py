@@ -11,7 +11,7 @@ Plain data that `worker/bursts/` changes. An instance has this record only while
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stretto.actors.channel import Message
@@ -72,6 +72,7 @@ class Away:
         "merged",
         "numbered",
         "ordered",
+        "own",
         "parts",
         "redone",
         "rounds",
@@ -93,6 +94,8 @@ class Away:
         self.again: deque[Slot] = deque()
         self.redone: list[Message] = []
         self.slots: deque[Slot] = deque()
+        self.own: deque[Any] = deque()
+        """Of a keyed instance: parts of messages that run here (`keyed_away.py`)."""
 
     @property
     def is_back(self) -> bool:

@@ -22,6 +22,10 @@ class Burst(Enum):
         "any batch goes to transient workers: a round trip per batch, and what they have added to the state comes back "
         "before each watermark and mark"
     )
+    KEYS = (
+        "rows of keys that have no state here go to transient workers, which keep it until a mark or the end of the "
+        "burst: a round trip per batch, and what they were sent is kept here"
+    )
 
 
 class InBurst(NamedTuple):
@@ -50,7 +54,9 @@ def in_burst(spec: FunctionSpec, is_source: bool) -> InBurst:
     ordered = spec.ordered_for is not None
     if is_source:
         return InBurst(Burst.STEPS, ordered=ordered)
-    return InBurst(Burst.BATCHES, ordered=ordered) if spec.function.discipline is STATELESS else InBurst(Burst.MERGED)
+    if spec.function.discipline is STATELESS:
+        return InBurst(Burst.BATCHES, ordered=ordered)
+    return InBurst(Burst.MERGED if spec.discipline.spreads else Burst.KEYS)
 
 
 def _stays_because(spec: FunctionSpec, is_source: bool) -> str | None:
@@ -64,7 +70,11 @@ def _stays_because(spec: FunctionSpec, is_source: bool) -> str | None:
         return "it reads the consolidated state"
     if spec.function.discipline is STATELESS or spec.discipline.spreads:
         return None
-    return spec.sequential_because or "it runs in one place"
+    if not spec.partitioned_by:
+        return f"its rows have no key, and {spec.sequential_because or 'it runs in one place'}"
+    if spec.spill_bytes is not None:
+        return "its state spills"
+    return spec.inelastic_because or spec.function.inelastic_because
 
 
 def _has_steps(stage: Stage) -> bool:

@@ -74,7 +74,8 @@ class LessorGate(Gate):
     mailbox entries.
 
     While BLOCKED, `unacknowledged` are the lessees that have not acknowledged the barrier, `unreplied` those whose
-    partial state is awaited; `parts` are the states received. `told` is the last message of each lessee on each
+    partial state is awaited; `parts` are the states received. Its critical messages `ran` when their run was begun, and
+    what that gave was `sent`. `told` is the last message of each lessee on each
     downstream channel, by the index of the out channel: the next critical message there carries it, which not every
     barrier sends. `owed` is the DEPENDENCY_PAYLOAD of critical messages that needed no barrier; the next barrier waits
     for it. `unacked` counts the critical messages sent whose ACKs are awaited. `offered` are messages forwarded to a
@@ -109,6 +110,7 @@ class LessorGate(Gate):
         "parts",
         "ran",
         "registrations",
+        "sent",
         "told",
         "unacked",
         "unacknowledged",
@@ -137,6 +139,7 @@ class LessorGate(Gate):
         self.parts: list[bytes] = []
         self.told: dict[int, dict[tuple[str, str, int], Last]] = {}
         self.ran = False
+        self.sent = False
         self.unacked = 0
         self.consolidated: bytes | None = None
         self.counts: dict[str, dict[str, int]] = {}

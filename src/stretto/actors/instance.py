@@ -15,7 +15,7 @@ from typing import Any
 
 from pyarrow import RecordBatch
 
-from stretto.actors import barriers, inheriting, marking, opening, reading, tasks, twins
+from stretto.actors import barriers, inheriting, keyed_twins, marking, opening, reading, tasks, twins
 from stretto.actors.address import Address, Attempt, job_of
 from stretto.actors.channel import InChannel, Message, OutChannel, Payload
 from stretto.actors.context import Clock, Context
@@ -293,6 +293,7 @@ APPLIES: dict[type, Applies] = {
     **tasks.APPLIES,
     **inheriting.APPLIES,
     **twins.APPLIES,
+    **keyed_twins.APPLIES,
 }
 """Every kind of errand, and how it runs. Another room registers its kinds with `register`."""
 

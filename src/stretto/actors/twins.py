@@ -69,16 +69,21 @@ class Redo(Errand):
 def run_twin(instance: Instance, errand: RunTwin, now_ns: int) -> Outcome:
     """Runs a batch. What it sends goes back to the instance, which alone has channels."""
     outcome = instance.apply(errand.message, now_ns)
-    if not all(isinstance(payload, RecordBatch) for _, payload in outcome.sends):
-        raise FunctionError(
-            f"function '{instance.address.function}' sent a critical message on a transient worker",
-            "a critical message speaks for all rows before it, and this one has only some of them",
-            "Send critical messages from on_watermark(), on_critical() or on_end(), or leave it out of bursts().",
-        )
+    refuse_critical(instance, outcome)
     errand.returns = [(out.index, packed_batch(batch)) for out, batch in outcome.sends]
     outcome.sends = []
     errand.counts, instance.ctx.counts = instance.ctx.counts, {}
     return outcome
+
+
+def refuse_critical(instance: Instance, outcome: Outcome) -> None:
+    """Refuses a critical message that a function sends for some of its rows."""
+    if not all(isinstance(payload, RecordBatch) for _, payload in outcome.sends):
+        raise FunctionError(
+            f"function '{instance.address.function}' sent a critical message from process() during a burst",
+            "a critical message speaks for all rows before it, and some of them are on transient workers",
+            "Send critical messages from on_watermark(), on_critical() or on_end(), or keep it out of bursts.",
+        )
 
 
 def run_here(instance: Instance, errand: RunHere, now_ns: int) -> Outcome:

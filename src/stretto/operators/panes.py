@@ -37,7 +37,7 @@ from stretto.operators.grouping import (
     take_columns,
 )
 from stretto.operators.windows import EventTime, Hopping, Span, Tumbling
-from stretto.state import Fragment, KeyedPart, State
+from stretto.state import Fragment, KeyedPart, State, Surveyed
 from stretto.state.packing import packed, unpacked
 from stretto.state.weighing import Weighed, evenly, weights_of
 
@@ -442,6 +442,11 @@ class PaneState(State):
             if len(rows):
                 self._keep(Block(block.buckets[rows], take_columns(block.columns, rows)))
         self.low = low
+
+    def survey(self, keys: pa.Schema) -> Surveyed:
+        self.flush()
+        columns = [self._kernel.named(block.columns) for block in (*self._blocks, *self._small)]
+        return Surveyed(columns, {"emitted_us": self.emitted_us, "columns": None})
 
     def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
         self.flush()

@@ -24,7 +24,7 @@ import pyarrow as pa
 from stretto.actors.function import EVENT_TIME_MIN_US
 from stretto.operators import row_blocks
 from stretto.operators.row_blocks import Block, Entries, Integers, Mask, merged
-from stretto.state import Fragment, KeyedPart, State
+from stretto.state import Fragment, KeyedPart, State, Surveyed
 from stretto.state.packing import packed, unpacked
 from stretto.state.schemas import check_rows
 from stretto.state.weighing import Weighed, evenly, weights_of
@@ -259,6 +259,10 @@ class RowBuffer(State):
             mine = part.mine(dict(zip(block.rows.schema.names, block.rows.columns, strict=True)))
             marks = self._marks(block).reshape(-1, self._indexer.lanes)[mine].ravel() if self.tracked else None
             self._add(self._built(block.rows.filter(pa.array(mine)), marks))
+
+    def survey(self, keys: pa.Schema) -> Surveyed:
+        columns = [dict(zip(block.rows.schema.names, block.rows.columns, strict=True)) for block in self._blocks]
+        return Surveyed(columns, self.fresh().export())
 
     def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
         for block in self._blocks:

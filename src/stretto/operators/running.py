@@ -47,7 +47,7 @@ from stretto.operators.grouping import (
 )
 from stretto.operators.running_spill import RunningSpill
 from stretto.operators.user_aggregate import UserAggregate
-from stretto.state import Deferred, Fragment, KeyedPart, State
+from stretto.state import Deferred, Fragment, KeyedPart, State, Surveyed
 from stretto.state.cold import Cold
 from stretto.state.rolling import Rolling
 from stretto.state.weighing import OBJECT_ENTRIES, Weighed, Weights, evenly, weights_of
@@ -419,6 +419,9 @@ class RunningState(State):
             self._rolling = Rolling(given=given)  # Its next fragments are not taken for those that are stored.
             if len(rows):
                 self.absorb(take_columns(table, rows))
+
+    def survey(self, keys: pa.Schema) -> Surveyed:
+        return Surveyed([self._aggregation.named_keys(self._all_keys())] if len(self) else [], None)
 
     def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
         if self._spill is not None or not len(self):

@@ -38,7 +38,7 @@ from stretto.operators.grouping import (
 from stretto.operators.panes import BUFFER_ROWS_MAX, WINDOW_TYPE, time_index, times_us, timestamps
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import EventTime
-from stretto.state import KeyedPart, State
+from stretto.state import KeyedPart, State, Surveyed
 from stretto.state.weighing import Weighed, evenly, weights_of
 
 PARTS_ROWS_MIN = 8_192
@@ -223,6 +223,11 @@ class SessionState(State):
         sessions = self.whole()
         if sessions is not None:
             self.replace(sessions.take(np.flatnonzero(part.mine(self._aggregation.named_keys(sessions.columns)))))
+
+    def survey(self, keys: pa.Schema) -> Surveyed:
+        self.flush()
+        columns = [self._aggregation.named_keys(part.columns) for part in self._parts]
+        return Surveyed(columns, {"emitted_us": self.emitted_us, "due_us": self.due_us, "columns": None})
 
     def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
         self.flush()

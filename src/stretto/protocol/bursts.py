@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from stretto.actors.address import Address
+from stretto.actors.tasks import Step
 
 STEPS = ""
 """The input of batches that a source has read, and on which its twin runs the fused steps."""
@@ -42,6 +43,21 @@ class Redirected(msgspec.Struct, frozen=True, tag="twin"):
     watermark_us: int
 
 
+class TwinBegins(msgspec.Struct, frozen=True, tag="twinbegins"):
+    """A twin of a keyed instance begins, with these states; whatever it had is void."""
+
+    actor: Address
+    states: bytes
+
+
+class StepsSent(msgspec.Struct, frozen=True, tag="twinsteps"):
+    """The steps of a barrier, to be run by the twin of a keyed instance on its keys, after all before them."""
+
+    actor: Address
+    number: int
+    steps: tuple[Step, ...]
+
+
 class Returned(msgspec.Struct, frozen=True, tag="twinran"):
     """What the run of a batch gave: batches by the index of the channel that they are for."""
 
@@ -52,18 +68,22 @@ class Returned(msgspec.Struct, frozen=True, tag="twinran"):
     cost_ns: int
     counts: dict[str, int]
     """What the function has counted in this run."""
+    timer_ns: int | None = None
+    """When the twin's next timer on the clock is due, which fires at home."""
 
 
 class AskBack(msgspec.Struct, frozen=True, tag="askback"):
-    """Give back the state that the twin has built, once all batches before this have run."""
+    """Give back the state that the twin has, or a `copy` of it, once all that was sent before this has run."""
 
     actor: Address
     round: int
+    copy: bool = False
 
 
 class GivenBack(msgspec.Struct, frozen=True, tag="givenback"):
-    """The state of a twin."""
+    """The state of a twin, which it has no more unless this is a `copy`."""
 
     actor: Address
     round: int
     states: bytes | None
+    copy: bool = False

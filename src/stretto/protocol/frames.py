@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stretto.protocol.bursts import AskBack, GivenBack, Redirect, Redirected, Returned
+from stretto.protocol.bursts import AskBack, GivenBack, Redirect, Redirected, Returned, StepsSent, TwinBegins
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.checkpointing import (
     Abandon,
@@ -44,7 +44,7 @@ Handover = Prepared | HandOver | CallOff | Passed | Bequest | BequestInMemory | 
 Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
 Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | GiveMore | Taken | AwaitCriticals
 Scheduling = ScheduleRequest | ScheduleReply
-Twins = Redirected | Returned | AskBack | GivenBack
+Twins = TwinBegins | Redirected | StepsSent | Returned | AskBack | GivenBack
 Reports = Report | LongRuns | Misbehaved | Stuck
 
 Control = (

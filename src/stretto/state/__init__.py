@@ -12,11 +12,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stretto.state.dividing import KeyedPart
+from stretto.state.dividing import KeyedPart, Surveyed
 from stretto.state.fragments import Deferred, Fragment
 from stretto.state.kinds import ListState, MapState, State, ValueState, states_of
 
-__all__ = ["Deferred", "Fragment", "KeyedPart", "ListState", "MapState", "State", "ValueState", "read", "states_of"]
+__all__ = [
+    "Deferred",
+    "Fragment",
+    "KeyedPart",
+    "ListState",
+    "MapState",
+    "State",
+    "Surveyed",
+    "ValueState",
+    "read",
+    "states_of",
+]
 
 if TYPE_CHECKING:
     from os import PathLike

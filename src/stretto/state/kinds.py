@@ -18,7 +18,7 @@ import pyarrow as pa
 from stretto.errors import FunctionError, InvariantError, StorageError
 from stretto.state.cold import Cold
 from stretto.state.columns import field_and_column, values_of
-from stretto.state.dividing import KeyedPart, Others
+from stretto.state.dividing import KeyedPart, NoKeys, Others, Surveyed
 from stretto.state.fragments import Fragment
 from stretto.state.packing import packed, unpacked
 from stretto.state.rolling import Rolling
@@ -123,6 +123,14 @@ class State:
         received = self.fresh()
         received.restore(content)
         self.take_in(received)
+
+    def survey(self, keys: pa.Schema) -> Surveyed:
+        """Returns the keys that it has entries of, and its content without them, as `export` would return it. A
+        state that is not small should override this, so that its entries are not copied."""
+        others, part = self.fresh(), NoKeys(keys)
+        others.restore(self.export())
+        others.keep(part)
+        return Surveyed(part.noted, others.export())
 
     def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
         """Yields entries, or a sample of them, with what each stands for in bytes, so that the state of a shard can be
@@ -418,6 +426,9 @@ class MapState(State, Generic[K, T]):
     def receive(self, content: list[list[Any]]) -> None:
         for key, value in zip(*content, strict=True):
             self[key] = value
+
+    def survey(self, keys: pa.Schema) -> Surveyed:
+        return Surveyed([self._columns(keys)] if self.entries else [], [])
 
     def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
         entries = self.entries

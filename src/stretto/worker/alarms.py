@@ -50,7 +50,12 @@ class Alarms(Part):
     def after_run(self, seat: Seat) -> None:
         """A run may have set a timer that is due sooner than those before."""
         timer_ns = seat.instance.timers.next_due(Clock.PROCESSING)
-        if timer_ns is not None and (seat.timers_alarm_ns is None or timer_ns < seat.timers_alarm_ns):
+        if timer_ns is not None:
+            self.expect_timer(seat, timer_ns)
+
+    def expect_timer(self, seat: Seat, timer_ns: int) -> None:
+        """An instance has a timer that is due at this time."""
+        if seat.timers_alarm_ns is None or timer_ns < seat.timers_alarm_ns:
             seat.timers_alarm_ns = timer_ns
             self._set(timer_ns, seat, FIRE_TIMERS)
 

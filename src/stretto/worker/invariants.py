@@ -26,7 +26,7 @@ def check_seat(seat: Seat, running: bool) -> None:
     has_work = bool(seat.mailbox) if seat.keeper is None else seat.keeper.has_work(seat)
     has_work = has_work or seat.poll_due
     if seat.away is not None:
-        has_work = seat.away.has_work or (has_work and not seat.away.waits)
+        has_work = seat.away.has_work or (bool(has_work or seat.away.own) and not seat.away.waits)
     ready = (has_work or seat.rest is not None) and not seat.starved
     if ready and not seat.queued and not running:
         raise InvariantError(f"{seat.address} has work and credits but is not up for running")

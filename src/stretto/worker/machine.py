@@ -25,6 +25,7 @@ from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.spreading import RejectSend
 from stretto.scheduling.strategy import Strategy
 from stretto.worker.alarms import Alarms
+from stretto.worker.bursts.by_key import ByKey
 from stretto.worker.bursts.redirecting import Redirecting
 from stretto.worker.bursts.twins import Twins
 from stretto.worker.channels import Channels
@@ -80,6 +81,7 @@ class WorkerParts:
     takers: type[Takers] = Takers
     run_bounds: type[RunBounds] = RunBounds
     redirecting: type[Redirecting] = Redirecting
+    by_key: type[ByKey] = ByKey
     twins: type[Twins] = Twins
 
 
@@ -132,7 +134,8 @@ class Worker:
         takers = kinds.takers(self)
         givers = kinds.givers(self, snapshots, takers)
         jobs = Jobs(self, channels, desk, hosting, resuming, reports, run_bounds, takers)
-        self._redirecting = redirecting = kinds.redirecting(self, desk)
+        by_key = kinds.by_key(self, channels, desk, self.alarms)
+        self._redirecting = redirecting = kinds.redirecting(self, desk, by_key)
         twins = kinds.twins(self, hosting)
         self.membership = membership = Membership(self)
         # Some need each other.
@@ -150,7 +153,7 @@ class Worker:
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
-        return [channels, desk, hosting, *leasing, redirecting, twins, *others]
+        return [channels, desk, hosting, *leasing, redirecting, by_key, twins, *others]
 
     def _declare(self) -> None:
         """Collect what the parts have declared."""
@@ -240,6 +243,8 @@ class Worker:
             work = seat.keeper.next_work(seat)
         elif seat.mailbox.count:
             work = seat.mailbox.popleft()
+        if work is None and seat.away is not None and seat.away.own:
+            return self._redirecting.own(seat.away)
         if work is None and seat.poll_due:
             seat.poll_due = False
             if self.run_bounds.bounded:
@@ -257,7 +262,7 @@ class Worker:
             return
         has_work = seat.poll_due or (seat.mailbox.count if seat.keeper is None else seat.keeper.has_work(seat))
         if seat.away is not None:
-            has_work = seat.away.has_work or (has_work and not seat.away.waits)
+            has_work = seat.away.has_work or (bool(has_work or seat.away.own) and not seat.away.waits)
         if (has_work or seat.rest is not None) and (not seat.starved or seat.opening):
             self.ready.enqueue(seat)
 

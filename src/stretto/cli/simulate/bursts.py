@@ -11,7 +11,7 @@ from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.simulator.checking.burst_mutations import BURST_MUTATIONS
 from stretto.simulator.checking.bursts import Trial, try_seed
 
-_COUNTS = ("redirected", "vanished", "recoveries")
+_COUNTS = ("redirected", "vanished", "twins", "steps", "given_back", "recoveries")
 
 
 def bursts(

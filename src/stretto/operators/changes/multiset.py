@@ -19,7 +19,7 @@ import pyarrow as pa
 from stretto.actors.partitioning import Hashes, hash_columns
 from stretto.operators.changes.weights import consolidated, weighted_schema
 from stretto.operators.grouping import Int64s, fixed_values
-from stretto.state import Fragment, KeyedPart, State
+from stretto.state import Fragment, KeyedPart, State, Surveyed
 from stretto.state.schemas import check_rows
 from stretto.state.weighing import Weighed, evenly, weights_of
 
@@ -165,6 +165,10 @@ class Multiset(State):
         for block in blocks:
             mine = part.mine(dict(zip(block.rows.schema.names, block.rows.columns, strict=True)))
             self.put(block.rows.filter(pa.array(mine)))
+
+    def survey(self, keys: pa.Schema) -> Surveyed:
+        columns = [dict(zip(block.rows.schema.names, block.rows.columns, strict=True)) for block in self._blocks]
+        return Surveyed(columns, self.fresh().export())
 
     def weighed(self, keys: pa.Schema) -> Iterator[Weighed]:
         for block in self._blocks:

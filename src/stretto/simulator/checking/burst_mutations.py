@@ -6,11 +6,14 @@ from pyarrow import RecordBatch
 
 from stretto.actors.away import Away
 from stretto.actors.channel import Message
+from stretto.actors.keyed_away import KeyedAway, KeyedLane
+from stretto.actors.keyed_twins import GiveKeys, RunTwinSteps, Survey
 from stretto.actors.reading import Conclude, Read, Steps
 from stretto.actors.seat import Seat
 from stretto.actors.twins import GiveBack, RunTwin
-from stretto.actors.work import Barrier, Outcome, Work
-from stretto.protocol.bursts import GivenBack, To
+from stretto.actors.work import Barrier, Errand, Outcome, Work
+from stretto.protocol.bursts import GivenBack, StepsSent, To
+from stretto.simulator.checking.bursts import Impatient
 from stretto.simulator.checking.mutations import mutation_name
 from stretto.simulator.engine.durable import Parts
 from stretto.worker.bursts.redirecting import Redirecting
@@ -114,7 +117,7 @@ class TwinKeepsState(Twins):
             super()._give_back(twin)
             self._copies = {**getattr(self, "_copies", {}), twin.seat.address: states}
 
-    def _given_back(self, seat: Seat, errand: GiveBack, outcome: Outcome) -> None:
+    def _given_back(self, seat: Seat, errand: GiveBack | GiveKeys, outcome: Outcome) -> None:
         super()._given_back(seat, errand, outcome)
         for name, content in self._copies.pop(seat.address, {}).items():
             seat.instance.function.states()[name].restore(content)
@@ -132,9 +135,112 @@ class GivenBackTooSoon(Twins):
 class ResultsForgotten(Twins):
     """A twin returns a batch without its results."""
 
-    def _ran(self, seat: Seat, errand: RunTwin, outcome: Outcome) -> None:
+    def _ran(self, seat: Seat, errand: RunTwin | RunTwinSteps, outcome: Outcome) -> None:
         errand.returns = []
         super()._ran(seat, errand, outcome)
+
+
+class HomeKeysSent(Impatient):
+    """A survey does not see the keys that have state here, and they go elsewhere."""
+
+    def _surveyed(self, seat: Seat, errand: Survey, outcome: Outcome) -> None:
+        errand.hashes = []
+        super()._surveyed(seat, errand, outcome)
+
+
+class SurveyOutdated(Impatient):
+    """A survey counts although keys have come home since it began."""
+
+    def _surveyed(self, seat: Seat, errand: Survey, outcome: Outcome) -> None:
+        if isinstance(seat.away, KeyedAway):
+            errand.version = seat.away.version
+        super()._surveyed(seat, errand, outcome)
+
+
+class KeysForgotten(Impatient):
+    """What a twin gives back is not taken in."""
+
+    def given_back(self, seat: Seat, away: KeyedAway, sender: str, frame: GivenBack) -> bool:
+        known = len(away.states)
+        found = super().given_back(seat, away, sender, frame)
+        if found and len(away.states) > known:
+            away.states.pop()
+        return found
+
+
+class RowsOvertakeKeys(Impatient):
+    """Rows that waited for a twin run here before its state is."""
+
+    def next_work(self, seat: Seat, away: KeyedAway) -> Work | None:
+        return self.own(away) if away.own and away.states else super().next_work(seat, away)
+
+
+class SentAfterAsked(Impatient):
+    """A twin gets rows after it was asked for its state."""
+
+    def _pump(self, seat: Seat, away: KeyedAway, member: str, lane: KeyedLane) -> None:
+        asked, lane.asked = lane.asked, False
+        super()._pump(seat, away, member, lane)
+        lane.asked = asked
+
+
+class LogForgotten(Impatient):
+    """Of a lost twin, only what had not come back runs again."""
+
+    def lose(self, seat: Seat, away: KeyedAway, member: str) -> None:
+        lane = away.keyed_lanes.get(member)
+        if lane is not None:
+            lane.log = [entry for entry in lane.log if not entry.done]
+        super().lose(seat, away, member)
+
+
+class ResultsSentAgain(Impatient):
+    """Of a lost twin, results are sent that had come back before."""
+
+    def lose(self, seat: Seat, away: KeyedAway, member: str) -> None:
+        lane = away.keyed_lanes.get(member)
+        for entry in lane.log if lane is not None else ():
+            if entry.done:
+                entry.done, entry.whole = False, None
+        super().lose(seat, away, member)
+
+
+class SteppedTwice(Impatient):
+    """Keys of a lost twin that has run the steps of a barrier are here when the instance runs it."""
+
+    def lose(self, seat: Seat, away: KeyedAway, member: str) -> None:
+        lane = away.keyed_lanes.get(member)
+        super().lose(seat, away, member)
+        if lane is not None:
+            away.rebuilds[-1].stepped = False
+
+
+class CopyForgetsWhatFollows(Impatient):
+    """A copy of a state stands for what was sent after it was asked for, too."""
+
+    def given_back(self, seat: Seat, away: KeyedAway, sender: str, frame: GivenBack) -> bool:
+        lane = away.keyed_lanes.get(sender)
+        if frame.copy and lane is not None and lane.copying is not None:
+            lane.copying = away.numbered
+        return super().given_back(seat, away, sender, frame)
+
+
+class TwinSkipsSteps(Twins):
+    """A twin does not run the steps of barriers."""
+
+    def _on_steps(self, sender: str, frame: StepsSent) -> None:
+        super()._on_steps(sender, StepsSent(frame.actor, frame.number, ()))
+
+
+class TwinReorders(Twins):
+    """A keyed twin runs batches in another order than that of their rows."""
+
+    def _run(self, twin: Twin, errand: Errand) -> None:
+        if isinstance(errand, RunTwin):
+            twin.seat.mailbox.append(errand, -errand.number)
+            self._host.offer(twin.seat)
+        else:
+            super()._run(twin, errand)
 
 
 _REDIRECTING = (
@@ -148,9 +254,27 @@ _REDIRECTING = (
     OrderForgotten,
     WatermarkOvertakes,
 )
-_TWINS = (TwinKeepsState, GivenBackTooSoon, ResultsForgotten)
+_TWINS = (
+    TwinKeepsState,
+    GivenBackTooSoon,
+    ResultsForgotten,
+    TwinSkipsSteps,
+    TwinReorders,
+)
+_BY_KEY = (
+    HomeKeysSent,
+    SurveyOutdated,
+    KeysForgotten,
+    RowsOvertakeKeys,
+    SentAfterAsked,
+    LogForgotten,
+    ResultsSentAgain,
+    SteppedTwice,
+    CopyForgetsWhatFollows,
+)
 
 BURST_MUTATIONS: dict[str, Parts] = {
-    **{mutation_name(each): Parts(worker=WorkerParts(redirecting=each)) for each in _REDIRECTING},
-    **{mutation_name(each): Parts(worker=WorkerParts(twins=each)) for each in _TWINS},
+    **{mutation_name(each): Parts(worker=WorkerParts(redirecting=each, by_key=Impatient)) for each in _REDIRECTING},
+    **{mutation_name(each): Parts(worker=WorkerParts(twins=each, by_key=Impatient)) for each in _TWINS},
+    **{mutation_name(each): Parts(worker=WorkerParts(by_key=each)) for each in _BY_KEY},
 }

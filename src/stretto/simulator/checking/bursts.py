@@ -7,28 +7,36 @@ The answers must be those of a sequential run: redirecting is invisible, whateve
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from stretto.actors.deployment import Deployment
-from stretto.coordinator.events import RedirectRequested
+from stretto.coordinator.events import MoveShardsRequested, RedirectRequested
 from stretto.coordinator.records import JobStatus
-from stretto.protocol.bursts import To
+from stretto.protocol.bursts import AskBack, GivenBack, StepsSent, To, TwinBegins
+from stretto.protocol.frames import Frame
 from stretto.simulator.checking import faults
 from stretto.simulator.checking.barriers import TIMINGS, result_of, weather_of
-from stretto.simulator.checking.burst_scenarios import BurstScenario
+from stretto.simulator.checking.burst_scenarios import BurstScenario, MergedScenario
 from stretto.simulator.checking.checkers import Violation
+from stretto.simulator.checking.elastic_scenarios import random_moves
 from stretto.simulator.checking.scenarios import Scenario
 from stretto.simulator.engine.cluster import is_transient
 from stretto.simulator.engine.durable import DurableCluster, Parts
 from stretto.simulator.engine.storage import SimulatedFiles
+from stretto.worker.bursts.by_key import ByKey
+from stretto.worker.machine import WorkerParts
 
 STEPS_MAX = 400_000
 LENGTH = 3
 BEATS_NS = (500_000, 8_000_000)
 """Bounds of the time between two changes."""
 TRANSIENT_MAX = 4
+VANISH_MAX = 12
+"""So many transient workers vanish in a run at most."""
 SHARES = (0.2, 0.5, 0.9, 1.0)
+WATCHED = (TwinBegins, StepsSent, AskBack, GivenBack)
 
 
 @dataclass
@@ -38,6 +46,12 @@ class Trial:
     seed: int
     redirected: int = 0
     vanished: int = 0
+    twins: int = 0
+    """Twins of keyed functions that began."""
+    steps: int = 0
+    """Barriers whose steps twins of keyed functions have run."""
+    given_back: int = 0
+    """How often twins have given their state back, or a copy of it."""
     recoveries: int = 0
     violations: list[Violation] = field(default_factory=list)
     log: str = ""
@@ -45,13 +59,14 @@ class Trial:
 
 def try_seed(seed: int, workers_max: int, functions_max: int, parts: Parts | None = None) -> Trial:
     """Run one random scenario under bursts, and check it."""
+    parts = parts or PARTS
     if seed % 3 == 2:
         return _with_faults(seed, workers_max, functions_max, parts)
     return _without_faults(seed, workers_max, functions_max, parts)
 
 
 def _kind(seed: int) -> type[Scenario]:
-    return BurstScenario if seed % 2 else Scenario
+    return BurstScenario if seed % 2 else Scenario if seed % 4 else MergedScenario
 
 
 def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Parts | None) -> Trial:
@@ -108,20 +123,64 @@ def _with_faults(seed: int, workers_max: int, functions_max: int, parts: Parts |
     return trial
 
 
+class Impatient(ByKey):
+    """Asks for copies of the state of twins often, and makes surveys often."""
+
+    log_bytes_max = 150
+    survey_costs = 0
+
+
+PARTS = Parts(worker=WorkerParts(by_key=Impatient))
+
+
+class Watch:
+    """Sees all frames of bursts, counts them, and has transient workers vanish when they are asked for something."""
+
+    def __init__(self, cluster: DurableCluster, chance: random.Random) -> None:
+        self._cluster = cluster
+        self._chance = chance
+        self._vanishing, self._untimely = chance.choice(((0.0, 0.0), (0.05, 0.1), (0.1, 0.5), (0.3, 0.1)))
+        self._left = chance.randint(1, VANISH_MAX)
+        self.sent: Counter[type] = Counter()
+
+    def __call__(self, to: str, frame: Frame) -> None:
+        kind = type(frame)
+        if kind in WATCHED:
+            self.sent[kind] += 1
+            if kind is not GivenBack and self._chance.random() < self._untimely:
+                after_ns = self._chance.choice((0, self._chance.randint(0, 3_000_000)))
+                self._cluster.plan(after_ns, partial(self._vanish, to))
+
+    def beat(self) -> None:
+        """Have some transient worker vanish, perhaps."""
+        names = [name for name in self._cluster.names_of_workers() if is_transient(name)]
+        if names and self._chance.random() < self._vanishing:
+            self._vanish(self._chance.choice(names))
+
+    def _vanish(self, name: str) -> None:
+        """Not for ever: who waits for what no transient worker has must not be saved by the loss of one."""
+        if name in self._cluster.workers and self._left:
+            self._left -= 1
+            self._cluster.crash(name)
+            self._cluster.vanished += 1
+
+
 def plan_bursts(cluster: DurableCluster, deployment: Deployment, chance: random.Random) -> None:
-    """Have batches of random functions redirected, or not any more, at random moments; and transient workers vanish."""
-    often = chance.choice((0.0, 0.05, 0.3))
-    cluster.plan(chance.randint(*BEATS_NS), partial(_beat, cluster, deployment, random.Random(chance.random()), often))
+    """Have batches of random functions redirected, or not any more, at random moments; and transient workers vanish,
+    often while others wait for them."""
+    watch = cluster.on_frame = Watch(cluster, random.Random(chance.random()))
+    cluster.plan(chance.randint(*BEATS_NS), partial(_beat, cluster, deployment, random.Random(chance.random()), watch))
 
 
-def _beat(cluster: DurableCluster, deployment: Deployment, chance: random.Random, vanishing: float) -> None:
+def _beat(cluster: DurableCluster, deployment: Deployment, chance: random.Random, watch: Watch) -> None:
     if cluster.has_ended:
         return
-    if chance.random() < vanishing:
-        _vanish(cluster, chance)
+    watch.beat()
+    if chance.random() < 0.2:
+        _move(cluster, deployment, chance)
     if chance.random() < 0.5:
         _redirect(cluster, deployment, chance)
-    cluster.plan(chance.randint(*BEATS_NS), partial(_beat, cluster, deployment, chance, vanishing))
+    cluster.plan(chance.randint(*BEATS_NS), partial(_beat, cluster, deployment, chance, watch))
 
 
 def _redirect(cluster: DurableCluster, deployment: Deployment, chance: random.Random) -> None:
@@ -130,18 +189,29 @@ def _redirect(cluster: DurableCluster, deployment: Deployment, chance: random.Ra
     functions = {}
     for name, shape in sorted(job.shapes.items()) if job is not None and warm else ():
         if shape.redirects and chance.random() < 0.7:
-            members = chance.sample(warm, chance.randint(1, len(warm)))
+            members = chance.sample(warm, max(chance.randint(1, len(warm)), chance.randint(1, len(warm))))
             functions[name] = To(tuple(members), chance.choice(SHARES))
     cluster.ask(RedirectRequested(deployment.job, functions if chance.random() < 0.8 else {}))
 
 
-def _vanish(cluster: DurableCluster, chance: random.Random) -> None:
-    names = [name for name in cluster.names_of_workers() if is_transient(name)]
-    if names:
-        cluster.crash(chance.choice(names))
-        cluster.vanished += 1
+def _move(cluster: DurableCluster, deployment: Deployment, chance: random.Random) -> None:
+    """Have shards of an elastic function move among the ordinary workers, or come home."""
+    job = cluster.coordinator.jobs.get(deployment.job)
+    elastic = sorted(name for name, spec in deployment.functions.items() if spec.tasks_max)
+    workers = sorted(name for name in cluster.names_of_workers() if not is_transient(name))
+    if job is None or not elastic or not workers or not job.placement.get(elastic[0]):
+        return
+    function = chance.choice(elastic)
+    home = job.placement[function][0]
+    moves = random_moves(chance, workers if chance.random() < 0.4 else [home])
+    cluster.ask(MoveShardsRequested(deployment.job, function, 0, moves))
 
 
 def _judge(cluster: DurableCluster, trial: Trial) -> None:
     trial.redirected += cluster.redirected
     trial.vanished += cluster.vanished
+    if isinstance(cluster.on_frame, Watch):
+        sent = cluster.on_frame.sent
+        trial.twins += sent[TwinBegins]
+        trial.steps += sent[StepsSent]
+        trial.given_back += sent[GivenBack]

@@ -44,8 +44,10 @@ def rows_of(batch: pa.RecordBatch) -> list[tuple[int, int, int]]:
 class _Ticking:
     """One independent part of a source."""
 
-    def __init__(self, seed: int, number: int) -> None:
+    def __init__(self, seed: int, number: int, rows_max: int, keys_last: int) -> None:
         self.number = number
+        self._rows_max = rows_max
+        self._keys_last = keys_last
         self.read = 0
         self.watermark = 0
         self._random = random.Random(seed * 1_000 + number)
@@ -55,7 +57,9 @@ class _Ticking:
         """Returns the next rows, and the time until more are available."""
         self.read += 1
         first, time, draw = self._first + self.read * 10, self.read * STEP, self._random.randrange
-        rows = [(first + i, draw(KEYS), time + draw(STEP)) for i in range(self._random.randint(1, 2))]
+        key = KEYS * (self.read // self._keys_last)
+        count = self._random.randint(1, self._rows_max)
+        rows = [(first + i, key + draw(KEYS), time + draw(STEP)) for i in range(count)]
         return rows, self._random.choice((0, 0, 200_000, 3_000_000))
 
 
@@ -63,8 +67,12 @@ class Ticks(SimulatedSource):
     """A source: batches of a few rows at irregular times, with a watermark after every few. The content of its parts is
     independent of the number of partitions that read them."""
 
-    def __init__(self, seed: int, batches: int, every: int, parts: int) -> None:
+    def __init__(
+        self, seed: int, batches: int, every: int, parts: int, rows_max: int = 2, keys_last: int = 1_000_000
+    ) -> None:
+        """Batches have at most `rows_max` rows, and after `keys_last` of them there are other keys."""
         self._seed = seed
+        self._shape = rows_max, keys_last
         self._batches = batches
         self._every = every
         self._count = parts
@@ -72,7 +80,7 @@ class Ticks(SimulatedSource):
     def open(self, ctx: Context) -> None:
         splits = range(ctx.partition, ctx.splits, ctx.parallelism)
         mine = sorted(number for split in splits for number in range(split, self._count, ctx.splits))
-        self._parts = [_Ticking(self._seed, number) for number in mine]
+        self._parts = [_Ticking(self._seed, number, *self._shape) for number in mine]
         self._watermark = 0
 
     def read(self, now_ns: int) -> Reading:
@@ -299,6 +307,9 @@ class Collect(Function):
 class Scenario:
     """A random (seeded) deployment, and the rows that it produces."""
 
+    rows_max = 2
+    keys_last = 1_000_000
+
     def __init__(
         self, seed: int, functions_max: int, strategy: Callable[[], Strategy] | None = None, length: int = 1
     ) -> None:
@@ -314,7 +325,8 @@ class Scenario:
         batches, every = length * self._random.randint(6, 18), self._random.randint(2, 5)
         for number in range(sources):
             parts = self._part_count()
-            self._add(f"source{number}", Ticks(seed * 10 + number, batches, every, parts), [], parts)
+            ticks = Ticks(seed * 10 + number, batches, every, parts, self.rows_max, self.keys_last)
+            self._add(f"source{number}", ticks, [], parts)
         while len(self._specs) < count - 1:
             self._add_inner(len(self._specs))
         # A joint barrier needs a mark from every upstream actor, so its consumers have only upstreams that send marks.

@@ -187,6 +187,8 @@ class SimulatedCluster:
         self._clocks[COORDINATOR] = self.new_clock(COORDINATOR)
         self.workers: dict[str, Worker] = {}
         self._gone: list[Worker] = []
+        self.on_frame: Callable[[str, Frame], None] | None = None
+        """Called with each frame that is sent and its receiver; for faults at the worst moment."""
         self._transient_wanted = transient
         self._assemble([*(f"w{i}~1" for i in range(workers)), "driver~1", *self._new_transient(1)])
 
@@ -387,6 +389,8 @@ class SimulatedCluster:
         """Deliver a frame after a delay, and after all earlier frames from this sender to this receiver."""
         if is_transient(sender) and is_transient(to):
             raise InvariantError("two transient workers talk to each other", f"{sender} to {to}: {frame!r:.200}")
+        if self.on_frame is not None:
+            self.on_frame(to, frame)
         if isinstance(frame, Report):
             frame = _as_sent(frame)
         copies = 1

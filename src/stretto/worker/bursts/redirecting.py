@@ -18,11 +18,13 @@ from stretto.actors.away import WINDOW, Away, Lane, Slot
 from stretto.actors.batches import packed_batch, unpacked_batch
 from stretto.actors.bursting import Burst, in_burst
 from stretto.actors.channel import Message
+from stretto.actors.keyed_away import KeyedAway
 from stretto.actors.reading import Read, Steps
 from stretto.actors.seat import Phase, Seat
 from stretto.actors.twins import Redo, RunHere, TakeBack
 from stretto.actors.work import Errand, Outcome, Poll, Work
 from stretto.protocol.bursts import STEPS, AskBack, GivenBack, Redirect, Redirected, Returned, To
+from stretto.worker.bursts.by_key import ByKey
 from stretto.worker.bursts.twins import report_broken
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import AfterRun, FrameHandlers, Host, Part
@@ -46,9 +48,10 @@ class Tracking(Protocol):
 class Redirecting(Part):
     """What instances here have on transient workers."""
 
-    def __init__(self, host: RedirectingHost, tracking: Tracking) -> None:
+    def __init__(self, host: RedirectingHost, tracking: Tracking, by_key: ByKey) -> None:
         self._host = host
         self._tracking = tracking
+        self._by_key = by_key
 
     def frames(self) -> FrameHandlers:
         return {Redirect: self._on_redirect, Returned: self._on_returned, GivenBack: self._on_given_back}
@@ -69,18 +72,25 @@ class Redirecting(Part):
     def _set(self, seat: Seat, to: To | None) -> None:
         can = in_burst(seat.spec, seat.instance.is_source)
         if to is None or seat.phase is Phase.FINISHED or not can.redirects:
-            if seat.away is not None:
+            if isinstance(seat.away, KeyedAway):
+                self._by_key.order(seat, seat.away, None)
+            elif seat.away is not None:
                 seat.away.members, seat.away.share = (), 0.0
                 self._look(seat, seat.away)
             return
         away = seat.away = seat.away or _away(seat)
-        away.members, away.share = to.members, to.share
+        if isinstance(away, KeyedAway):
+            self._by_key.order(seat, away, to)
+        else:
+            away.members, away.share = to.members, to.share
 
     # What runs next.
 
     def next_work(self, seat: Seat, away: Away) -> Work | None:
         """What comes before all that waits for the instance: batches of lost twins, states to be merged, and work that
         has waited for them."""
+        if isinstance(away, KeyedAway):
+            return self._by_key.next_work(seat, away)
         if away.redone:
             redone, away.redone = away.redone, []
             return Redo(redone)
@@ -95,8 +105,14 @@ class Redirecting(Part):
             return held
         return None
 
+    def own(self, away: Away) -> Work | None:
+        """What a keyed instance runs itself, when nothing else waits."""
+        return self._by_key.own(away) if isinstance(away, KeyedAway) else None
+
     def instead(self, seat: Seat, away: Away, work: Work) -> Work | None:
         """Returns what runs here for a piece of work; None if it was sent away, or waits for what was."""
+        if isinstance(away, KeyedAway):
+            return self._by_key.instead(seat, away, work)
         if type(work) is RunHere:
             return self._placed(seat, away, work.slot)
         if type(work) is Steps or (type(work) is Message and type(work.payload) is RecordBatch):
@@ -186,6 +202,9 @@ class Redirecting(Part):
 
     def _on_returned(self, sender: str, frame: Returned) -> None:
         seat, lane = self._lane(sender, frame.actor)
+        if seat is not None and isinstance(seat.away, KeyedAway):
+            self._host.stale += not self._by_key.returned(seat, seat.away, sender, frame)
+            return
         slot = lane.out.pop(frame.number, None) if lane is not None else None
         if seat is None or lane is None or slot is None or seat.away is None:
             self._host.stale += 1
@@ -228,6 +247,9 @@ class Redirecting(Part):
 
     def _on_given_back(self, sender: str, frame: GivenBack) -> None:
         seat, lane = self._lane(sender, frame.actor)
+        if seat is not None and isinstance(seat.away, KeyedAway):
+            self._host.stale += not self._by_key.given_back(seat, seat.away, sender, frame)
+            return
         if seat is None or lane is None or not lane.asked or seat.away is None:
             self._host.stale += 1
             return
@@ -256,7 +278,9 @@ class Redirecting(Part):
         """A transient worker has vanished: what it had runs here."""
         for job in self._host.jobs.values():
             for seat in job.seats.values():
-                if seat.away is not None:
+                if isinstance(seat.away, KeyedAway):
+                    self._by_key.lose(seat, seat.away, member)
+                elif seat.away is not None:
                     self._lose(seat, seat.away, member)
 
     def _lose(self, seat: Seat, away: Away, member: str) -> None:
@@ -284,4 +308,4 @@ def batch_of(work: Message | Steps) -> RecordBatch:
 def _away(seat: Seat) -> Away:
     """Returns the record of an instance whose batches begin to go elsewhere."""
     can = in_burst(seat.spec, seat.instance.is_source)
-    return Away(can.kind is Burst.MERGED, can.ordered)
+    return KeyedAway() if can.kind is Burst.KEYS else Away(can.kind is Burst.MERGED, can.ordered)

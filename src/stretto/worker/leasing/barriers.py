@@ -115,7 +115,7 @@ class Barriers(Part):
         gate.messages = messages
         for message in messages:
             self._owe(gate, message)
-        gate.parts, gate.ran = [], False
+        gate.parts, gate.ran, gate.sent = [], False, False
         gate.members = self._rules.concerned(gate)
         gate.unreplied, gate.unacknowledged = set(gate.members), set(gate.members)
         steps = steps_of(seat.instance, messages) if seat.spec.tasks_max and gate.members else ()
@@ -223,7 +223,7 @@ class Barriers(Part):
         """What they sent is on its way."""
         gate = seat.gate
         assert isinstance(gate, LessorGate)
-        gate.consolidated = seat.instance.consolidated
+        gate.consolidated, gate.sent = seat.instance.consolidated, True
         for message in barrier.messages:
             gate.waiting.pop(message.channel, None)
             self._executed_one(seat, gate, message)
@@ -233,7 +233,7 @@ class Barriers(Part):
     def _bequeathed(self, seat: Seat, errand: Bequeath, outcome: Outcome) -> None:
         """The last ACK of the barrier before a handover may have come while the actor gave what it has."""
         gate = seat.gate
-        if isinstance(gate, LessorGate) and gate.ran and seat.interrupted is None and self._rules.may_complete(gate):
+        if isinstance(gate, LessorGate) and gate.sent and self._rules.may_complete(gate):
             self._complete(seat, gate)
 
     def _executed_one(self, seat: Seat, gate: LessorGate, message: Message) -> None:
@@ -254,8 +254,9 @@ class Barriers(Part):
         gate.unacked -= 1
         if gate.unacked:
             return
-        under_way = seat is self._host.running or seat.interrupted is not None
-        if gate.state is MailboxState.CRITICAL and gate.ran and not under_way:
+        # It may run something else meanwhile; but what it gives to another attempt must stay as it is.
+        giving = seat is self._host.running and seat.paused is not None
+        if gate.state is MailboxState.CRITICAL and gate.sent and not giving:
             self._complete(seat, gate)
         elif gate.state is MailboxState.RUNNABLE:
             self._go_parallel(seat, gate)
