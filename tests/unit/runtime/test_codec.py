@@ -23,7 +23,7 @@ from stretto.actors.shards import ShardMap
 from stretto.actors.tasks import Advance, Call, Finish, Snap
 from stretto.checkpoints.manifest import ActorRecord, FragmentRecord, Manifest, Piece, Storage
 from stretto.errors import ProtocolError
-from stretto.protocol.bursts import AskBack, GivenBack, Redirect, Redirected, Returned, To
+from stretto.protocol.bursts import AskBack, GivenBack, Redirect, Redirected, Returned, StepsSent, To, TwinBegins
 from stretto.protocol.channels import CriticalSent, Data, Grant, OpenChannel
 from stretto.protocol.checkpointing import (
     Abandon,
@@ -41,6 +41,7 @@ from stretto.protocol.elastic import (
     AwaitCriticals,
     Following,
     Give,
+    GiveMore,
     Given,
     GivenInMemory,
     MoveShards,
@@ -245,9 +246,13 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
         st.lists(st.tuples(counts, st.binary(max_size=20)), max_size=3),
         counts,
         st.dictionaries(texts, counts, max_size=2),
+        st.none() | ints,
     ),
-    AskBack: st.builds(AskBack, actors, counts),
-    GivenBack: st.builds(GivenBack, actors, counts, states),
+    TwinBegins: st.builds(TwinBegins, actors, st.binary(max_size=50)),
+    StepsSent: st.builds(StepsSent, actors, counts, st.lists(steps, max_size=3).map(tuple)),
+    AskBack: st.builds(AskBack, actors, counts, st.booleans()),
+    GivenBack: st.builds(GivenBack, actors, counts, states, st.booleans()),
+    GiveMore: st.builds(GiveMore, actors, counts, counts),
     AwaitCriticals: st.builds(AwaitCriticals, actors, actors, counts),
     Grant: st.builds(Grant, ints, ints, floats, floats),
     Offered: st.builds(Offered, ints, ints, st.booleans()),
