@@ -19,7 +19,7 @@ CAUGHT_AT = {
     "sealed-lost": 43,
     "end-lost": 75,
     "paused-for-ever": 165,
-    "time-ahead": 34,
+    "time-ahead": 98,
     "channel-not-readdressed": 8,
 }
 """Where to look first for bugs that few runs show."""
@@ -54,9 +54,10 @@ def test_nor_with_checkpoints_and_faults() -> None:
 
 def test_time_is_that_of_the_slowest_of_several_sources() -> None:
     """Where `time-ahead` would be noticed."""
-    trial = try_plain(CAUGHT_AT["time-ahead"], workers_max=4, functions_max=6)
-    assert trial.handovers
-    assert not trial.violations, f"{trial.violations[0]}\n{trial.log}"
+    trials = list(try_seed(CAUGHT_AT["time-ahead"], 4, 6))
+    assert any(trial.handovers for trial in trials)
+    for trial in trials:
+        assert not trial.violations, f"{trial.violations[0]}\n{trial.log}"
 
 
 @pytest.mark.parametrize("name", SCALING_MUTATIONS)
