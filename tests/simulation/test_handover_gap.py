@@ -12,25 +12,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tests.simulation.keyed_flows import SCHEMA, keyed_flow
 
 from stretto.actors.channel import CREDITS_PER_CHANNEL, Message
-from stretto.actors.context import Context
-from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Rebalance, Stage
-from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.actors.source import Reading
 from stretto.coordinator.events import RescaleRequested
 from stretto.elasticity.records import Outcome
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing
 from stretto.simulator.engine.sources import SimulatedSource
-from stretto.state import MapState
 
 SECOND_NS = 1_000_000_000
 MESSAGE_NS = 50_000_000
 """What a message costs the keyed function: with all credits of a channel, more than a second and a half waits."""
 ASKED_S, UNTIL_S = 5, 12
 KEYS = 64
-SCHEMA = pa.schema([("k", pa.int64())])
 
 
 class Flood(SimulatedSource):
@@ -38,31 +34,6 @@ class Flood(SimulatedSource):
 
     def read(self, now_ns: int) -> Reading:
         return Reading(pa.RecordBatch.from_arrays([pa.array(np.arange(KEYS))], schema=SCHEMA), now_ns)
-
-
-class Counts(Function):
-    """Counts the rows of each key, and sends every row on."""
-
-    def __init__(self) -> None:
-        self.counts: Any = MapState()
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        for key in batch.column(0).to_pylist():
-            self.counts[key] = self.counts.get(key, 0) + 1
-        ctx.send(batch)
-
-
-class End(Function):
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        pass
-
-
-def flow() -> Deployment:
-    keyed = FunctionSpec("keyed", Counts(), 1, {"out": Stage("keyed", SCHEMA, edges=[Edge("sink", "in", Rebalance())])})
-    keyed.partitioned_by["in"] = SCHEMA
-    source = Stage("source", SCHEMA, edges=[Edge("keyed", "in", ByKey(("k",)))])
-    specs = [FunctionSpec("source", Flood(), 1, {"out": source}), keyed, FunctionSpec("sink", End(), 1)]
-    return Deployment("job", {spec.name: spec for spec in specs})
 
 
 def test_results_go_on_while_the_mark_waits_behind_the_backlog() -> None:
@@ -77,7 +48,7 @@ def test_results_go_on_while_the_mark_waits_behind_the_backlog() -> None:
         return MESSAGE_NS * rows // KEYS if instance.address.function == "keyed" else 20_000
 
     cluster = SimulatedCluster(3, 1, Timing(delay_ns=(40_000, 120_000)), costs=costs, begins_ns=0, checked=False)
-    cluster.submit(flow())
+    cluster.submit(keyed_flow("job", Flood()))
     asked = False
     while cluster.next_ns is not None and cluster.next_ns < UNTIL_S * SECOND_NS:
         if not asked and cluster.next_ns >= ASKED_S * SECOND_NS:

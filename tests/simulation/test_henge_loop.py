@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tests.simulation.keyed_flows import SCHEMA, Counts, keyed_flow
 
 from stretto.actors.channel import Message
 from stretto.actors.context import Context
-from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Rebalance, Stage
-from stretto.actors.function import Function
+from stretto.actors.deployment import ByKey, Edge, FunctionSpec, Rebalance, Stage
 from stretto.actors.instance import Instance
 from stretto.actors.source import Reading
 from stretto.api.slo import SLO, objective
@@ -32,13 +32,11 @@ from stretto.observation.model import Observation
 from stretto.protocol.membership import MemberRole
 from stretto.simulator.engine.cluster import SimulatedCluster, Timing
 from stretto.simulator.engine.sources import SimulatedSource
-from stretto.state import MapState
 
 SECOND_NS = 1_000_000_000
 BEGINS_NS = SECOND_NS
 EVERY_NS = 100_000_000
 KEYS = 64
-SCHEMA = pa.schema([("k", pa.int64())])
 MS_PER_BATCH = {"urgent": 130, "patient": 40}
 """What the rows of a batch cost the keyed function: one instance of the urgent job cannot keep up with ten a second."""
 UNTIL_S, WARM_S = 240, 180
@@ -62,34 +60,6 @@ class Beats(SimulatedSource):
 
     def recall(self, remembered: int) -> None:
         self._read = remembered
-
-
-class Counts(Function):
-    """Counts the rows of each key, and sends every row on."""
-
-    def __init__(self) -> None:
-        self.counts: Any = MapState()
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        for key in batch.column(0).to_pylist():
-            self.counts[key] = self.counts.get(key, 0) + 1
-        ctx.send(batch)
-
-
-class End(Function):
-    """A sink that only takes."""
-
-    def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
-        pass
-
-
-def flow(job: str) -> Deployment:
-    """Returns a job whose keyed function has one instance."""
-    keyed = FunctionSpec("keyed", Counts(), 1, {"out": Stage("keyed", SCHEMA, edges=[Edge("sink", "in", Rebalance())])})
-    keyed.partitioned_by["in"] = SCHEMA
-    source = Stage("source", SCHEMA, edges=[Edge("keyed", "in", ByKey(("k",)))])
-    specs = [FunctionSpec("source", Beats(), 1, {"out": source}), keyed, FunctionSpec("sink", End(), 1)]
-    return Deployment(job, {spec.name: spec for spec in specs})
 
 
 def costs(chance: random.Random, instance: Instance, work: Any) -> int:
@@ -120,7 +90,7 @@ def run(controllers: Team) -> Loop:
     timing = Timing(delay_ns=(40_000, 120_000))
     cluster = SimulatedCluster(3, 1, timing, costs=costs, begins_ns=BEGINS_NS, controllers=controllers, checked=False)
     for job, slo in OBJECTIVES.items():
-        cluster.submit(flow(job), objective=slo)
+        cluster.submit(keyed_flow(job, Beats()), objective=slo)
     early: Observation | None = None
     while cluster.next_ns is not None and cluster.next_ns < BEGINS_NS + UNTIL_S * SECOND_NS:
         cluster.step()
@@ -183,7 +153,7 @@ class Both(Controller):
 
 
 def test_two_functions_of_a_job_get_capacity_by_one_handover() -> None:
-    deployment = flow("urgent")
+    deployment = keyed_flow("urgent", Beats())
     deployment.functions["keyed"].outputs["out"].edges[:] = [Edge("again", "in", ByKey(("k",)))]
     again = FunctionSpec("again", Counts(), 1, {"out": Stage("again", SCHEMA, edges=[Edge("sink", "in", Rebalance())])})
     again.partitioned_by["in"] = SCHEMA
