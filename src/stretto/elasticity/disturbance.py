@@ -6,17 +6,19 @@ from stretto.elasticity.view import ElasticView
 from stretto.observation.model import LongRunsObserved
 
 
-def disturbing(view: ElasticView, job: str) -> list[LongRunsObserved]:
-    """Returns the runs of other jobs, on the workers that a job is at home on, that are longer than its objective."""
+def outlasting(view: ElasticView, job: str) -> list[LongRunsObserved]:
+    """Returns the runs of other jobs, on any worker, that are longer than the objective of a job."""
     objective_ns = view.jobs[job].objective_ns if job in view.jobs else None
     if objective_ns is None:
         return []
-    homes = homes_of(view, job)
-    return [
-        each
-        for each in view.observed.long_runs
-        if each.job != job and each.member in homes and each.run_ns > objective_ns
-    ]
+    return [each for each in view.observed.long_runs if each.job != job and each.run_ns > objective_ns]
+
+
+def disturbing(view: ElasticView, job: str) -> list[LongRunsObserved]:
+    """Returns those of them that are on the workers that the job is at home on."""
+    runs = outlasting(view, job)
+    homes = homes_of(view, job) if runs else set()
+    return [each for each in runs if each.member in homes]
 
 
 def disturbance_of(view: ElasticView, job: str) -> dict[str, float] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from stretto.elasticity.controller import Controller
 from stretto.elasticity.decisions import MoveHomes
-from stretto.elasticity.disturbance import disturbance_of, disturbing, homes_of
+from stretto.elasticity.disturbance import disturbance_of, disturbing, homes_of, outlasting
 from stretto.elasticity.records import Candidate, DecisionRecord, Trigger
 from stretto.elasticity.subjects import Subject
 from stretto.elasticity.view import ElasticView
@@ -56,14 +56,11 @@ class Neighbours(Controller):
 
     def _moves(self, view: ElasticView, name: str) -> Iterator[tuple[MoveHomes, str]]:
         """Yields what can be done for a job, the best first, with the reason for it."""
-        objective_ns = view.jobs[name].objective_ns or 0.0
-        long_runs = [each for each in view.observed.long_runs if each.job != name and each.run_ns > objective_ns]
-        busy = {each.member for each in long_runs}
-        if view.workers.keys() - busy:
-            yield MoveHomes(name, tuple(sorted(busy))), LEAVES
         by_worker: dict[str, set[str]] = {}
-        for each in long_runs:
+        for each in outlasting(view, name):
             by_worker.setdefault(each.member, set()).add(each.job)
+        if view.workers.keys() - by_worker.keys():
+            yield MoveHomes(name, tuple(sorted(by_worker))), LEAVES
         candidates = [member for member in homes_of(view, name) if member in by_worker and member in view.workers]
         for member in sorted(candidates, key=lambda member: (len(by_worker[member]), member)):
             for other in sorted(by_worker[member]):
