@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.simulation.catching import assert_caught
 
 from stretto.operators.changes.join import ChangingJoin
 from stretto.operators.changes.multiset import Multiset
@@ -54,5 +55,8 @@ MUTATIONS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("name", "mutation"), MUTATIONS, ids=[each[1].__name__ for each in MUTATIONS])
 def test_a_broken_state_is_caught(name: str, mutation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Multiset, name, mutation)
-    trials = (try_seed(seed, 5, 6, rescales=True, kind=ChangingScenario) for seed in range(CAUGHT_WITHIN))
-    assert any(trial.violations for trial in trials), f"not caught within {CAUGHT_WITHIN} seeds"
+
+    def catches(seed: int) -> bool:
+        return bool(try_seed(seed, 5, 6, rescales=True, kind=ChangingScenario).violations)
+
+    assert_caught("changing_faults", mutation.__name__, catches, CAUGHT_WITHIN)

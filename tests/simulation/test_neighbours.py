@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.simulation.catching import assert_caught
 
 from stretto.simulator.checking.neighbour_mutations import MUTATIONS
 from stretto.simulator.checking.neighbours import try_seed
@@ -28,8 +29,8 @@ def test_a_deadly_function_ends_its_own_job_and_no_other() -> None:
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_rule_of_blame_is_caught(name: str) -> None:
-    trials = (try_seed(seed, 4, 6, MUTATIONS[name]) for seed in range(CAUGHT_WITHIN))
-    assert any(trial.violations for trial in trials), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
+    bug = MUTATIONS[name]
+    assert_caught("neighbours", name, lambda seed: bool(try_seed(seed, 4, 6, bug).violations), CAUGHT_WITHIN)
 
 
 def test_equal_seeds_give_equal_runs() -> None:

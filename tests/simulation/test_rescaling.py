@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.simulation.catching import assert_caught
 
 from stretto.actors.dividing import PartitionKeys
 from stretto.actors.function import EVENT_TIME_MAX_US
@@ -66,8 +67,6 @@ MUTATIONS: list[tuple[type, str, Any]] = [
     (Resumption, "sent_downstream", time_is_ahead),
     (Resumption, "finished", nobody_has_finished),
 ]
-KNOWN = {time_is_ahead: 422, splits_by_partitions: 149}
-"""Seeds that catch rare bugs, tried first."""
 
 
 @pytest.mark.parametrize(("owner", "name", "mutation"), MUTATIONS, ids=[each[2].__name__ for each in MUTATIONS])
@@ -75,6 +74,8 @@ def test_a_broken_way_of_going_on_is_caught(
     owner: type, name: str, mutation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, name, mutation)
-    seeds = [*([KNOWN[mutation]] if mutation in KNOWN else []), *range(CAUGHT_WITHIN)]
-    trials = (try_seed(seed, 5, 7, rescales=True) for seed in seeds)
-    assert any(trial.violations for trial in trials), f"not caught within {CAUGHT_WITHIN} seeds"
+
+    def catches(seed: int) -> bool:
+        return bool(try_seed(seed, 5, 7, rescales=True).violations)
+
+    assert_caught("rescaling", mutation.__name__, catches, CAUGHT_WITHIN)

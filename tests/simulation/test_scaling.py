@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import pytest
+from tests.simulation.catching import assert_caught, known_seed
 
 from stretto.simulator.checking.scaling import try_plain, try_seed, try_with_faults
 from stretto.simulator.checking.scaling_mutations import SCALING_MUTATIONS
@@ -15,14 +14,6 @@ from stretto.simulator.checking.scaling_mutations import SCALING_MUTATIONS
 PLAIN_SEEDS = 12
 FAULT_SEEDS = 8
 CAUGHT_WITHIN = 1_000
-CAUGHT_AT = {
-    "sealed-lost": 43,
-    "end-lost": 75,
-    "paused-for-ever": 165,
-    "time-ahead": 98,
-    "channel-not-readdressed": 8,
-}
-"""Where to look first for bugs that few runs show."""
 
 
 def test_no_handover_loses_repeats_or_reorders_a_row() -> None:
@@ -54,7 +45,7 @@ def test_nor_with_checkpoints_and_faults() -> None:
 
 def test_time_is_that_of_the_slowest_of_several_sources() -> None:
     """Where `time-ahead` would be noticed."""
-    trials = list(try_seed(CAUGHT_AT["time-ahead"], 4, 6))
+    trials = list(try_seed(known_seed("scaling", "time-ahead"), 4, 6))
     assert any(trial.handovers for trial in trials)
     for trial in trials:
         assert not trial.violations, f"{trial.violations[0]}\n{trial.log}"
@@ -62,6 +53,7 @@ def test_time_is_that_of_the_slowest_of_several_sources() -> None:
 
 @pytest.mark.parametrize("name", SCALING_MUTATIONS)
 def test_a_broken_handover_is_caught(name: str) -> None:
-    seeds = chain((CAUGHT_AT.get(name, 0),), range(CAUGHT_WITHIN))
-    found = (trial for seed in seeds for trial in try_seed(seed, 4, 6, SCALING_MUTATIONS[name]))
-    assert any(trial.violations for trial in found), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
+    def catches(seed: int) -> bool:
+        return any(trial.violations for trial in try_seed(seed, 4, 6, SCALING_MUTATIONS[name]))
+
+    assert_caught("scaling", name, catches, CAUGHT_WITHIN)

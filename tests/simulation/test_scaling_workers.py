@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.simulation.catching import assert_caught
 
 from stretto.simulator.checking.scaling_workers import try_seed
 from stretto.simulator.checking.scaling_workers_mutations import SCALING_MUTATIONS
@@ -39,5 +40,5 @@ def test_no_seed_shows_a_violation() -> None:
 
 @pytest.mark.parametrize("name", sorted(SCALING_MUTATIONS.keys() - RARE))
 def test_a_planted_bug_is_caught(name: str) -> None:
-    trials = (try_seed(seed, 5, 7, SCALING_MUTATIONS[name]) for seed in range(CAUGHT_WITHIN))
-    assert any(trial.violations for trial in trials), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
+    bug = SCALING_MUTATIONS[name]
+    assert_caught("scaling_workers", name, lambda seed: bool(try_seed(seed, 5, 7, bug).violations), CAUGHT_WITHIN)
