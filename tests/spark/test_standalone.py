@@ -31,7 +31,7 @@ def test_a_query_survives_the_death_of_a_spark_worker() -> None:
     with (
         standalone_cluster(2, slots=5) as master,
         spark_session("stretto-tests", master) as spark,
-        Cluster.on_spark(spark, workers=2, parked=1, lost_after="5 s") as cluster,
+        Cluster.on_spark(spark, workers=2, parked=1, lost_after="5 s", start_timeout=WAIT_S) as cluster,
     ):
         asked = Chaos("q5", kills=3, faults=(Fault.KILL, Fault.STOP), once=(Fault.NODE,))
         report = chaos.run(spark, cluster, asked, told.append)

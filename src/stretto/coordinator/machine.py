@@ -34,6 +34,8 @@ from stretto.protocol.membership import Heartbeat, Join, Member, MemberRole
 
 LOST_AFTER_NS = 10_000_000_000
 """A worker that was silent for this long counts as lost. Generous, because a machine of two cores may be very busy."""
+WORKERLESS_NS = 120_000_000_000
+"""How long jobs wait for a worker where none is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +62,23 @@ class Coordinator:
         lost_after_ns: int = LOST_AFTER_NS,
         parts: CoordinatorParts | None = None,
         controllers: Team | None = None,
+        workerless_ns: int = WORKERLESS_NS,
     ) -> None:
         self.now_ns = 0
         self._team = controllers or Team([])
         self.jobs: dict[str, Job] = {}
         self.effects: list[Effect] = []
-        self._parts = self._assembled(lost_after_ns, parts or CoordinatorParts())
+        parts = parts or CoordinatorParts()
+        self._membership = parts.membership(self, lost_after_ns, workerless_ns)
+        self._parts = self._assembled(parts, self._membership)
         self._handlers: Handlers = {FrameArrived: self._on_frame, Ticked: self._on_ticked}
         self._frame_handlers: FrameHandlers = {}
         for part in self._parts:
             self._handlers.update(part.events())
             self._frame_handlers.update(part.frames())
 
-    def _assembled(self, lost_after_ns: int, kinds: CoordinatorParts) -> list[Part]:
+    def _assembled(self, kinds: CoordinatorParts, membership: Membership) -> list[Part]:
         """Makes the parts and connects them."""
-        self._membership = membership = kinds.membership(self, lost_after_ns)
         hosts = kinds.hosts(self, membership)
         observing = Observing(self, membership)
         long_runners = LongRunners(self)

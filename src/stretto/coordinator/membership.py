@@ -47,9 +47,11 @@ class MembershipHost(Host, Protocol):
 class Membership(Part):
     """The members, how each stands, and when each last sent a frame."""
 
-    def __init__(self, host: MembershipHost, lost_after_ns: int) -> None:
+    def __init__(self, host: MembershipHost, lost_after_ns: int, workerless_ns: int) -> None:
         self._host = host
         self._lost_after_ns = lost_after_ns
+        self.workerless_ns = workerless_ns
+        """How long jobs wait for a worker where none is left."""
         self.version = 0
         self.members: dict[str, Member] = {}
         self.standings = Standings()

@@ -23,8 +23,6 @@ REPLACED_WITHIN_NS = 10_000_000_000
 """How long a job waits for a replacement of a lost worker."""
 UNREAD_MAX = 10
 """How often in a row reading a checkpoint is tried."""
-WORKERLESS_NS = 60_000_000_000
-"""How long a job without any worker waits for one."""
 
 
 class JobsHere(Protocol):
@@ -110,7 +108,7 @@ class Recovery(Part):
                 self._rooms.give_up_quarantine(job)
             durability.waits_since_ns = None
             self._jobs.deploy(job)
-        elif waited_ns >= WORKERLESS_NS:
+        elif waited_ns >= self._membership.workerless_ns:
             fact = f"job '{job.name}' has no worker to resume on"
             self._jobs.fail(job, Failure("ClusterError", fact, None, "Start it again from its checkpoints."))
 
@@ -138,7 +136,7 @@ class Recovery(Part):
         since_ns = self._waits_since_ns(job)
         if since_ns > self._host.now_ns:
             return since_ns
-        return since_ns + (REPLACED_WITHIN_NS if self._hosts.workers() else WORKERLESS_NS)
+        return since_ns + (REPLACED_WITHIN_NS if self._hosts.workers() else self._membership.workerless_ns)
 
     def _on_broken(self, sender: str, frame: Broken) -> None:
         """Records a broken connection. Frames between the two members may be lost, so a job on both must recover. Most

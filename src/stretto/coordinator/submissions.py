@@ -14,8 +14,6 @@ from stretto.protocol.jobs import Failure
 
 JOINED_WITHIN_NS = 10_000_000_000
 """How long a job waits for a worker that is being replaced, from the loss of that worker."""
-WORKERLESS_NS = 60_000_000_000
-"""How long a job waits if there is no worker at all."""
 
 
 class JobsHere(Protocol):
@@ -39,6 +37,9 @@ class Newcomers(Protocol):
 
     @property
     def coming(self) -> dict[str, int]: ...
+
+    @property
+    def workerless_ns(self) -> int: ...
 
 
 class Submissions(Part):
@@ -94,7 +95,7 @@ class Submissions(Part):
         long ago, or that is lost again and again."""
         since_ns = self._since_ns[job.name]
         if not self._hosts.workers():
-            return since_ns + WORKERLESS_NS
+            return since_ns + self._membership.workerless_ns
         return min(since_ns, max(self._membership.coming.values(), default=since_ns)) + JOINED_WITHIN_NS
 
     def _awaited(self) -> str:

@@ -158,6 +158,7 @@ class Cluster:
             self._on_code_wanted,
             controllers,
             lost_after_us * 1_000,
+            int(start_timeout_s * 1e9),
         )
         self._hosts: list[WorkerHost] = []
         self._scaling = Scaling(self)
@@ -198,7 +199,8 @@ class Cluster:
         times what an ordinary worker does: the dearer, the sooner a burst that lasts has ordinary ones added.
         `code_dir` is where workers read the code of apps; the default, a
         private temporary directory, works if the workers are on the driver's machine. `start_timeout` is how many
-        seconds Spark may be without a slot for one of the workers; a slow machine may take longer."""
+        seconds Spark may be without a slot for one of the workers; a slow machine may take longer. For as long, a job
+        that has lost all workers waits for new ones."""
         lost_after_us = positive_duration_us(lost_after, "lost_after")
         driver_silence_s = positive_duration_us(driver_silence, "driver_silence") / 1e6
         return Cluster(

@@ -27,7 +27,7 @@ from stretto.coordinator.events import (
     WorkerExpected,
     WriteManifest,
 )
-from stretto.coordinator.machine import LOST_AFTER_NS, Coordinator
+from stretto.coordinator.machine import LOST_AFTER_NS, WORKERLESS_NS, Coordinator
 from stretto.elasticity.team import Team
 from stretto.observation.model import Observation
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
@@ -58,9 +58,10 @@ class CoordinatorLoop:
         on_code_wanted: Callable[[MakeCode], None],
         controllers: Team,
         lost_after_ns: int = LOST_AFTER_NS,
+        workerless_ns: int = WORKERLESS_NS,
     ) -> None:
         self.keys = KeyPair.new()
-        self._machine = Coordinator(lost_after_ns, controllers=controllers)
+        self._machine = Coordinator(lost_after_ns, controllers=controllers, workerless_ns=workerless_ns)
         self._now_ns = process_clock().now_ns
         self.observation = Observation()
         """The last observation of the cluster. It is immutable; the next reports replace it."""

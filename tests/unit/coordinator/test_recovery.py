@@ -26,7 +26,7 @@ from stretto.coordinator.events import (
     WorkerExpected,
     WriteManifest,
 )
-from stretto.coordinator.machine import Coordinator
+from stretto.coordinator.machine import WORKERLESS_NS, Coordinator
 from stretto.coordinator.records import JobStatus
 from stretto.protocol.checkpointing import (
     Abandon,
@@ -64,8 +64,8 @@ def taken(checkpoint: int) -> Manifest:
     return Manifest("job", checkpoint, {name: [ActorRecord()] for name in SHAPES}, shapes=SHAPES)
 
 
-def running(*manifests: Manifest) -> Coordinator:
-    coordinator = Coordinator()
+def running(*manifests: Manifest, workerless_ns: int = WORKERLESS_NS) -> Coordinator:
+    coordinator = Coordinator(workerless_ns=workerless_ns)
     expect(coordinator, "w0~1")
     join(coordinator, "w0~1")
     submit(coordinator, *manifests)
@@ -125,6 +125,18 @@ def test_a_job_with_checkpoints_waits_for_its_first_worker() -> None:
     expect(coordinator, "w0~1")
     assert not frames(Deploy, submit(coordinator))
     assert frames(Deploy, join(coordinator, "w0~1", 5_000_000_000))
+
+
+def test_a_job_that_has_lost_all_workers_waits_for_new_ones_as_long_as_it_is_told_to() -> None:
+    coordinator = running(workerless_ns=900)
+    coordinator.handle(WorkerEnded("w0~1", "died"), 0)
+    assert coordinator.next_deadline_ns() == 900
+    coordinator.handle(Ticked(), 899)
+    assert coordinator.jobs["job"].status is JobStatus.RECOVERING
+    coordinator.handle(Ticked(), 900)
+    failure = coordinator.jobs["job"].failure
+    assert failure is not None
+    assert failure.fact == "job 'job' has no worker to resume on"
 
 
 def test_a_job_that_waits_for_workers_can_be_stopped() -> None:

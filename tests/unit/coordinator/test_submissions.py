@@ -18,9 +18,9 @@ from stretto.coordinator.events import (
     WorkerExpected,
 )
 from stretto.coordinator.jobs import PLACEMENTS_MAX
-from stretto.coordinator.machine import Coordinator
+from stretto.coordinator.machine import WORKERLESS_NS, Coordinator
 from stretto.coordinator.records import JobStatus
-from stretto.coordinator.submissions import JOINED_WITHIN_NS, WORKERLESS_NS
+from stretto.coordinator.submissions import JOINED_WITHIN_NS
 from stretto.protocol.jobs import Deploy, Drain, Ready, Stop
 from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.membership import Join, Left, Member
@@ -115,7 +115,7 @@ def test_a_job_fails_when_no_worker_has_come_back(plan: CheckpointPlan | None) -
     assert statuses(coordinator.handle(Ticked(), 2 * SECOND + WORKERLESS_NS)) == [JobStatus.FAILED]
     failure = coordinator.jobs["job"].failure
     assert failure is not None
-    assert failure.fact == "no worker has joined within 60 s, so job 'job' cannot start"
+    assert failure.fact == "no worker has joined within 120 s, so job 'job' cannot start"
     assert failure.detail == "awaited: worker w0, being replaced"
 
 

@@ -24,10 +24,10 @@ from stretto.errors import StrettoError
 STRETTO = "stretto"
 PEERS = ("spark", "flink", "bytewax", "pathway")
 
-START_TIMEOUT_S = 120.0
-PREPARE_TIMEOUT_S = 120.0
-ANSWER_TIMEOUT_S = 60.0
-CHECK_TIMEOUT_S = 300.0
+START_TIMEOUT_S = 900.0
+PREPARE_TIMEOUT_S = 900.0
+ANSWER_TIMEOUT_S = 300.0
+CHECK_TIMEOUT_S = 900.0
 CLOSE_TIMEOUT_S = 15.0
 
 _SCRIPTS = Path(__file__).with_name("peers")

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from talk import Peer, Task, Unsupported
 
-START_TIMEOUT_S = 120
+START_TIMEOUT_S = 900
 
 INPUT: dict[str, dict[str, tuple[str, ...]]] = {
     "q1": {"bid": ("auction", "bidder", "price", "dateTime", "extra")},
