@@ -28,7 +28,13 @@ def runs(draw: Any) -> tuple[dict[str, FunctionMetrics], list[str], Fraction | N
     for place, name in enumerate(names):
         metrics, children = counts[name], [other for other in names[place + 1 :] if other not in spouts]
         if name in spouts:
-            worth: Worth = {name: Fraction(1)}
+            # Some of the tuples that are due may not have been read yet.
+            metrics.rows_in, left = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+            metrics.rows_due = metrics.rows_in + left
+            worth: Worth = {name: Fraction(metrics.rows_in, max(1, metrics.rows_due))}
+            children = children if metrics.rows_in else []
+            if left and not metrics.rows_in:
+                with_input.append(name)
         else:
             # Any tuples of the queue may have been executed; the others wait.
             executed = [each for each in waiting[name] if draw(st.booleans())]
@@ -69,6 +75,8 @@ def test_juice_does_not_depend_on_the_rate(run: tuple[dict[str, FunctionMetrics]
     faster = {
         name: FunctionMetrics(
             messages_in=metrics.messages_in,
+            rows_in=times * metrics.rows_in,
+            rows_due=times * metrics.rows_due,
             executed_from={parent: times * rows for parent, rows in metrics.executed_from.items()},
             sent_to={child: times * rows for child, rows in metrics.sent_to.items()},
         )

@@ -7,7 +7,19 @@ from itertools import product
 import pytest
 
 from stretto.elasticity.transfers import Goal
-from stretto.simulator.experiments.henge import HOUR_S, LEAST, STEP_S, Experiment, Run, split
+from stretto.simulator.experiments.henge import (
+    BATCHES_MAX,
+    FUNCTIONS,
+    HOUR_S,
+    LEAST,
+    LEVELS,
+    STEP_S,
+    Cases,
+    Config,
+    Experiment,
+    Run,
+    split,
+)
 
 HOURS = 14
 
@@ -63,6 +75,14 @@ def test_under_a_load_that_stays_the_same_it_comes_to_rest(experiment: Experimen
 def test_the_fair_goal_gives_more_to_who_has_least(experiment: Experiment, controlled: Run) -> None:
     fair = experiment.controlled(Goal.FAIR)
     assert fair.summary(5)["least"] > controlled.summary(5)["least"]
+
+
+@pytest.mark.parametrize(("level", "config"), [(4, (1, 1, 1)), (12, (1, 1, 1)), (20, (1, 2, 1)), (20, (2, 3, 1))])
+def test_juice_is_what_is_processed_of_what_arrives_also_behind_credits(level: int, config: Config) -> None:
+    """A batch takes a join 8 ms, so each processes 125 of them in a second, however many are due."""
+    joins = config[FUNCTIONS.index("join")]
+    arrives = BATCHES_MAX * level / LEVELS
+    assert Cases(1, lambda: None).at(level, config).juice == pytest.approx(min(1, 125 * joins / arrives), abs=0.05)
 
 
 def test_the_bound_is_what_trying_all_divisions_finds() -> None:

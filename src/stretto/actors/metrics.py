@@ -51,6 +51,8 @@ class FunctionMetrics(msgspec.Struct):
     """Of a source: when the last event that it has read had arrived, ..."""
     behind_ns: int = 0
     """... for how long that had waited when it was read, ..."""
+    rows_due: int = 0
+    """... how many rows have arrived so far: those that it has read, and an estimate of those that wait, ..."""
     idle_reads: int = 0
     """... and how often nothing had arrived that could be read."""
     busy_ns: int = 0
@@ -162,6 +164,7 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
         total.messages_in += part.messages_in
         total.messages_forwarded += part.messages_forwarded
         total.rows_away += part.rows_away
+        total.rows_due += part.rows_due
         total.idle_reads += part.idle_reads
         total.arrived_ns = max(total.arrived_ns, part.arrived_ns)
         total.behind_ns = max(total.behind_ns, part.behind_ns)
@@ -203,6 +206,7 @@ def difference(later: FunctionMetrics, earlier: FunctionMetrics) -> FunctionMetr
         messages_in=later.messages_in - earlier.messages_in,
         messages_forwarded=later.messages_forwarded - earlier.messages_forwarded,
         rows_away=later.rows_away - earlier.rows_away,
+        rows_due=later.rows_due - earlier.rows_due,
         idle_reads=later.idle_reads - earlier.idle_reads,
         arrived_ns=later.arrived_ns,
         behind_ns=later.behind_ns,

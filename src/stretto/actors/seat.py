@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stretto.actors.deadlines import LAX_NS, POINTS_PER_WINDOW, ProgressMap
+from stretto.actors.due_rows import DueRows
 from stretto.actors.mailbox import Mailbox
 from stretto.actors.metrics import FunctionMetrics, LatencySketch
 
@@ -89,7 +90,8 @@ class Seat:
     - What it may run at once: `row_cost` is what its runs cost by their rows, `rest` what is left of the message that
       it runs in pieces.
     - When to wake it: `poll_due` and `next_read` of a source, `timers_alarm_ns`.
-    - What is reported: `metrics`, and for a sink `latency`; `unreported` while they have changed since."""
+    - What is reported: `metrics`, for a sink `latency`, for a source `due_rows`; `unreported` while they have changed
+      since."""
 
     __slots__ = (
         "address",
@@ -100,6 +102,7 @@ class Seat:
         "criticals",
         "demand",
         "dropped",
+        "due_rows",
         "entry",
         "executor",
         "extra_outs",
@@ -185,6 +188,7 @@ class Seat:
         self.metrics = FunctionMetrics()
         self.unreported = False
         self.latency = LatencySketch() if instance.is_sink else None
+        self.due_rows = DueRows() if instance.is_source else None
 
     @property
     def opening(self) -> bool:

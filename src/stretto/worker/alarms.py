@@ -67,7 +67,12 @@ class Alarms(Part):
         else:
             metrics.idle_reads += 1
         # By the time at which it was asked: reading itself may take a while.
-        metrics.behind_ns = max(0, seat.instance.ctx.now_ns - outcome.arrived_ns)
+        read_ns = seat.instance.ctx.now_ns
+        metrics.behind_ns = max(0, read_ns - outcome.arrived_ns)
+        if seat.due_rows is not None:
+            has_more = outcome.next_ns is None and not _is_last(poll, outcome)
+            waiting = seat.due_rows.waiting(outcome.rows_in, outcome.arrived_ns, read_ns, has_more)
+            metrics.rows_due = metrics.rows_in + waiting
         if outcome.notice is not None:
             told = Misbehaved(seat.address.job, seat.address.function, outcome.notice, "")
             self._host.effects.append(Send(COORDINATOR, told))
@@ -92,6 +97,12 @@ class Alarms(Part):
 
     def _reset(self) -> None:
         self.due_ns = self._heap[0][0] if self._heap else NEVER_NS
+
+
+def _is_last(poll: Poll | Read, outcome: Outcome) -> bool:
+    """Whether nothing follows what was read."""
+    concludes = poll.conclusion if isinstance(poll, Read) else None
+    return outcome.finished or (concludes is not None and concludes.done)
 
 
 def _next_read(source: Seat, due_ns: int, now_ns: int) -> NextRead:

@@ -91,6 +91,22 @@ def test_a_source_without_input_is_not_counted_and_a_timer_is_no_source() -> Non
     assert juice(join, {"a", "quiet"}) == pytest.approx(0.5)
 
 
+def test_what_is_due_and_not_read_is_input_of_a_source_that_is_held_back() -> None:
+    chain = {"spout": function(sent={"sink": 60}), "sink": function({"spout": 60})}
+    chain["spout"].rows_in, chain["spout"].rows_due = 60, 100
+    assert juice(chain) == pytest.approx(0.6)
+    # Working off what was due earlier is no more than all.
+    earlier = FunctionMetrics(rows_in=10, rows_due=80)
+    assert juice({**chain, "spout": difference(chain["spout"], earlier)}) == 1.0
+
+
+def test_a_source_that_reads_nothing_of_what_is_due_has_no_juice() -> None:
+    shut = FunctionMetrics(rows_due=5)
+    assert juice({"shut": shut, "sink": function()}, {"shut"}) == 0.0
+    both = {"shut": shut, "open": function(sent={"sink": 5}), "sink": function({"open": 5})}
+    assert juice(both, {"shut", "open"}) == 0.5
+
+
 def test_merged_sketches_answer_like_one_over_all_values() -> None:
     draws = random.Random(1)
     values = [int(draws.lognormvariate(12, 2)) for _ in range(5_000)]

@@ -4,10 +4,11 @@ Five jobs follow one trace and five another, for 48 hours of 10 minutes each. Th
 one instance. How a job stands with so many units of each function under so much load is measured by a run of the
 production machines (`dataflows.py`), once for each such case: runs are deterministic, and jobs share no worker. So a
 decision takes effect by starting again with its units (`restarting.py`), and costs its job `ACTION_S` without results.
-The controller is the production one, and sees the loads that production code finds in the observations of these runs.
+The controller is the production one, and sees the juice and the loads that production code finds in the observations of
+these runs.
 
 The traces of the thesis (SDSC-HTTP, EPA-HTTP) are not here: two diurnal curves with a peak each and noise stand in for
-them. A source reads late what it cannot read in time, so juice counts what arrived and not what was read.
+them.
 """
 
 from __future__ import annotations
@@ -149,14 +150,11 @@ class Cases:
             homes[name] = tuple(f"w{free + place}~1" for place in range(units))
             free += units
         phase = run_phase(FLOW, homes, free, PHASE_S, self._seed, pace, WARM_S)
-        operators = topology_of(phase.observation.jobs.values(), phase.observation.workers)[0].operators
-        arrived = sum(WARM_S <= (due_ns - BEGINS_NS) / SECOND_NS < PHASE_S for due_ns in pace(0, 1)) * ROWS
-        juice = min(1.0, phase.throughput(round(WARM_S / phase.window_s)) * (PHASE_S - WARM_S) / max(1, arrived))
+        observed = phase.observation.jobs[JOB]
+        operators = topology_of([observed], phase.observation.workers)[0].operators
         late = float(np.percentile(phase.latencies_ms, 99)) if phase.latencies_ms else PHASE_S * 1e3
         loads = tuple(operators[operator_name(JOB, name)].congestion for name in FUNCTIONS)
-        # What is still under way at the end of the run is not lost: it is as much as in any other second.
-        juice = 1.0 if max(loads) <= 1 and juice > 1 - 2 * late / 1e3 / (PHASE_S - WARM_S) else juice
-        return Case(late, juice, loads, rate * ROWS)
+        return Case(late, observed.juice or 0.0, loads, rate * ROWS)
 
 
 def split(units: int) -> Config:

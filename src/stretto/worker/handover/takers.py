@@ -120,6 +120,7 @@ class Takers(Part):
         seat.marked = number
         if before is not None and who.is_whole(actor[0]):
             seat.metrics, seat.latency, seat.cost_ns = before.metrics, before.latency, before.cost_ns
+            seat.due_rows = before.due_rows
         if who.finished(*actor) and not (instance.is_sink and instance.durable):
             seat.phase = Phase.FINISHED
             return
