@@ -186,6 +186,13 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
     return total
 
 
+def is_stuck(interval: FunctionMetrics) -> bool:
+    """Returns whether input waits at a function, messages or rows that a source is due to read, and it has processed
+    nothing in the interval."""
+    has_run = interval.messages_in > 0 or interval.rows_in > 0
+    return not has_run and (interval.queued > 0 or interval.rows_due > 0)
+
+
 def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Returns the sum of counters, by name."""
     total: dict[str, int] = {}

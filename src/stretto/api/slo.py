@@ -34,15 +34,25 @@ class SLO:
         utility = f", utility {self.value_name}" if self.value_name != "knee" else ""
         return (", ".join(wants) or "none") + f"; priority {self.priority:g}{share}{utility}"
 
-    def attained(self, latency_ms: float | None, juice: float | None) -> float | None:
+    def attained(self, latency_ms: float | None, juice: float | None, is_stuck: bool = False) -> float | None:
         """Returns how much of the objective is attained: 1 where it is met, 0.5 at twice the latency or half the juice,
-        the lesser of both for a hybrid. None where nothing is promised or nothing was measured."""
+        the lesser of both for a hybrid. None where nothing is promised or nothing was measured.
+
+        `is_stuck` says that input waits somewhere and none of it was processed. Then nothing is attained where there
+        was nothing to measure."""
         parts = []
         if self.latency_ms is not None and latency_ms is not None:
             parts.append(self.latency_ms / latency_ms if latency_ms > 0 else 1.0)
         if self.juice is not None and juice is not None:
             parts.append(juice / self.juice)
+        if is_stuck and self.lacks(latency_ms, juice):
+            parts.append(0.0)
         return min(parts) if parts else None
+
+    def lacks(self, latency_ms: float | None, juice: float | None) -> bool:
+        """Whether something is promised that was not measured."""
+        unmeasured = self.latency_ms is not None and latency_ms is None
+        return unmeasured or (self.juice is not None and juice is None)
 
     def worth(self, attained: float | None) -> float:
         """Returns the utility of attaining so much: at most the priority, which a job without an objective has."""
@@ -51,9 +61,10 @@ class SLO:
         value = UTILITIES[self.value_name] if self.value is None else self.value
         return self.priority * min(1.0, max(0.0, value(max(0.0, attained))))
 
-    def utility(self, latency_ms: float | None, juice: float | None) -> float:
-        """Returns the utility of a latency and a juice: full at the objective, else less (equations 3.1 and 3.2)."""
-        return self.worth(self.attained(latency_ms, juice))
+    def utility(self, latency_ms: float | None, juice: float | None, is_stuck: bool = False) -> float:
+        """Returns the utility of a latency and a juice: full at the objective, else less (equations 3.1 and 3.2); none
+        for a job without results that `is_stuck`."""
+        return self.worth(self.attained(latency_ms, juice, is_stuck))
 
 
 def objective(

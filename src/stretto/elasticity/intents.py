@@ -46,7 +46,8 @@ class FunctionStanding:
 
 @dataclass(frozen=True)
 class JobStanding:
-    """A job: its objective, its latency at the objective's percentile, its juice, its functions, and its input."""
+    """A job: its objective, its latency at the objective's percentile, its juice, its functions, the rows per second
+    that arrive for it, and whether input waits at some function that processes none of it."""
 
     name: str
     slo: SLO
@@ -54,11 +55,13 @@ class JobStanding:
     juice: float | None
     functions: Mapping[str, FunctionStanding] = field(default_factory=dict)
     rows_per_s: float = 0.0
+    is_stuck: bool = False
 
     @cached_property
     def attained(self) -> float | None:
-        """How much of its objective is attained; None where nothing is promised or known."""
-        return self.slo.attained(self.latency_ms, self.juice)
+        """How much of its objective is attained; None where nothing is promised or known. One that is stuck and
+        has no results attains nothing, though nothing can be measured."""
+        return self.slo.attained(self.latency_ms, self.juice, self.is_stuck)
 
     @cached_property
     def utility(self) -> float:

@@ -47,8 +47,10 @@ def standing_of(job: JobObserved, workers: Mapping[str, WorkerObserved]) -> JobS
         means = means_of(observed.shape)
         units = _instances(observed, len(workers)) if means is Means.LESSEES else operator.instances
         functions[name] = FunctionStanding(name, units, operator.congestion, means is not Means.NONE)
-    rows = sum(observed.output_rate for observed in job.functions.values() if not observed.shape.feeds)
-    return JobStanding(job.name, slo, sketch.quantile(slo.percentile / 100), job.juice, functions, rows)
+    # What arrives is the load, not what is read of it: that also depends on what the job was given.
+    rows = sum(observed.arrival_rate for observed in job.functions.values() if not observed.shape.feeds)
+    latency_ms = sketch.quantile(slo.percentile / 100)
+    return JobStanding(job.name, slo, latency_ms, job.juice, functions, rows, job.is_stuck)
 
 
 def _instances(observed: FunctionObserved, workers: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from stretto.actors.juice import juice
-from stretto.actors.metrics import FunctionMetrics, difference, merged
+from stretto.actors.metrics import FunctionMetrics, difference, is_stuck, merged
 from stretto.actors.shape import FunctionShape
 from stretto.api.slo import SLO
 from stretto.observation.shards import ElasticObserved
@@ -77,6 +77,11 @@ class FunctionObserved:
         return sum(_rate(actor.interval.rows_in, actor) for actor in self.actors)
 
     @property
+    def arrival_rate(self) -> float:
+        """Of a source: rows per second that arrive for it, also if it reads them later."""
+        return sum(_rate(actor.interval.rows_due, actor) for actor in self.actors)
+
+    @property
     def output_rate(self) -> float:
         return sum(_rate(actor.interval.rows_out, actor) for actor in self.actors)
 
@@ -136,6 +141,12 @@ class JobObserved:
         """The share of the sources' input in the last interval that was processed to the end."""
         found = {name: function.interval for name, function in self.functions.items() if function.actors}
         return juice(found, {name for name, function in self.functions.items() if not function.shape.feeds})
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether input waits at a function that has processed none of it in the last interval. Without results alone
+        it need not be: windows may be open, and filters may drop everything."""
+        return any(is_stuck(function.interval) for function in self.functions.values())
 
     @property
     def edges(self) -> list[EdgeObserved]:

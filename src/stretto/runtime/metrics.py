@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from stretto.actors.juice import juice
-from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, difference
+from stretto.actors.metrics import FunctionMetrics, LatencySketch, SketchBins, difference, is_stuck
 from stretto.api.plan import Plan
-from stretto.api.slo import SLO
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def report(totals: dict[str, FunctionMetrics], elapsed_s: float, plan: Plan) -> 
         processed_rate=processed / elapsed_s,
         output_rate=sum(total.rows_in for total in sinks) / elapsed_s,
         latency_ms=latency.percentiles(),
-        objective=_objective(plan.slo, latency, juice(totals, {node.name for node in plan.sources})),
+        objective=_objective(plan, latency, totals),
         functions={name: _function(total, elapsed_s, chosen.get(name)) for name, total in totals.items()},
         totals=totals,
         plan=plan,
@@ -126,10 +126,12 @@ def _percentiles(bins: SketchBins | None) -> dict[str, float | None]:
     return sketch.percentiles()
 
 
-def _objective(slo: SLO, latency: LatencySketch, juice_now: float | None) -> ObjectiveReport:
+def _objective(plan: Plan, latency: LatencySketch, totals: Mapping[str, FunctionMetrics]) -> ObjectiveReport:
+    slo, juice_now = plan.slo, juice(totals, {node.name for node in plan.sources})
     at_percentile = latency.quantile(slo.percentile / 100)
     latency_met = None
     if slo.latency_ms is not None and at_percentile is not None:
         latency_met = at_percentile <= slo.latency_ms
     juice_met = None if slo.juice is None or juice_now is None else juice_now >= slo.juice
-    return ObjectiveReport(at_percentile, latency_met, juice_now, juice_met, slo.utility(at_percentile, juice_now))
+    utility = slo.utility(at_percentile, juice_now, any(map(is_stuck, totals.values())))
+    return ObjectiveReport(at_percentile, latency_met, juice_now, juice_met, utility)

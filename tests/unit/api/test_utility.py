@@ -30,6 +30,15 @@ def test_a_hybrid_is_worth_its_lesser_part() -> None:
     assert both.utility(50.0, 1.0) == 1.0
 
 
+def test_without_results_a_job_is_worth_everything_unless_it_is_stuck() -> None:
+    both = objective(latency="100 ms", throughput=0.9, priority=4)
+    assert both.utility(None, None) == 4
+    assert both.utility(None, None, is_stuck=True) == 0
+    assert both.utility(None, 0.9, is_stuck=True) == 0, "a latency is promised"
+    assert objective(throughput=0.9, priority=4).utility(None, 0.9, is_stuck=True) == 4
+    assert objective(priority=4).utility(None, None, is_stuck=True) == 4, "nothing is promised"
+
+
 @pytest.mark.parametrize(
     ("name", "at"),
     [

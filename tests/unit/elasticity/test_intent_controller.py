@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from stretto.actors.metrics import FunctionMetrics, LatencySketch
@@ -12,6 +15,7 @@ from stretto.elasticity.decisions import GiveCapacity, Repartition
 from stretto.elasticity.effects import measured_effect
 from stretto.elasticity.intent_controller import EVERY_NS, IntentController
 from stretto.elasticity.records import DecisionRecord, Trigger
+from stretto.elasticity.standings import standings_since
 from stretto.observation.model import ActorObserved, FunctionObserved, JobObserved, Observation, WorkerObserved
 from stretto.protocol.membership import Member, MemberRole
 
@@ -96,3 +100,36 @@ def test_the_effect_on_a_function_that_is_not_elastic_is_what_it_did_since_then(
     )
     found = measured_effect(ElasticView.of(observation(40, SLO())), record, observation(30, SLO()))
     assert found == {"instances": 1.0, "load": 1.0, "waiting": 9.0, "rows_per_s": 100.0}
+
+
+def with_totals(observed: Observation, function: str, **totals: Any) -> Observation:
+    """The same observation in which other totals of a function were reported, and it had none before."""
+    job = observed.jobs["job"]
+    (actor,) = job.functions[function].actors
+    changed = replace(actor, totals=FunctionMetrics(**totals), before=FunctionMetrics())
+    functions = {**job.functions, function: replace(job.functions[function], actors=(changed,))}
+    return replace(observed, jobs={"job": replace(job, functions=functions)})
+
+
+def test_a_job_whose_function_processes_nothing_of_what_waits_is_worth_nothing() -> None:
+    slo = objective(latency="100 ms", priority=4)
+    before, after = (with_totals(observation(at, slo), "slow", queued=9) for at in (10, 20))
+    standing = standings_since(after, before).jobs["job"]
+    assert (standing.latency_ms, standing.is_stuck, standing.utility) == (None, True, 0.0)
+    # The same without anything that waits, or with windows that have not closed.
+    quiet = [with_totals(observation(at, slo), "slow", queued=0) for at in (10, 20)]
+    assert standings_since(quiet[1], quiet[0]).jobs["job"].utility == 4.0
+    busy = [with_totals(observation(at, slo), "slow", queued=9, messages_in=at, rows_in=at) for at in (10, 20)]
+    assert standings_since(busy[1], busy[0]).jobs["job"].utility == 4.0
+
+
+def test_the_load_of_a_job_is_what_arrives_and_not_what_it_could_read() -> None:
+    slo = objective(throughput=0.9)
+    read = {"rows_out": 1_000, "sent_to": {"slow": 1_000}}
+    before = with_totals(observation(10, slo), "source", rows_in=1_000, rows_due=1_500, **read)
+    after = with_totals(
+        observation(20, slo), "source", rows_in=2_000, rows_due=4_000, rows_out=2_000, sent_to={"slow": 2_000}
+    )
+    standing = standings_since(after, before).jobs["job"]
+    assert standing.rows_per_s == pytest.approx(250.0)
+    assert standing.juice == pytest.approx(1_000 / 2_500)
