@@ -41,7 +41,8 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IntentSettings:
-    """`settle_ns` is how long the cluster converges after a step. A job misses its objective if it lacks more than
+    """`settle_ns` is how long the cluster converges after a step, and `carry_ns` how long it may take until a step is
+    carried out at most. A job misses its objective if it lacks more than
     `margin` of its utility. `target` is the load that functions get units for. Utility fell if it lost `fall` of what
     is possible, and a step helped a job if it gained `helped`. Reductions are `reduce_every_ns` apart at least, take
     `reduce_share` of all units at most, and must gain `least_gain` of what the job is worth; those that
@@ -49,6 +50,7 @@ class IntentSettings:
     for `rest_ns`. Loads are alike if they differ by less than `alike`."""
 
     settle_ns: int = 20 * SECOND_NS
+    carry_ns: int = 60 * SECOND_NS
     margin: float = 0.02
     target: float = 0.7
     fall: float = 0.05
@@ -77,6 +79,9 @@ class Pending:
 
     kind: Step
     before: IntentView
+    began_ns: int = 0
+    changed: frozenset[tuple[str, str]] = frozenset()
+    """The functions whose units it changes."""
     helped: set[str] = field(default_factory=set)
     """The jobs that it gave units."""
 
@@ -103,7 +108,7 @@ class IntentMachine:
     def decide(self, view: IntentView, now_ns: int) -> list[DecisionRecord]:
         """Returns the next step, as decisions about functions; nothing while the last one settles, or if all is
         well."""
-        if now_ns < self._settled_ns or not view.jobs:
+        if now_ns < self._settled_ns or not view.jobs or self._is_under_way(view, now_ns):
             return []
         self._forget(view)
         pending, self._pending = self._pending, None
@@ -123,6 +128,16 @@ class IntentMachine:
         return self._reconfigure(view, missing, now_ns) or self._reduce(view, missing, now_ns)
 
     # What the last step has brought.
+
+    def _is_under_way(self, view: IntentView, now_ns: int) -> bool:
+        """Whether the last step is still being carried out: a function has the units that it had, or its job is in the
+        middle of a handover. Its effect cannot be seen then, and others would be judged without that job. One that was
+        refused never is, so that does not last for ever."""
+        pending = self._pending
+        if pending is None or now_ns >= pending.began_ns + self._settings.carry_ns:
+            return False
+        before, now = pending.before.units, view.units
+        return any(place not in now or now[place] == before[place] for place in pending.changed)
 
     def _alike(self, one: float, other: float) -> bool:
         return abs(one - other) <= self._settings.alike * max(one, other)
@@ -259,7 +274,8 @@ class IntentMachine:
         self.last = kind
         self._settled_ns = now_ns + self._settings.settle_ns
         gets = {name for (name, function), units in changed.items() if units > view.units[name, function]}
-        self._pending = Pending(kind, view, gets if kind is not Step.REVERSION else set())
+        helped = gets if kind is not Step.REVERSION else set()
+        self._pending = Pending(kind, view, now_ns, frozenset(changed), helped)
         return [
             self._record(kind, place, units - view.units[place], view, after, because, now_ns)
             for place, units in sorted(changed.items())

@@ -208,3 +208,28 @@ def test_predictions_of_latency_fall_with_load_and_are_what_was_measured_without
     fewer = [now.with_units({"f": units}).latency_ms or 0.0 for units in (3, 2, 1)]
     assert fewer == sorted(fewer)
     assert fewer[0] > 200.0
+
+
+def test_a_job_that_is_stuck_without_a_result_attains_nothing_and_gets_units() -> None:
+    slo = objective(latency="100 ms", priority=9)
+    idle = JobStanding("idle", slo, None, None, {"f": FunctionStanding("f", 1, 0.0)})
+    stuck = JobStanding("stuck", slo, None, None, {"f": FunctionStanding("f", 1, 0.0)}, is_stuck=True)
+    assert (idle.utility, idle.attained) == (9, None)
+    assert (stuck.utility, stuck.attained) == (0, 0)
+    assert asked(IntentMachine().decide(view(idle, stuck, spare=3), TEN)) == {"stuck/f": 1}
+
+
+def test_a_step_is_judged_when_it_has_been_carried_out() -> None:
+    machine = IntentMachine()
+    full, other = job("full", FULL_JUICE, {"f": (1, 4.0)}), job("other", FULL_JUICE, {"f": (1, 1.5)})
+    now = view(full, other, spare=1)
+    first = machine.decide(now, TEN)
+    assert asked(first) == {"full/f": 1}
+    # A long handover: at first the job has what it had, then it is not there.
+    assert machine.decide(view(full, other, spare=5), 3 * TEN) == []
+    assert machine.decide(view(other, spare=5), 4 * TEN) == []
+    assert asked(machine.decide(view(job("full", FULL_JUICE, {"f": (2, 2.0)}), other, spare=5), 5 * TEN)) != {}
+    # One that was refused is waited for as well, but not for ever.
+    refused = IntentMachine()
+    assert refused.decide(now, TEN)
+    assert [at for at in range(2, 9) if refused.decide(now, at * TEN)] == [7]
