@@ -23,8 +23,9 @@ from stretto.coordinator.events import CodeMade, CodeRefused, MakeCode, ReshapeR
 from stretto.coordinator.interfaces import Rooms, Stops
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
-from stretto.coordinator.placement import replaced
+from stretto.coordinator.placement import idlest_first, replaced
 from stretto.coordinator.records import Handover, HandoverStage, Job, JobStatus
+from stretto.observation.model import Observation
 from stretto.protocol.checkpointing import Overdue, Unstored
 from stretto.protocol.handover import CallOff, FormerActor, HandOver, Passed, Prepared, Received, TakeOver
 from stretto.protocol.jobs import Deploy, Failed, Predecessor, Ready
@@ -55,6 +56,12 @@ class Results(Protocol):
     def failed(self, order: int, reason: str) -> None: ...
 
 
+class Observers(Protocol):
+    """Whoever observes the cluster."""
+
+    last: Observation
+
+
 class Handovers(Part):
     """The handovers of all jobs, at most one of each at a time."""
 
@@ -65,8 +72,9 @@ class Handovers(Part):
         self._rooms = rooms
         self._stops = stops
 
-    def connect(self, results: Results) -> None:
+    def connect(self, results: Results, observers: Observers) -> None:
         self._results = results
+        self._observers = observers
 
     def events(self) -> Handlers:
         return {
@@ -168,8 +176,9 @@ class Handovers(Part):
     def _deploy(self, job: Job, handover: Handover) -> None:
         workers = self._workers(job, handover.avoid)
         others = [other.placement for other in self._host.jobs.values() if other is not job and not other.status.ended]
-        handover.placement = replaced(job.placement, handover.shapes, workers, self._membership.driver, others)
-        handover.hosts = workers if handover.spreads else []
+        busy = self._observers.last.busy_shares
+        handover.placement = replaced(job.placement, handover.shapes, workers, self._membership.driver, others, busy)
+        handover.hosts = idlest_first(workers, busy) if handover.spreads else []
         stuck = self._stuck_sink(job, handover)
         if stuck is not None or not all(handover.placement.values()):
             self.give_up(job, stuck or "no worker is left")

@@ -7,7 +7,9 @@ from typing import Protocol
 
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Host, Part
+from stretto.coordinator.placement import idlest_first
 from stretto.coordinator.records import Job, JobStatus
+from stretto.observation.model import Observation
 from stretto.protocol.jobs import Hosts, HostsLeft
 
 
@@ -17,6 +19,12 @@ class Leavers(Protocol):
     def dismiss_idle(self) -> None: ...
 
 
+class Observers(Protocol):
+    """Whoever observes the cluster."""
+
+    last: Observation
+
+
 class LesseeHosts(Part):
     """The hosts of every job."""
 
@@ -24,8 +32,9 @@ class LesseeHosts(Part):
         self._host = host
         self._membership = membership
 
-    def connect(self, leavers: Leavers) -> None:
+    def connect(self, leavers: Leavers, observers: Observers) -> None:
         self._leavers = leavers
+        self._observers = observers
 
     def frames(self) -> FrameHandlers:
         return {HostsLeft: self._on_hosts_left}
@@ -52,7 +61,8 @@ class LesseeHosts(Part):
 
     def set_lessees(self, job: Job, function: str, lessees: int) -> str | None:
         """Sets how many lessees each actor of a running function may have, also in later attempts; returns why not, if
-        it cannot have so many. Those beyond it lose their leases at their next barrier."""
+        it cannot have so many. New ones go to the least busy workers first; those beyond it lose their leases at their
+        next barrier."""
         shape = job.shapes.get(function)
         if shape is None or not shape.lessees_max:
             return f"function '{function}' has no lessees" if shape is not None else "there is no such function"
@@ -60,7 +70,7 @@ class LesseeHosts(Part):
             return f"it may have 0 to {shape.lessees_max} lessees"
         if job.lessees_of(shape) != lessees:
             job.lessees = {**job.lessees, function: lessees}
-            self._change(job, job.hosts)
+            self._change(job, idlest_first(job.hosts, self._observers.last.busy_shares))
         return None
 
     def _change(self, job: Job, hosts: list[str]) -> None:

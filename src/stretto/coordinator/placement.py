@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from stretto.actors.shape import Shapes
 
 Placement = dict[str, list[str]]
 """The member that hosts each partition, by function."""
+Busy = Mapping[str, float]
+"""How much of its time each worker is busy."""
+UNKNOWN: Busy = MappingProxyType({})
+EXPECTED = 0.5
+"""How busy a new partition is expected to keep its worker, until that is observed."""
 
 
 def placed(shapes: Shapes, workers: list[str], driver: str | None, others: Iterable[Placement]) -> Placement:
@@ -34,10 +40,17 @@ def placed(shapes: Shapes, workers: list[str], driver: str | None, others: Itera
 
 
 def replaced(
-    before: Placement, shapes: Shapes, workers: list[str], driver: str | None, others: Iterable[Placement]
+    before: Placement,
+    shapes: Shapes,
+    workers: list[str],
+    driver: str | None,
+    others: Iterable[Placement],
+    busy: Busy = UNKNOWN,
 ) -> Placement:
     """Returns the placement of the next attempt of a running job: an actor stays where it is if it may, so that little
-    has to move. New ones go to the least loaded workers, those with the same partition number to the same one."""
+    has to move. New ones go to the least busy workers, of those to the ones with the fewest actors; those with the same
+    partition number to the same one."""
+    expected = dict(busy)
     load = dict.fromkeys(workers, 0)
     for placement in others:
         _add(load, placement)
@@ -56,10 +69,22 @@ def replaced(
                 found[name].append(homes[partition])
                 continue
             if partition not in chosen:
-                chosen[partition] = min(workers, key=lambda worker: (load[worker], worker))
+                chosen[partition] = min(workers, key=lambda worker: (_tenths(expected, worker), load[worker], worker))
+                if busy:
+                    expected[chosen[partition]] = expected.get(chosen[partition], 0.0) + EXPECTED
             load[chosen[partition]] += 1
             found[name].append(chosen[partition])
     return found
+
+
+def idlest_first(workers: Sequence[str], busy: Busy) -> list[str]:
+    """Returns workers in the order in which they should get something more to do."""
+    return sorted(workers, key=lambda worker: _tenths(busy, worker))
+
+
+def _tenths(busy: Busy, worker: str) -> int:
+    """Returns how busy a worker is. Less than a tenth is no difference."""
+    return round(10 * busy.get(worker, 0.0))
 
 
 def _add(load: dict[str, int], placement: Placement) -> None:

@@ -196,6 +196,11 @@ class Observation:
     long_runs: tuple[LongRunsObserved, ...] = ()
 
     @property
+    def busy_shares(self) -> dict[str, float]:
+        """How busy each member is."""
+        return {name: worker.busy_share for name, worker in self.workers.items()}
+
+    @property
     def transient(self) -> frozenset[str]:
         """The transient workers."""
         members = self.workers.items()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stretto.actors.address import Address
+from stretto.actors.metrics import FunctionMetrics
 from stretto.actors.shape import Feed, FunctionShape
 from stretto.actors.shards import SHARDS, ShardMap
 from stretto.checkpoints.manifest import Storage
@@ -31,6 +32,7 @@ from stretto.protocol.handover import CallOff, HandOver, Passed, Prepared, Recei
 from stretto.protocol.jobs import Deploy, Failed, Failure, Hosts, Ready, Start, Stop
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Heartbeat, Join, Member, MemberRole
+from stretto.protocol.reports import Report
 
 WORKERS = ("w0~1", "w1~1", "w2~1")
 PLAN = CheckpointPlan(Storage("memory", 1, "0123abcd"), None, 3)
@@ -343,3 +345,37 @@ def test_placement_keeps_what_it_can() -> None:
     assert found["keyed"][:2] == ["a", "b"]
     assert found["keyed"][2] == "c", "the least loaded one"
     assert found["sink"] == ["d"]
+
+
+def test_new_actors_go_to_workers_that_are_not_busy() -> None:
+    before = {"keyed": ["a"]}
+    wanted = {"keyed": FunctionShape("keyed", 3)}
+    others = [{"source": ["b"], "more": ["b"]}]
+    busy = {"a": 1.0, "b": 0.04, "c": 0.97, "d": 0.4}
+    assert replaced(before, wanted, ["a", "b", "c", "d"], None, others)["keyed"] == ["a", "c", "d"]
+    found = replaced(before, wanted, ["a", "b", "c", "d"], None, others, busy)
+    assert found["keyed"] == ["a", "b", "d"], "not the one with fewer actors, which has no time"
+    # Until the new ones are observed, each counts for half a worker.
+    more = replaced(before, {"keyed": FunctionShape("keyed", 5)}, ["a", "b", "c", "d"], None, others, busy)
+    assert more["keyed"] == ["a", "b", "d", "b", "d"]
+
+
+def test_how_busy_workers_are_is_what_they_have_reported() -> None:
+    told = Told()
+    (home,) = told.job.placement["keyed"]
+    (taken, *_) = [name for name in WORKERS if name not in (home, *told.job.placement["source"])]
+    other = next(name for name in WORKERS if name not in (home, taken))
+
+    def reports(measured_ns: int) -> None:
+        told.now_ns = measured_ns
+        for name in (home, taken):
+            busy = {"keyed": {0: FunctionMetrics(busy_ns=measured_ns)}}
+            told.frame(name, Report("job", busy, 0, measured_ns))
+        told.tell(Ticked())
+
+    reports(0)
+    reports(1_000_000_000)
+    told.tell(ReshapeRequested("job", {"keyed": 2}))
+    (wanted,) = [each for each in told.effects if isinstance(each, MakeCode)]
+    told.tell(CodeMade("job", wanted.order, "other digest", shapes(2)))
+    assert next(iter(told.sent(Deploy).values())).placement["keyed"] == [home, other]

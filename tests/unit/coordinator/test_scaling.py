@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stretto.actors.address import Address
+from stretto.actors.metrics import FunctionMetrics
 from stretto.actors.shape import FunctionShape
 from stretto.checkpoints.manifest import ActorRecord, Storage
 from stretto.coordinator.events import (
@@ -41,6 +42,7 @@ from stretto.protocol.checkpointing import Abandon, Stored, StoredInParts
 from stretto.protocol.jobs import Deploy, Failed, Failure, Hosts, HostsLeft, Ready
 from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.membership import Heartbeat, Join, Leave, Left, Member, MemberRole
+from stretto.protocol.reports import Report
 
 SINGLE = {
     "source": FunctionShape("source", 1),
@@ -339,6 +341,17 @@ def test_the_number_of_lessees_is_sent_to_all_members_and_to_those_that_come() -
     join(coordinator, "w2~1")
     later = frames(Hosts, coordinator.handle(FrameArrived("w2~1", Ready("job")), 0))
     assert later["w2~1"].lessees == {"spread": 1}
+
+
+def test_new_lessees_go_to_the_least_busy_workers_first() -> None:
+    coordinator = spread(HOME, OTHER, "w2~1", "driver~1")
+    for at_ns in (0, 1_000_000_000):
+        for name, share in ((HOME, 0.5), (OTHER, 0.9)):
+            busy = {"spread": {0: FunctionMetrics(busy_ns=int(share * at_ns))}}
+            coordinator.handle(FrameArrived(name, Report("job", busy, 0, at_ns)), at_ns)
+        coordinator.handle(Ticked(), at_ns)
+    told = frames(Hosts, coordinator.handle(LesseesRequested("job", "spread", 1), 1_000_000_000))
+    assert told[HOME].hosts == ["w2~1", HOME, OTHER]
 
 
 @pytest.mark.parametrize(
