@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from stretto.actors.metrics import FunctionMetrics
 from stretto.observation.model import ActorObserved, JobObserved, Observation
 
 
 def observed_since(now: Observation, earlier: Observation) -> Observation:
-    """Returns an observation whose intervals began at an earlier one. Jobs that have begun another attempt since then,
-    and instances that are new, are as they were observed."""
+    """Returns an observation whose intervals began at an earlier one. Jobs that have begun another attempt since then
+    are as they were observed. All that a new instance of the same attempt has counted is of the interval."""
     if now.time_ns <= earlier.time_ns:
         return now
     jobs = {name: _since(job, earlier.jobs.get(name), now.time_ns - earlier.time_ns) for name, job in now.jobs.items()}
@@ -39,4 +40,5 @@ def _since(job: JobObserved, earlier: JobObserved | None, interval_ns: int) -> J
 
 def _longer(actor: ActorObserved, known: Mapping[tuple[int, str], ActorObserved], interval_ns: int) -> ActorObserved:
     before = known.get((actor.partition, actor.member))
-    return actor if before is None else replace(actor, before=before.totals, interval_ns=interval_ns)
+    # One that is not known had nothing to report then.
+    return replace(actor, before=FunctionMetrics() if before is None else before.totals, interval_ns=interval_ns)

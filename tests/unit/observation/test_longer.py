@@ -26,8 +26,12 @@ def test_rates_and_busy_shares_are_those_of_the_whole_time() -> None:
     assert since.workers["w0~1"].busy_share == 0.5
 
 
-def test_another_attempt_and_a_new_instance_are_as_they_were_observed() -> None:
-    earlier = observation(10, 500, 3.0)
-    for later in (observation(20, 1_500, 8.0, attempt="job~2"), observation(20, 1_500, 8.0, member="w1~1")):
-        assert observed_since(later, earlier).jobs["job"].functions["f"].input_rate == 0.0
+def test_all_that_a_new_instance_has_done_is_of_the_interval() -> None:
+    since = observed_since(observation(20, 1_500, 8.0, member="w1~1"), observation(10, 500, 3.0))
+    assert since.jobs["job"].functions["f"].input_rate == 150.0
+
+
+def test_another_attempt_is_as_it_was_observed() -> None:
+    earlier, later = observation(10, 500, 3.0), observation(20, 1_500, 8.0, attempt="job~2")
+    assert observed_since(later, earlier).jobs["job"].functions["f"].input_rate == 0.0
     assert observed_since(earlier, earlier) is earlier
