@@ -23,7 +23,7 @@ from stretto.coordinator.events import CodeMade, CodeRefused, MakeCode, ReshapeR
 from stretto.coordinator.interfaces import Rooms, Stops
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
-from stretto.coordinator.placement import idlest_first, replaced
+from stretto.coordinator.placement import EXPECTED, arriving, idlest_first, replaced
 from stretto.coordinator.records import Handover, HandoverStage, Job, JobStatus
 from stretto.observation.model import Observation
 from stretto.protocol.checkpointing import Overdue, Unstored
@@ -176,7 +176,7 @@ class Handovers(Part):
     def _deploy(self, job: Job, handover: Handover) -> None:
         workers = self._workers(job, handover.avoid)
         others = [other.placement for other in self._host.jobs.values() if other is not job and not other.status.ended]
-        busy = self._observers.last.busy_shares
+        busy = self._expected_busy(job)
         handover.placement = replaced(job.placement, handover.shapes, workers, self._membership.driver, others, busy)
         handover.hosts = idlest_first(workers, busy) if handover.spreads else []
         stuck = self._stuck_sink(job, handover)
@@ -191,6 +191,16 @@ class Handovers(Part):
         deploy = Deploy(handover.attempt, handover.digest, handover.placement, storage, None, follows)
         for member in handover.members:
             self._host.send(member, deploy)
+
+    def _expected_busy(self, job: Job) -> dict[str, float]:
+        """Returns how busy workers are, with what other jobs that are being handed over bring there: a controller may
+        decide about several jobs at once, and each would go where it is still quiet."""
+        found = self._observers.last.busy_shares
+        for other in self._host.jobs.values():
+            if other is not job and other.handover is not None:
+                for worker in arriving(other.placement, other.handover.placement):
+                    found[worker] = found.get(worker, 0.0) + EXPECTED
+        return found
 
     def _stuck_sink(self, job: Job, handover: Handover) -> str | None:
         """Returns why a sink cannot be continued: without checkpoints, rows that it has not published yet are with its

@@ -77,6 +77,17 @@ def replaced(
     return found
 
 
+def arriving(before: Placement, after: Placement) -> list[str]:
+    """Returns the workers that get partitions which were not there, once for each partition number."""
+    found = {
+        (home, partition)
+        for name, homes in after.items()
+        for partition, home in enumerate(homes)
+        if before.get(name, [])[partition : partition + 1] != [home]
+    }
+    return sorted(home for home, _ in found)
+
+
 def idlest_first(workers: Sequence[str], busy: Busy) -> list[str]:
     """Returns workers in the order in which they should get something more to do."""
     return sorted(workers, key=lambda worker: _tenths(busy, worker))

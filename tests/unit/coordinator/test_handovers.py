@@ -25,7 +25,7 @@ from stretto.coordinator.events import (
 )
 from stretto.coordinator.handovers import RETRY_NS, TIMEOUT_NS
 from stretto.coordinator.machine import Coordinator
-from stretto.coordinator.placement import replaced
+from stretto.coordinator.placement import arriving, replaced
 from stretto.coordinator.records import HandoverStage, JobStatus
 from stretto.protocol.checkpointing import Broken, Checkpoint, Unstored
 from stretto.protocol.handover import CallOff, HandOver, Passed, Prepared, Received, TakeOver
@@ -379,3 +379,20 @@ def test_how_busy_workers_are_is_what_they_have_reported() -> None:
     (wanted,) = [each for each in told.effects if isinstance(each, MakeCode)]
     told.tell(CodeMade("job", wanted.order, "other digest", shapes(2)))
     assert next(iter(told.sent(Deploy).values())).placement["keyed"] == [home, other]
+
+
+def test_what_another_handover_brings_is_expected_there() -> None:
+    before = {"source": ["a"], "keyed": ["b"]}
+    assert arriving(before, {"source": ["a"], "keyed": ["b", "c", "c"], "next": ["b", "c"]}) == ["b", "c", "c"]
+    told = Told()
+    told.tell(SubmitRequested("other", "digest", shapes(1)))
+    for name in told.machine.jobs["other"].members:
+        told.frame(name, Ready("other"))
+    placements = []
+    for job in ("job", "other"):
+        told.effects = []
+        told.tell(ReshapeRequested(job, {"keyed": 2}))
+        (wanted,) = [each for each in told.effects if isinstance(each, MakeCode)]
+        told.tell(CodeMade(job, wanted.order, "other digest", shapes(2)))
+        placements.append(told.machine.jobs[job].handover.placement["keyed"][1])
+    assert len(set(placements)) == 2, "both would have gone to the same one"
