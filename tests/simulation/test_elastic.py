@@ -29,7 +29,7 @@ def test_no_seed_shows_a_violation() -> None:
 
 
 def test_states_in_many_pieces_show_none_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stretto.worker.elastic.owners.PIECE_BYTES", 7)
+    monkeypatch.setattr("stretto.worker.elastic.owners.Owners.piece_bytes", 7)
     for seed in range(6):
         trial = try_seed(seed, workers_max=6, functions_max=7)
         assert not trial.violations, f"seed {seed}: {trial.violations[0]}\n{trial.log}"

@@ -49,7 +49,7 @@ class Side:
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners, "PIECE_BYTES", 4)
+    monkeypatch.setattr(owners.Owners, "piece_bytes", 4)
 
 
 @pytest.mark.parametrize("states", [b"", b"abc", b"abcd", b"abcdefghij"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from stretto.coordinator.events import MoveShardsRequested
@@ -27,6 +27,8 @@ MOVES_EVERY_NS = (500_000, 2_000_000, 8_000_000)
 """How often shards of an actor are moved, on average ..."""
 MOVES_FOR_NS = 400_000_000
 """... and for how long; most runs take about as long."""
+PIECES_EVERY, PIECE_BYTES = 3, 16
+"""In one seed of so many, the state of shards travels in pieces of so many bytes. Their states are small."""
 FIRST_TASKS_EVERY = 5
 """One seed in so many has a dataflow in which actors get their first task again and again."""
 
@@ -52,7 +54,7 @@ def try_seed(seed: int, workers_max: int, functions_max: int, parts: WorkerParts
     scenario.deployment.credit_bytes = chance.choice(CREDIT_BYTES)
     history = History()
     timing, weather = chance.choice(TIMINGS), weather_of(chance, workers)
-    cluster = SimulatedCluster(workers, seed, timing, STEPS_MAX, weather, history, parts)
+    cluster = SimulatedCluster(workers, seed, timing, STEPS_MAX, weather, history, _in_pieces(seed, parts))
     job = cluster.submit(scenario.deployment)
     plan_moves(cluster, scenario, chance)
     trial = Trial(seed)
@@ -70,6 +72,13 @@ def try_seed(seed: int, workers_max: int, functions_max: int, parts: WorkerParts
     trial.log = history.log() if trial.violations else ""
     cluster.close()
     return trial
+
+
+def _in_pieces(seed: int, parts: WorkerParts | None) -> WorkerParts | None:
+    if seed % PIECES_EVERY != 1:
+        return parts
+    chosen = parts or WorkerParts()
+    return replace(chosen, owners=type("InPieces", (chosen.owners,), {"piece_bytes": PIECE_BYTES}))
 
 
 def _scenario(seed: int, functions_max: int) -> ElasticScenario:

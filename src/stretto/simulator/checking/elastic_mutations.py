@@ -10,7 +10,7 @@ from stretto.actors.gate import LessorGate
 from stretto.actors.seat import Seat
 from stretto.actors.tasks import GiveShards, Route, TakeShards, TaskBarrier, give, take
 from stretto.actors.work import Outcome, Work
-from stretto.protocol.elastic import Following, Give, Given
+from stretto.protocol.elastic import Following, Give, GiveMore, Given
 from stretto.protocol.leasing import SyncRequest
 from stretto.simulator.checking.mutations import mutation_name, worker_with
 from stretto.worker.elastic.activation import Activation
@@ -144,6 +144,25 @@ class StateLost(Owners):
             super()._on_given(sender, replace(frame, piece=0, pieces=1, states=nothing or b""))
 
 
+class WrongPiece(Owners):
+    """Asked for the next piece of a state, the old owner of a shard sends the one before it again."""
+
+    def _on_give_more(self, sender: str, frame: GiveMore) -> None:
+        leaving = self._leaving[frame.actor, frame.move]
+        again = leaving.given(frame.actor, frame.move, frame.piece - 1)
+        self._host.send(leaving.target, again)
+
+
+class RestUnasked(Owners):
+    """The new owner of a shard does not ask for what follows the first piece of its state."""
+
+    def _on_given(self, sender: str, frame: Given) -> None:
+        if not frame.piece and frame.pieces > 1:
+            self._arriving[frame.actor, frame.move] = [frame.states]
+            return
+        super()._on_given(sender, frame)
+
+
 class TaskSkipsBarrier(Lessees):
     """A task does not run critical messages on its own shards."""
 
@@ -185,6 +204,8 @@ _ALL = (
     NobodyAsked,
     TwoOwners,
     StateLost,
+    WrongPiece,
+    RestUnasked,
     TaskSkipsBarrier,
 )
 

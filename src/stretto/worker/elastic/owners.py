@@ -34,19 +34,23 @@ class Leaving:
     target: str
     states: bytes
     following: tuple[Following, ...]
+    piece_bytes: int
 
     @property
     def pieces(self) -> int:
-        return max(1, -(-len(self.states) // PIECE_BYTES))
+        return max(1, -(-len(self.states) // self.piece_bytes))
 
     def given(self, actor: Address, move: int, piece: int) -> Given:
         """Returns one piece of it; the first has what the next owner must not overtake."""
-        states = self.states if self.pieces == 1 else self.states[piece * PIECE_BYTES : (piece + 1) * PIECE_BYTES]
+        begin = piece * self.piece_bytes
+        states = self.states if self.pieces == 1 else self.states[begin : begin + self.piece_bytes]
         return Given(actor, move, piece, self.pieces, states, () if piece else self.following)
 
 
 class Owners(Part):
     """The shards that instances here give away or get."""
+
+    piece_bytes = PIECE_BYTES
 
     def __init__(self, host: Host, rules: Rules, hosting: TaskMaking) -> None:
         self._host = host
@@ -88,7 +92,9 @@ class Owners(Part):
     def _gave(self, seat: Seat, errand: GiveShards, outcome: Outcome) -> None:
         states = outcome.states
         assert states is not None
-        self._leaving[seat.address, errand.move] = Leaving(errand.target, states, tuple(self.following(seat)))
+        self._leaving[seat.address, errand.move] = Leaving(
+            errand.target, states, tuple(self.following(seat)), self.piece_bytes
+        )
         self._send_piece(seat.address, errand.move, 0)
 
     def _send_piece(self, actor: Address, move: int, piece: int) -> None:
