@@ -1,13 +1,15 @@
 """What a function costs, in time: per row and per batch, waiting or computing.
 
-A function that waits sleeps, as for the answer of a service, so that eight workers run side by side on two cores. One
-that computes takes processor time, whoever else wants the processor.
+A function that waits sleeps, as for the answer of a service, so that eight workers run side by side on two cores. On a
+busy machine it sleeps longer than it asked for. A metered one makes up for that: what one wait took too long, the next
+one on its worker is shorter. One that computes takes processor time, whoever else wants the processor.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -26,8 +28,13 @@ _HASHED = bytes(16_384)
 """Long enough for the hash to release the interpreter's lock, so that heartbeats are sent meanwhile."""
 
 
+OWED_S_MAX = 1.0
+"""What is made up for at most."""
+
+
 class Spending(Enum):
     WAIT = "wait"
+    METERED = "wait, on average for as long as asked"
     COMPUTE = "compute"
 
 
@@ -60,11 +67,36 @@ class Cost:
             return
         if self.spending is Spending.WAIT:
             time.sleep(cost_us / 1e6)
+        elif self.spending is Spending.METERED:
+            _METER.wait(cost_us / 1e6)
         else:
             _compute(round(cost_us * 1e3))
 
 
 FREE = Cost()
+
+
+class Meter:
+    """The waits of one worker, whatever functions they are of: on average they take as long as they should."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._owed_s = 0.0
+        """By how much the waits so far were too long."""
+
+    def wait(self, wanted_s: float) -> None:
+        began_s = self._clock()
+        if wanted_s > self._owed_s:
+            self._sleep(wanted_s - self._owed_s)
+        took_s = self._clock() - began_s
+        self._owed_s = min(OWED_S_MAX, max(0.0, self._owed_s + took_s - wanted_s))
+
+
+_METER = Meter()
+"""That of this process, which is one worker."""
 
 
 def _compute(cost_ns: int) -> None:

@@ -20,6 +20,7 @@ from stretto.cli.bench.checkpoint import checkpoint
 from stretto.cli.bench.compare import compare
 from stretto.cli.bench.elastic import elastic, shard_moves
 from stretto.cli.bench.fuzz import fuzz
+from stretto.cli.bench.henge import henge
 from stretto.cli.bench.report import report
 from stretto.cli.bench.savepoints import savepoints
 from stretto.cli.bench.scaling import scaling
@@ -55,6 +56,7 @@ bench.command()(fuzz)
 bench.command()(elastic)
 bench.command()(shard_moves)
 bench.command()(scaling)
+bench.command()(henge)
 
 
 @bench.command()
