@@ -54,6 +54,10 @@ class FunctionError(UserError):
     """A user's Python function raised or returned the wrong schema; carries its traceback and a sample."""
 
 
+class AbortedError(UserError):
+    """A transaction was aborted by an exception of a handler that the caller cannot be given itself."""
+
+
 class ClusterError(UserError):
     """The cluster cannot do what was asked: too few slots, already closed, a worker lost."""
 

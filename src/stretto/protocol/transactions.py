@@ -26,11 +26,14 @@ class EntityName(NamedTuple):
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True):
-    """Why a transaction was aborted: the class of the exception, its text, and where it was raised."""
+    """Why a transaction was aborted: the class of the exception, its text, and the entity that raised it; then the
+    module of the class, and what the exception was made of, as msgpack, if that is plain data."""
 
     kind: str
     text: str
     entity: str = ""
+    module: str = ""
+    arguments: bytes | None = None
 
 
 # From clients, and to them.
@@ -52,14 +55,14 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
     arguments: bytes
 
 
-class Call(msgspec.Struct, frozen=True, tag="call"):
+class Call(msgspec.Struct, frozen=True, array_like=True, tag="call"):
     """From a client: one transaction. It is sent again until the reply is there."""
 
     origin: Origin
     request: Request
 
 
-class Look(msgspec.Struct, frozen=True, tag="look"):
+class Look(msgspec.Struct, frozen=True, array_like=True, tag="look"):
     """From a client: a call of a method that only reads. It sees at least the epoch `since`, and is not logged."""
 
     origin: Origin
@@ -77,7 +80,7 @@ class Place(NamedTuple):
     rank: int
 
 
-class Reply(msgspec.Struct, frozen=True, tag="reply-of-call"):
+class Reply(msgspec.Struct, frozen=True, array_like=True, tag="reply-of-call"):
     """To a client: the value that the transaction returned, as msgpack, or why it was aborted."""
 
     client: str
@@ -160,7 +163,7 @@ class Conflicts(msgspec.Struct, frozen=True, array_like=True, tag="conflicts"):
     writes_read: list[int]
 
 
-class Round(msgspec.Struct, frozen=True, tag="round"):
+class Round(msgspec.Struct, frozen=True, array_like=True, tag="round"):
     """Round `number` of an epoch, from one worker to another."""
 
     attempt: int
@@ -179,7 +182,7 @@ class Piece(NamedTuple):
     epoch: int
 
 
-class Resume(msgspec.Struct, frozen=True, tag="resume"):
+class Resume(msgspec.Struct, frozen=True, array_like=True, tag="resume"):
     """To a worker: the attempt begins. Load these pieces and the log after them, and report what the log has."""
 
     attempt: int
@@ -187,14 +190,14 @@ class Resume(msgspec.Struct, frozen=True, tag="resume"):
     pieces: list[Piece]
 
 
-class Resumed(msgspec.Struct, frozen=True, tag="resumed"):
+class Resumed(msgspec.Struct, frozen=True, array_like=True, tag="resumed"):
     """From a worker: the pieces are loaded, and the log has the cuts of all epochs up to this one."""
 
     attempt: int
     epoch: int
 
 
-class Proceed(msgspec.Struct, frozen=True, tag="proceed"):
+class Proceed(msgspec.Struct, frozen=True, array_like=True, tag="proceed"):
     """To a worker: all workers are in the attempt. Epochs up to `decided` have a cut in every log: only of these can a
     client have a reply."""
 
@@ -202,7 +205,7 @@ class Proceed(msgspec.Struct, frozen=True, tag="proceed"):
     decided: int
 
 
-class SnapshotTaken(msgspec.Struct, frozen=True, tag="snapshot-taken"):
+class SnapshotTaken(msgspec.Struct, frozen=True, array_like=True, tag="snapshot-taken"):
     """From a worker: the pieces of its snapshot at the end of the epoch are all durable."""
 
     attempt: int
@@ -210,7 +213,7 @@ class SnapshotTaken(msgspec.Struct, frozen=True, tag="snapshot-taken"):
     pieces: list[Piece]
 
 
-class SnapshotKept(msgspec.Struct, frozen=True, tag="snapshot-kept"):
+class SnapshotKept(msgspec.Struct, frozen=True, array_like=True, tag="snapshot-kept"):
     """To a worker: the snapshot of the epoch is complete everywhere, so the log before it is not needed any more."""
 
     attempt: int

@@ -123,7 +123,9 @@ class Answer:
     reply: Reply
 
 
+Keeping = OpenState | CutLog | AppendLog | TrimLog | StorePiece | DropPieces
+"""Effects on the log and the snapshots of a worker."""
 WorkerEvent = FrameArrived | Ticked | StateOpened | LogWritten | PieceStored
-WorkerEffect = Send | Refuse | OpenState | CutLog | AppendLog | TrimLog | StorePiece | DropPieces
+WorkerEffect = Send | Refuse | Keeping
 CoordinatorEvent = FrameArrived | WorkerUp | WorkerDown | ManifestWritten
 CoordinatorEffect = Send | Refuse | WriteManifest

@@ -15,6 +15,8 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
+import msgspec
+
 from stretto.errors import UserError
 from stretto.protocol.transactions import EntityName, Failure, Invoke, Path
 from stretto.rendering import message_of, sendable, shown
@@ -25,6 +27,9 @@ CALLS_MAX = 10_000
 """The most calls that one handler may make."""
 DEPTH_MAX = 100
 """The longest chain of calls."""
+ARGUMENTS_BYTES_MAX = 10_000
+"""The most that an exception may have been made of, if the caller is to get one like it."""
+_ENCODER = msgspec.msgpack.Encoder()
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -130,7 +135,7 @@ class Invocation:
         except StopIteration as stopped:
             self._closed = True
             return self._returned(stopped.value)
-        except Exception as error:
+        except BaseException as error:  # Also sys.exit() in a handler: it aborts the transaction, not the worker.
             return self._failed(error)
 
     def _returned(self, value: Any) -> Step:
@@ -150,5 +155,17 @@ class Invocation:
 
 
 def failure_of(error: BaseException, entity: EntityName) -> Failure:
-    """Returns the error as it is sent to the client: by name and text, since nothing that arrives is unpickled."""
-    return Failure(type(error).__name__, sendable(message_of(error)), str(entity))
+    """Returns the error as it is sent to the client: by names and plain data, since nothing that arrives is
+    unpickled."""
+    kind = type(error)
+    name = kind.__name__ if "<" in kind.__qualname__ else kind.__qualname__
+    return Failure(name, sendable(message_of(error)), str(entity), kind.__module__, _arguments(error))
+
+
+def _arguments(error: BaseException) -> bytes | None:
+    """Returns what an exception was made of, if that can be sent."""
+    try:
+        encoded = _ENCODER.encode(list(error.args))
+    except Exception:  # A user's class may do anything.
+        return None
+    return encoded if len(encoded) <= ARGUMENTS_BYTES_MAX else None

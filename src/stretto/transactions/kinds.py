@@ -31,7 +31,7 @@ class Method:
         self._title = f"{kind}.{function.__name__}"
         self._signature, self._arguments = _arguments(self._title, function)
         self._decode = msgspec.msgpack.Decoder(self._arguments).decode
-        self._check = msgspec.msgpack.Decoder(get_type_hints(function).get("return", Any)).decode
+        self._check = msgspec.msgpack.Decoder(get_type_hints(function, include_extras=True).get("return", Any)).decode
 
     def encode(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> bytes:
         """Returns checked arguments as bytes."""
@@ -76,7 +76,7 @@ class Kind:
 
     def __init__(self, entity: type[Any]) -> None:
         self.name = entity.__name__
-        hints = get_type_hints(entity)
+        hints = get_type_hints(entity, include_extras=True)
         fields = {name: hint for name, hint in hints.items() if not name.startswith("_") and name not in _OWN}
         self._fields = tuple(fields)
         self._class = type(self.name, (entity,), {"__stretto_fields__": frozenset(fields)})
@@ -142,7 +142,7 @@ _KINDS: dict[Any, Kind] = {}
 def _arguments(title: str, function: Any) -> tuple[inspect.Signature, type[msgspec.Struct]]:
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())[1:]
-    hints = get_type_hints(function)
+    hints = get_type_hints(function, include_extras=True)
     fields: list[Any] = []
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from stretto.errors import ProtocolError, UserError
+from stretto.errors import DamagedError, ProtocolError, UserError
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.transactions import (
     Call,
@@ -201,6 +201,9 @@ class TransactionWorker:
         if frame is None or event.attempt != self._attempt or self._stage is not Stage.OPENING:
             return
         last, state = snapshots.restored(event.pieces)
+        if not event.position <= last.position <= event.position + len(event.log):
+            held = f"it is from {event.position} to {event.position + len(event.log)}"
+            raise DamagedError("a part of the ingress log is missing", f"{last.position} is needed, and {held}")
         content = self._parts.read_log(event.log[last.position - event.position :], last.position)
         if content.end < event.position + len(event.log):
             self._do(CutLog(content.end))
@@ -283,6 +286,9 @@ class TransactionWorker:
         own = self._own
         if own is None or frame.attempt != own.number:
             self._do(Refuse("a round of another attempt"))
+            return
+        if sender not in own.members:
+            self._do(Refuse(f"a round of {sender}, which is not in the attempt"))
             return
         worker = own.members.index(sender) + 1
         if own.epoch is not None and frame.epoch == own.epoch.number:
