@@ -66,6 +66,22 @@ class ActorRecord(msgspec.Struct, frozen=True):
         return own + [piece for part in self.parts for piece in part.pieces()]
 
 
+class EntitiesRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A snapshot of entities at the end of an epoch: for each worker its pieces, the first of which is whole, each by
+    the attempt that took it and its epoch."""
+
+    epoch: int
+    workers: list[list[tuple[int, int]]]
+
+    def fault(self) -> str | None:
+        numbers = [self.epoch, *(number for pieces in self.workers for piece in pieces for number in piece)]
+        if not self.workers or not all(0 <= number < BYTES_MAX for number in numbers):
+            return "its snapshot of entities has numbers that are out of range"
+        if any(pieces[-1][1] != self.epoch for pieces in self.workers if pieces):
+            return "its snapshots of entities are of different epochs"
+        return None
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """A complete checkpoint of an app: its actors by function and partition, and the shapes of the functions."""
 
@@ -77,6 +93,8 @@ class Manifest(msgspec.Struct, frozen=True):
     shapes: Shapes = {}
     owner: int = 0
     """The owner of the directory that committed it."""
+    entities: EntitiesRecord | None = None
+    """The snapshot of an app with entities, which has no functions."""
 
     @property
     def finished(self) -> bool:
@@ -114,6 +132,8 @@ class Manifest(msgspec.Struct, frozen=True):
                 return f"it names {piece.path!r}, which is of a later checkpoint"
             if not (0 <= piece.offset < BYTES_MAX and 0 <= piece.bytes < BYTES_MAX):
                 return f"it names {piece.bytes} bytes of {piece.path!r} from {piece.offset} on"
+        if self.entities is not None and (wrong := self.entities.fault()) is not None:
+            return wrong
         if self.shapes.keys() != self.functions.keys():
             return "it does not describe the functions that it has"
         for name, records in self.functions.items():

@@ -46,6 +46,12 @@ class Observers(Protocol):
     last: Observation
 
 
+class EntitiesThere(Protocol):
+    """Whoever knows where entities are."""
+
+    def on(self, member: str) -> list[str]: ...
+
+
 class Draining(Part):
     """The workers that are to leave, until their Spark tasks have returned."""
 
@@ -59,9 +65,10 @@ class Draining(Part):
         """When a job was last handed over, by its name."""
         self._announced: frozenset[str] = frozenset()
 
-    def connect(self, settled: Settled, observers: Observers) -> None:
+    def connect(self, settled: Settled, observers: Observers, entities: EntitiesThere) -> None:
         self._settled = settled
         self._observers = observers
+        self._entities = entities
 
     # Who leaves.
 
@@ -74,6 +81,8 @@ class Draining(Part):
             return f"it is {standing.value}"
         if self._membership.active() == [member]:
             return "it is the only worker"
+        if entities := self._entities.on(member):
+            return f"it has entities of {', '.join(entities)}, which do not move between workers yet"
         return next((why for job in self._at_home(member) if (why := self._unmovable(job, member))), None)
 
     def _unmovable(self, job: Job, member: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -15,6 +16,7 @@ from stretto.elasticity.records import DecisionRecord
 from stretto.errors import RemovedError, StorageError, TakenOverError
 from stretto.observation.model import Observation
 from stretto.protocol.bursts import To
+from stretto.protocol.entities import Pace
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Member
@@ -388,6 +390,10 @@ class WriteManifest:
             return ManifestWritten(self.job, checkpoint, str(error))
         return ManifestWritten(self.job, checkpoint)
 
+    def failed(self, reason: str) -> ManifestFailed:
+        """Returns the report of a failure that nobody expects."""
+        return ManifestFailed(self.job, self.manifest.checkpoint, reason)
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestWritten:
@@ -441,6 +447,91 @@ class AnnounceCheckpoint:
     took_ns: int = 0
 
 
+# Entities.
+
+
+@dataclass(frozen=True, slots=True)
+class EntityPlan:
+    """Where the log and the snapshots of entities are, the last complete snapshot, and the last attempt and checkpoint
+    that there may have been."""
+
+    directory: str
+    manifest: Manifest
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntitiesSubmitted:
+    """A job with entities on so many workers. Without a plan, nothing is kept."""
+
+    job: str
+    app: str
+    digest: str
+    workers: int
+    pace: Pace
+    plan: EntityPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntitiesStopRequested:
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceEntities:
+    """Effect: the entities of a job are on these workers, in this order, and take calls."""
+
+    job: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEntities:
+    """Effect: write the manifest durably and remove the one before it, then report `EntitiesCommitted`,
+    `EntitiesUncommitted` or `EntitiesLost`."""
+
+    job: str
+    manifest: Manifest
+
+    def write_to(self, store: CheckpointStore) -> EntitiesCommitted | EntitiesUncommitted | EntitiesLost:
+        """Do it, and return the report."""
+        checkpoint = self.manifest.checkpoint
+        try:
+            store.commit(self.manifest)
+        except (TakenOverError, RemovedError) as error:
+            return EntitiesLost(self.job, _lost(self.job, error))
+        except StorageError as error:
+            return EntitiesUncommitted(self.job, checkpoint, str(error))
+        with suppress(StorageError):  # It is in the way of nobody, and the next commit tries again.
+            store.prune([self.manifest])
+        return EntitiesCommitted(self.job, checkpoint)
+
+    def failed(self, reason: str) -> EntitiesUncommitted:
+        """Returns the report of a failure that nobody expects."""
+        return EntitiesUncommitted(self.job, self.manifest.checkpoint, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class EntitiesCommitted:
+    job: str
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntitiesUncommitted:
+    job: str
+    checkpoint: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EntitiesLost:
+    """Another driver has taken over the directory, or it was removed."""
+
+    job: str
+    failure: Failure
+
+
 Event = (
     WorkerExpected
     | WorkerEnded
@@ -465,6 +556,11 @@ Event = (
     | CheckpointRequested
     | ManifestWritten
     | ManifestFailed
+    | EntitiesSubmitted
+    | EntitiesStopRequested
+    | EntitiesCommitted
+    | EntitiesUncommitted
+    | EntitiesLost
 )
 Effect = (
     Send
@@ -483,4 +579,6 @@ Effect = (
     | WriteManifest
     | PruneCheckpoints
     | AnnounceCheckpoint
+    | AnnounceEntities
+    | CommitEntities
 )

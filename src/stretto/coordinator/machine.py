@@ -12,6 +12,7 @@ from stretto.coordinator.carrying_out import CarryingOut
 from stretto.coordinator.checkpointing import Checkpointing
 from stretto.coordinator.draining import Draining
 from stretto.coordinator.enacting import Enactor
+from stretto.coordinator.entities import EntityJobs
 from stretto.coordinator.events import Death, Effect, Event
 from stretto.coordinator.handovers import Handovers
 from stretto.coordinator.hosts import LesseeHosts
@@ -80,6 +81,7 @@ class Coordinator:
     def _assembled(self, kinds: CoordinatorParts, membership: Membership) -> list[Part]:
         """Makes the parts and connects them."""
         hosts = kinds.hosts(self, membership)
+        self._entities = entities = EntityJobs(self, membership)
         observing = Observing(self, membership)
         long_runners = LongRunners(self)
         self._blame = blame = kinds.blame(self, hosts)
@@ -102,7 +104,7 @@ class Coordinator:
         levers.connect(enactor)
         hosts.connect(draining, observing)
         adding.connect(enactor)
-        draining.connect(enactor, observing)
+        draining.connect(enactor, observing, entities)
         handovers.connect(enactor, observing)
         recovery.connect(handovers)
         execution.connect(observing)
@@ -114,7 +116,7 @@ class Coordinator:
         acting: list[Part] = [blame, stopping, jobs, submissions, recovery, handovers, checkpointing]
         asking = UserRequests(self, enactor, draining, transients)
         deciding: list[Part] = [levers, adding, draining, execution, enactor, asking]
-        return [membership, hosts, transients, *acting, observing, long_runners, *deciding]
+        return [membership, hosts, transients, *acting, entities, observing, long_runners, *deciding]
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Handles one event, and returns the effects to carry out in order."""
@@ -166,6 +168,7 @@ class Coordinator:
     def joined(self, member: str) -> None:
         """Informs the parts of a new member."""
         self._jobs.joined(member)
+        self._entities.joined(member)
         self._adding.joined(member)
         self.transients.joined(member)
         self._submissions.tick()
@@ -175,9 +178,11 @@ class Coordinator:
         """Informs the parts of a lost member."""
         for part in self._parts:
             part.member_lost(member)
-        if death is not None and role is MemberRole.WORKER:
+        in_entities = death is not None and death.interrupted is not None and self._entities.has(death.interrupted.job)
+        if death is not None and role is MemberRole.WORKER and not in_entities:
             self._blame.judge(member, death)
         self._jobs.lost(member, role, reason, death)
+        self._entities.lost(member, death)
 
     def ended(self, member: str) -> None:
         """Informs the parts that the Spark task of a worker has returned."""
@@ -191,6 +196,7 @@ class Coordinator:
     def end_all(self) -> None:
         """Ends all jobs, since the cluster closes."""
         self._jobs.end_all()
+        self._entities.end_all()
 
     # For tests and the simulator.
 

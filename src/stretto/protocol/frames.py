@@ -28,6 +28,19 @@ from stretto.protocol.elastic import (
     ShardsMoved,
     Taken,
 )
+from stretto.protocol.entities import (
+    CallsSent,
+    DropEntities,
+    EntitiesBroken,
+    EntitiesDropped,
+    EntitiesFailed,
+    EntitiesHosted,
+    EntityOrder,
+    EntityReport,
+    HostEntities,
+    RepliesSent,
+    RoundSent,
+)
 from stretto.protocol.handover import Bequest, BequestInMemory, CallOff, HandOver, Passed, Prepared, Received, TakeOver
 from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
@@ -45,6 +58,18 @@ Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | 
 Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | GiveMore | Taken | AwaitCriticals
 Scheduling = ScheduleRequest | ScheduleReply
 Twins = TwinBegins | Redirected | StepsSent | Returned | AskBack | GivenBack
+BetweenEntities = CallsSent | RepliesSent | RoundSent
+Entities = (
+    BetweenEntities
+    | HostEntities
+    | EntitiesHosted
+    | EntityOrder
+    | EntityReport
+    | EntitiesBroken
+    | EntitiesFailed
+    | DropEntities
+    | EntitiesDropped
+)
 Reports = Report | LongRuns | Misbehaved | Stuck
 
 Control = (
@@ -58,11 +83,23 @@ Control = (
     | Scheduling
     | Redirect
     | Twins
+    | Entities
     | OpenChannel
 )
 """Infrequent frames, decoded by their tag."""
 OnChannel = CriticalSent | Grant | Offered
 """Frames that name a channel by its number, packed more tightly."""
-Peer = OpenChannel | OnChannel | Data | Leasing | Elastic | Scheduling | Twins | Bequest | BequestInMemory
+Peer = (
+    OpenChannel
+    | OnChannel
+    | Data
+    | Leasing
+    | Elastic
+    | Scheduling
+    | Twins
+    | Bequest
+    | BequestInMemory
+    | BetweenEntities
+)
 """All that workers send each other."""
 Frame = Any

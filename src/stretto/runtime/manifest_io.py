@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from stretto.checkpoints.store import CheckpointStore
-from stretto.coordinator.events import AnnounceJob, Event, ManifestFailed, PruneCheckpoints, WriteManifest
+from stretto.coordinator.events import AnnounceJob, CommitEntities, Event, PruneCheckpoints, WriteManifest
 from stretto.errors import StorageError
 
 log = logging.getLogger("stretto.checkpoints")
@@ -23,12 +23,12 @@ class ManifestIO:
         self._unannounced: dict[str, Callable[[], None]] = {}
         """By job: announces its failure, which a thread is about to explain."""
 
-    def begin(self, effect: WriteManifest | PruneCheckpoints) -> None:
+    def begin(self, effect: WriteManifest | CommitEntities | PruneCheckpoints) -> None:
         store = self.stores[effect.job]
-        if isinstance(effect, WriteManifest):
-            self._threads().submit(self._write, store, effect)
-        else:
+        if isinstance(effect, PruneCheckpoints):
             self._threads().submit(self._prune, store, effect)
+        else:
+            self._threads().submit(self._write, store, effect)
 
     def explain(self, effect: AnnounceJob, announce: Callable[[AnnounceJob], None]) -> None:
         """Announces that a job has failed, after looking whether another driver has taken over its checkpoints."""
@@ -50,11 +50,11 @@ class ManifestIO:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="stretto-manifests")
         return self._pool
 
-    def _write(self, store: CheckpointStore, effect: WriteManifest) -> None:
+    def _write(self, store: CheckpointStore, effect: WriteManifest | CommitEntities) -> None:
         try:
             event: Event = effect.write_to(store)
         except Exception as error:
-            event = ManifestFailed(effect.job, effect.manifest.checkpoint, f"{type(error).__name__}: {error}")
+            event = effect.failed(f"{type(error).__name__}: {error}")
         self._report(event)
 
     def _explain(self, store: CheckpointStore, effect: AnnounceJob, announce: Callable[[AnnounceJob], None]) -> None:

@@ -7,6 +7,7 @@ its own. Those that every message needs are Structs, which are made in a tenth o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,10 @@ from stretto.checkpoints.store import CheckpointStore
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Member
+from stretto.protocol.transactions import Reply
+from stretto.transactions.activation import MadeCall
+from stretto.transactions.catalog import Catalog
+from stretto.transactions.events import Keeping, LogWritten, PieceStored, StateOpened
 
 # Runs.
 
@@ -176,6 +181,98 @@ class FetchFailed:
     damaged: bool
 
 
+# Entities.
+
+
+@dataclass(frozen=True, slots=True)
+class LoadEntities:
+    """Effect: fetch and check the classes of a job's entities, then say `EntitiesLoaded` or `EntitiesFaulted`."""
+
+    job: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class EntitiesLoaded:
+    job: str
+    catalog: Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class KeepEntities:
+    """Effect: do this to the log and the snapshots of the worker with this number, in order, then say `EntitiesKept` or
+    `EntitiesFaulted`. Without a directory, nothing is kept."""
+
+    job: str
+    number: int
+    directory: str | None
+    what: Keeping
+
+
+@dataclass(frozen=True, slots=True)
+class EntitiesKept:
+    job: str
+    event: StateOpened | LogWritten | PieceStored
+
+
+@dataclass(frozen=True, slots=True)
+class EntitiesFaulted:
+    """The entities of a job cannot go on here: their classes, their log or their snapshots failed."""
+
+    job: str
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseEntities:
+    """Effect: close the files of a job's entities."""
+
+    job: str
+
+
+# The doors of entities, in the driver.
+
+
+@dataclass(frozen=True, slots=True)
+class DoorOpened:
+    """A job with entities was submitted. `client` is unique to this door, also among those of earlier drivers."""
+
+    job: str
+    client: str
+    catalog: Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class DoorMoved:
+    """The entities of a job are on these workers, in an attempt that has begun."""
+
+    job: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallsMade:
+    """Users have called entities. Each call has a ticket, by which its answer is known."""
+
+    job: str
+    calls: list[tuple[MadeCall, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class DoorShut:
+    """A job with entities has ended."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassAnswers:
+    """Effect: pass replies to those who have called, by their tickets."""
+
+    job: str
+    answers: list[tuple[Any, Reply]]
+
+
 Event = (
     FrameArrived
     | PeerBroken
@@ -188,5 +285,26 @@ Event = (
     | SnapshotFailed
     | Fetched
     | FetchFailed
+    | EntitiesLoaded
+    | EntitiesKept
+    | EntitiesFaulted
+    | DoorOpened
+    | DoorMoved
+    | CallsMade
+    | DoorShut
 )
-Effect = Run | Send | LoadCode | Close | Connect | Refuse | Exit | StoreSnapshot | FetchSnapshots
+Effect = (
+    Run
+    | Send
+    | LoadCode
+    | Close
+    | Connect
+    | Refuse
+    | Exit
+    | StoreSnapshot
+    | FetchSnapshots
+    | LoadEntities
+    | KeepEntities
+    | ReleaseEntities
+    | PassAnswers
+)

@@ -30,10 +30,12 @@ from stretto.worker.bursts.redirecting import Redirecting
 from stretto.worker.bursts.twins import Twins
 from stretto.worker.channels import Channels
 from stretto.worker.desk import StrategyDesk
+from stretto.worker.doors import Doors
 from stretto.worker.elastic.activation import Activation
 from stretto.worker.elastic.homes import Homes
 from stretto.worker.elastic.owners import Owners
 from stretto.worker.elastic.routing import Routing
+from stretto.worker.entities import Entities
 from stretto.worker.events import Effect, Event, Ran, Run, RunFailed
 from stretto.worker.guarding import GuardedPolicy, is_shipped
 from stretto.worker.handover.givers import Givers
@@ -138,6 +140,7 @@ class Worker:
         self._redirecting = redirecting = kinds.redirecting(self, desk, by_key)
         twins = kinds.twins(self, hosting)
         self.membership = membership = Membership(self)
+        self.entities = entities = Entities(self)
         # Some need each other.
         channels.connect(forwarding, registration, programs, hosting, desk, sending, routing)
         desk.connect(forwarding)
@@ -146,14 +149,14 @@ class Worker:
         snapshots.connect(marks)
         resuming.connect(jobs)
         takers.connect(jobs)
-        membership.connect(jobs, redirecting)
+        membership.connect(jobs, redirecting, entities)
         own = desk.own
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
-        return [channels, desk, hosting, *leasing, redirecting, by_key, twins, *others]
+        return [channels, desk, hosting, *leasing, redirecting, by_key, twins, entities, Doors(self), *others]
 
     def _declare(self) -> None:
         """Collect what the parts have declared."""

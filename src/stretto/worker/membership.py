@@ -24,6 +24,14 @@ class JobsHere(Protocol):
         """Forget all of them."""
 
 
+class EntitiesHere(Protocol):
+    """Whoever has entities here."""
+
+    def drop_all(self) -> None: ...
+
+    def broken(self, member: str) -> None: ...
+
+
 class Membership(Part):
     """The latest membership that was heard of."""
 
@@ -33,9 +41,10 @@ class Membership(Part):
         self.members: dict[str, Member] = {}
         self.leaving = False
 
-    def connect(self, jobs: JobsHere, redirecting: Redirections) -> None:
+    def connect(self, jobs: JobsHere, redirecting: Redirections, entities: EntitiesHere) -> None:
         self._jobs = jobs
         self._redirecting = redirecting
+        self._entities = entities
 
     def events(self) -> Handlers:
         return {PeerBroken: self._on_peer_broken}
@@ -63,11 +72,13 @@ class Membership(Part):
         if own is not None and own.role is MemberRole.TRANSIENT:
             self._exit(f"the connection to {event.member} broke")
             return
+        self._entities.broken(event.member)
         for job in self._host.jobs:
             self._host.effects.append(Send(COORDINATOR, Broken(job, event.member, "the connection broke")))
 
     def _on_leave(self, sender: str, frame: Leave) -> None:
         self._jobs.drop_all()
+        self._entities.drop_all()
         self._host.effects.append(Send(COORDINATOR, Left()))
         self._exit("the coordinator asked it to leave")
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.unit.runtime.entity_frames import entity_frames
 
 import stretto
 from stretto.actors.address import Address
@@ -258,6 +259,7 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     Offered: st.builds(Offered, ints, ints, st.booleans()),
     ScheduleRequest: st.builds(ScheduleRequest, actors, counts, plain),
     ScheduleReply: st.builds(ScheduleReply, counts, plain),
+    **entity_frames(failures),
 }
 
 

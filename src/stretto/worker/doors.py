@@ -1,0 +1,106 @@
+"""The doors of jobs with entities: calls of users go out from the driver's own worker, and answers come back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from stretto.actors.deadlines import NEVER_NS
+from stretto.protocol.entities import CallsSent, RepliesSent
+from stretto.protocol.machines import FrameArrived, Send, Ticked
+from stretto.protocol.transactions import Call, Look, Reply
+from stretto.transactions.door import Door
+from stretto.transactions.events import Answer
+from stretto.worker.events import CallsMade, DoorMoved, DoorOpened, DoorShut, PassAnswers
+from stretto.worker.part import FrameHandlers, Handlers, Host, Part
+
+AGAIN_NS = 200_000_000
+"""How long a call waits for its reply before it is sent again. Connections lose nothing while all members are there."""
+SENT_BYTES_MAX = 8 << 20
+SENT_MAX = 2_000
+"""The most calls, and bytes of their arguments, in one frame."""
+
+
+@dataclass
+class _Opened:
+    door: Door
+    tickets: dict[int, Any] = field(default_factory=dict)
+
+
+class Doors(Part):
+    """The doors here, by job. Only the driver's worker has any."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._opened: dict[str, _Opened] = {}
+
+    def events(self) -> Handlers:
+        return {
+            DoorOpened: self._on_opened,
+            DoorMoved: self._on_moved,
+            CallsMade: self._on_calls,
+            DoorShut: self._on_shut,
+        }
+
+    def frames(self) -> FrameHandlers:
+        return {RepliesSent: self._on_replies}
+
+    def _on_opened(self, event: DoorOpened) -> None:
+        self._opened[event.job] = _Opened(Door(event.client, event.catalog, [], AGAIN_NS))
+
+    def _on_shut(self, event: DoorShut) -> None:
+        self._opened.pop(event.job, None)
+        self._set_alarm()
+
+    def _on_moved(self, event: DoorMoved) -> None:
+        opened = self._opened.get(event.job)
+        if opened is not None:
+            self._send(event.job, opened.door.move(list(event.members), self._host.now_ns))
+
+    def _on_calls(self, event: CallsMade) -> None:
+        opened = self._opened.get(event.job)
+        if opened is None:
+            return  # It has ended, and with it all calls.
+        found: list[Send] = []
+        for made, ticket in event.calls:
+            number, sends = opened.door.call(made, self._host.now_ns)
+            opened.tickets[number] = ticket
+            found += sends
+        self._send(event.job, found)
+
+    def _on_replies(self, sender: str, frame: RepliesSent) -> None:
+        opened = self._opened.get(frame.job)
+        if opened is None:
+            return
+        answers: list[tuple[Any, Reply]] = []
+        for reply in frame.replies:
+            for effect in opened.door.handle(FrameArrived(sender, reply), self._host.now_ns):
+                if isinstance(effect, Answer):
+                    answers.append((opened.tickets.pop(reply.number), reply))
+        self._host.effects.append(PassAnswers(frame.job, answers))
+        self._set_alarm()
+
+    def wake(self) -> None:
+        for job, opened in self._opened.items():
+            due = opened.door.handle(Ticked(), self._host.now_ns)
+            self._send(job, [effect for effect in due if isinstance(effect, Send)])
+
+    def _send(self, job: str, sends: Iterable[Send]) -> None:
+        """Send calls, those to one worker in as few frames as may be."""
+        batches: dict[str, list[Call | Look]] = {}
+        bytes_of: dict[str, int] = {}
+        for send in sends:
+            batch = batches.setdefault(send.to, [])
+            size = bytes_of[send.to] = bytes_of.get(send.to, 0) + len(send.frame.request.arguments)
+            batch.append(send.frame)
+            if size >= SENT_BYTES_MAX or len(batch) >= SENT_MAX:
+                self._host.send(send.to, CallsSent(job, batches.pop(send.to)))
+                del bytes_of[send.to]
+        for member, batch in batches.items():
+            self._host.send(member, CallsSent(job, batch))
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        due = (opened.door.next_deadline() for opened in self._opened.values())
+        self.due_ns = min((each for each in due if each is not None), default=NEVER_NS)

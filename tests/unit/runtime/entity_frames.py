@@ -1,0 +1,97 @@
+"""Strategies for the frames of entities, one for each type (see test_codec.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from stretto.protocol.entities import (
+    CallsSent,
+    DropEntities,
+    EntitiesBroken,
+    EntitiesDropped,
+    EntitiesFailed,
+    EntitiesHosted,
+    EntityOrder,
+    EntityReport,
+    HostEntities,
+    Pace,
+    RepliesSent,
+    RoundSent,
+)
+from stretto.protocol.transactions import (
+    Acknowledged,
+    Call,
+    Conflicts,
+    EntityName,
+    Failure,
+    Invoke,
+    Look,
+    Origin,
+    Piece,
+    Place,
+    Proceed,
+    Reply,
+    Request,
+    Resume,
+    Resumed,
+    Returned,
+    Round,
+    SnapshotKept,
+    SnapshotTaken,
+    Verdict,
+    Wave,
+)
+
+counts = st.integers(0, 2**63 - 1)
+ints = st.integers(-(2**63), 2**63 - 1)
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+content = st.binary(max_size=20)
+origins = st.builds(Origin, texts, counts, ints)
+requests = st.builds(Request, st.builds(EntityName, texts, texts), texts, content)
+calls = st.builds(Call, origins, requests) | st.builds(Look, origins, requests, counts)
+aborts = st.builds(Failure, texts, texts, texts, texts, st.none() | content)
+places = st.none() | st.builds(Place, counts, st.integers(0, 3), ints)
+replies = st.builds(Reply, texts, counts, st.none() | content, st.none() | aborts, places, counts)
+paths = st.lists(counts, max_size=3).map(tuple)
+tids = st.lists(counts, max_size=3)
+waves = st.builds(
+    Wave,
+    st.booleans(),
+    counts,
+    st.booleans(),
+    st.lists(st.builds(Invoke, counts, paths, requests, texts, counts, texts), max_size=2),
+    st.lists(st.builds(Returned, counts, paths, st.none() | content, st.booleans()), max_size=2),
+    st.lists(st.builds(Acknowledged, counts, paths, texts, st.none() | aborts, st.booleans()), max_size=2),
+    tids,
+    tids,
+    st.lists(st.builds(Verdict, counts, st.booleans()), max_size=2),
+)
+rounds = st.builds(Round, counts, counts, counts, waves | st.builds(Conflicts, tids, tids, tids))
+pieces = st.lists(st.builds(Piece, counts, counts), max_size=3)
+orders = (
+    st.builds(Resume, counts, st.lists(texts, max_size=3), pieces)
+    | st.builds(Proceed, counts, counts)
+    | st.builds(SnapshotKept, counts, counts)
+)
+reports = st.builds(Resumed, counts, counts) | st.builds(SnapshotTaken, counts, counts, pieces)
+
+
+def entity_frames(failures: st.SearchStrategy[Any]) -> dict[type, st.SearchStrategy[Any]]:
+    """Returns a strategy for each type of frame."""
+    return {
+        CallsSent: st.builds(CallsSent, texts, st.lists(calls, max_size=3)),
+        RepliesSent: st.builds(RepliesSent, texts, st.lists(replies, max_size=3)),
+        RoundSent: st.builds(RoundSent, texts, rounds),
+        HostEntities: st.builds(
+            HostEntities, texts, texts, counts, st.none() | texts, st.builds(Pace, counts, counts, counts)
+        ),
+        EntitiesHosted: st.builds(EntitiesHosted, texts),
+        EntityOrder: st.builds(EntityOrder, texts, orders),
+        EntityReport: st.builds(EntityReport, texts, reports),
+        EntitiesBroken: st.builds(EntitiesBroken, texts, texts),
+        EntitiesFailed: st.builds(EntitiesFailed, texts, failures),
+        DropEntities: st.builds(DropEntities, texts),
+        EntitiesDropped: st.builds(EntitiesDropped, texts),
+    }
