@@ -25,6 +25,7 @@ from stretto.operators.windows import hopping, session, span, tumbling
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
 from stretto.state import ListState, MapState, ValueState
+from stretto.transactions.entity import Entity, reads
 
 __all__ = [
     "SLO",
@@ -32,6 +33,7 @@ __all__ = [
     "Clock",
     "Cluster",
     "Context",
+    "Entity",
     "Function",
     "GroupingSetsStream",
     "Job",
@@ -52,6 +54,7 @@ __all__ = [
     "hopping",
     "objective",
     "pandas_udf",
+    "reads",
     "session",
     "sinks",
     "sources",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,14 @@ UDF = Kind(
     lambda value: isinstance(value, Udf),
     lambda value: 'Write udf("double")(function), with its type.' if callable(value) else None,
 )
+ENTITIES = Kind(
+    "a list of classes that derive from stretto.Entity",
+    lambda value: (
+        isinstance(value, list | tuple)
+        and all(isinstance(each, type) and hasattr(each, "__stretto_fields__") for each in value)
+    ),
+    lambda value: "Write entities=[Account].",
+)
 STRATEGY = Kind('the name of a strategy, "module:Class", or an object', lambda value: isinstance(value, str | Strategy))
 
 
@@ -63,11 +71,13 @@ class App:
         timezone=TEXT.optional(),
         batch_rows=COUNT,
         batch_delay=DURATION,
+        entities=ENTITIES,
     )
     def __init__(
         self,
         name: str,
         *,
+        entities: Sequence[type[Any]] = (),
         slo: SLO | None = None,
         engine: str = "auto",
         timezone: str | None = None,
@@ -79,7 +89,10 @@ class App:
         the Spark session that the app is submitted to (`spark.sql.session.timeZone`).
         `parallelism` is the number of partitions of functions that set none (default: the number of workers).
         `batch_rows` limits how many rows a source reads at once. `batch_delay` limits how long a paced source may hold
-        rows back to make larger batches when its worker has other work."""
+        rows back to make larger batches when its worker has other work.
+
+        `entities` are classes (see `stretto.Entity`): their methods are transactions, which clients call through the
+        job's handle. `parallelism` is then the number of workers that have them."""
         _check_name(name, "an app")
         if parallelism is not None and parallelism < 1:
             raise PlanError(f"the parallelism of app '{name}' must be at least 1", f"it is {parallelism}")
@@ -92,6 +105,7 @@ class App:
         self.parallelism = parallelism
         self.batch_rows = batch_rows
         self.batch_delay_us = duration_us(batch_delay, f"the batch delay of app '{name}'")
+        self.entities = tuple(entities)
         self.udfs: Mapping[str, Udf] = {}
         self._nodes: dict[str, plans.Node] = {}
         self._spreads: plans.Spreads = {}
@@ -191,6 +205,10 @@ class App:
             self.udfs = registered(self.name, self.udfs, added)
         return self
 
+    @property
+    def has_streams(self) -> bool:
+        return bool(self._nodes)
+
     @takes(name=TEXT)
     def stream(self, name: str) -> Stream:
         """Returns a stream of this app by its name."""
@@ -202,6 +220,8 @@ class App:
     def plan(self, session_timezone: str = "UTC") -> plans.Plan:
         """Returns the checked plan, bound to the app's time zone, or else to the session's; raises a PlanError that
         says what is wrong."""
+        if self.entities and not self._nodes:
+            raise PlanError(f"app '{self.name}' has entities and no streams", None, "Submit it to a cluster.")
         plan = plans.checked(self.name, self._nodes, self.slo, self._spreads, self._elastic, self.udfs)
         return plan.in_zone(session_timezone if self.zone is None else self.zone.name)
 

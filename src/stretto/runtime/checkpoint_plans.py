@@ -65,6 +65,12 @@ def _resumed_from(app: str, deployment: Deployment, wish: Wish, store: Checkpoin
     manifests, wrong = store.manifests()
     for reason in wrong:
         log.warning("%s; this checkpoint is not used", reason)
+    if any(manifest.entities is not None for manifest in manifests):
+        raise StorageError(
+            f"{absolute(wish.uri)} has snapshots of entities",
+            f"they are of app '{manifests[-1].app}', and app '{app}' has streams",
+            "Use a directory of its own.",
+        )
     checkpoint = max((manifest.checkpoint for manifest in manifests), default=0)
     if wish.start is not None:
         manifests = [store.savepoint(wish.start)]

@@ -27,6 +27,7 @@ from stretto.checkpoints.store import KEPT
 from stretto.coordinator.events import (
     AnnounceCheckpoint,
     AnnounceDecision,
+    AnnounceEntities,
     AnnounceJob,
     AnnounceLongRuns,
     AnnounceMembers,
@@ -35,6 +36,8 @@ from stretto.coordinator.events import (
     CloseRequested,
     CodeMade,
     CodeRefused,
+    EntitiesStopRequested,
+    EntitiesSubmitted,
     Event,
     ForgetRequested,
     MakeCode,
@@ -62,6 +65,10 @@ from stretto.runtime.cold_store import check_rocksdict
 from stretto.runtime.coordinator_loop import CoordinatorLoop
 from stretto.runtime.descriptors import raise_descriptor_limit
 from stretto.runtime.driver_link import DRIVER_SILENCE_S
+from stretto.runtime.entities.client import EntityClient
+from stretto.runtime.entities.code import EntityCode
+from stretto.runtime.entities.execution import EntityExecution
+from stretto.runtime.entities.opening import opened_entities, paced
 from stretto.runtime.failures import error_of
 from stretto.runtime.hosting import WorkerHost, check_slots
 from stretto.runtime.job import ActorExecution, Job, warning_of
@@ -79,6 +86,8 @@ from stretto.runtime.worker_loop import WorkerLoop
 from stretto.runtime.worker_process import WorkerSettings, machine_for, membership
 from stretto.scheduling.policies import policy_named
 from stretto.scheduling.strategies import strategy_named
+from stretto.transactions.catalog import Catalog
+from stretto.worker.events import PassAnswers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +144,7 @@ class Cluster:
         self._members: tuple[Member, ...] = ()
         self._members_changed = threading.Condition()
         self._ended: dict[str, str] = {}
-        self._executions: dict[str, ActorExecution] = {}
+        self._executions: dict[str, ActorExecution | EntityExecution] = {}
         self._submitted: dict[str, Submitted] = {}
         self._codes: dict[str, Deployment] = {}
         """The deployments of all jobs, also those that they were handed over to, by their digests."""
@@ -156,6 +165,7 @@ class Cluster:
             self._on_noticed,
             self._on_decision,
             self._on_code_wanted,
+            self._on_entities,
             controllers,
             lost_after_us * 1_000,
             int(start_timeout_s * 1e9),
@@ -287,7 +297,14 @@ class Cluster:
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
         transport.send(COORDINATOR, Join(membership(settings, transport, host)))
         machine = machine_for(settings)
-        return WorkerLoop(machine, transport, self._deployment_of, self._on_sink_opened)
+        return WorkerLoop(
+            machine, transport, self._deployment_of, self._on_sink_opened, pass_answers=self._pass_answers
+        )
+
+    def _pass_answers(self, effect: PassAnswers) -> None:
+        execution = self._executions.get(effect.job)
+        if isinstance(execution, EntityExecution):
+            execution.client.answer(effect.answers)
 
     def _deployment_of(self, run: str, digest: str) -> Deployment:
         return self._codes[digest]
@@ -377,7 +394,7 @@ class Cluster:
 
     def _on_checkpoint(self, change: AnnounceCheckpoint) -> None:
         execution = self._executions.get(change.job)
-        if execution is not None:
+        if isinstance(execution, ActorExecution):
             execution.record_checkpoint(change)
 
     def _on_noticed(self, change: AnnounceMisbehaviour | AnnounceLongRuns) -> None:
@@ -392,8 +409,13 @@ class Cluster:
         if not change.record.job:
             self._scaling.record(change)
         execution = self._executions.get(change.record.job)
-        if execution is not None:
+        if isinstance(execution, ActorExecution):
             execution.record_decision(change)
+
+    def _on_entities(self, change: AnnounceEntities) -> None:
+        execution = self._executions.get(change.job)
+        if isinstance(execution, EntityExecution):
+            execution.client.move(change.members)
 
     def _on_failed(self, error: Exception) -> None:
         """Fails all jobs, since the coordinator's loop has failed and nothing else will end them."""
@@ -533,8 +555,19 @@ class Cluster:
 
         It may resume with another number of workers, another parallelism, or changed code: functions are matched by
         name, and new ones start empty. If a function with state was removed, the app is refused unless `drop_state` is
-        set."""
+        set.
+
+        An app with entities keeps the log of its calls in `checkpoint`, which must be a directory of a file system that
+        all workers see, and takes snapshots at the interval `every`, at least each 4 s. It stays on as many workers as
+        the directory was made with. Without `checkpoint` its entities are in memory only: when a worker is lost, the
+        job fails."""
         self._check_open()
+        if app.entities:
+            if start is not None or drop_state or engine not in (None, Engine.AUTO.value, Engine.ACTORS.value):
+                raise UserError(
+                    f"app '{app.name}' has entities", "it has no savepoints, no functions and no micro-batches"
+                )
+            return self._submit_entities(app, None if checkpoint is None else os.fspath(checkpoint), every)
         plan = app.plan(timezone_of(self.spark))
         choice = self._choose(app, plan, engine)
         name = self._free_name(app.name)
@@ -573,6 +606,36 @@ class Cluster:
             SubmitRequested(name, code.digest, shapes, deployment.spreads, checkpoints, plan.slo, code.bytes)
         )
         return Job(name, plan, choice, execution, self.spark)
+
+    def _submit_entities(self, app: App, uri: str | None, every: Duration | None) -> Job:
+        if app.has_streams:
+            raise UserError(
+                f"app '{app.name}' has entities and streams", "one app cannot have both yet", "Make two apps of it."
+            )
+        workers = app.parallelism or max(1, self._coordinator.wanted)
+        code = EntityCode.of(app.name, app.entities)
+        catalog = Catalog(app.entities)
+        name = self._free_name(app.name)
+        store, plan = (None, None) if uri is None else opened_entities(app.name, uri, workers)
+        if plan is not None and plan.manifest.entities is not None:
+            workers = len(plan.manifest.entities.workers)
+        if workers > self._coordinator.wanted:
+            raise ClusterError(
+                f"the entities of app '{app.name}' need {workers} workers",
+                f"the cluster has {self._coordinator.wanted}" + ("" if uri is None else f"; {uri} was made with them"),
+                f"Start the cluster with workers={workers}.",
+            )
+        shipped = self._code.put(code, local_modules(code.modules()))
+        self._digests.setdefault(name, set()).add(shipped.digest)
+        if store is not None:
+            self._coordinator.manifests.stores[name] = store
+        client = EntityClient(name, DRIVER_MEMBER, catalog, code.modules(), self._driver_loop.post)
+        shown = Plan(app.name, {}, app.slo)
+        execution = EntityExecution(name, shown, client, lambda: self.request(EntitiesStopRequested(name)))
+        self._executions[name] = execution
+        pace = paced(every, is_kept=plan is not None)
+        self.request(EntitiesSubmitted(name, app.name, shipped.digest, workers, pace, plan))
+        return Job(name, shown, EngineChoice(Engine.ACTORS, "it has entities"), execution, self.spark, client)
 
     def _submit_microbatch(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:
         from stretto.runtime.microbatch import MicrobatchQuery

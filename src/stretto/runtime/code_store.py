@@ -14,11 +14,12 @@ import secrets
 import shutil
 import sys
 import sysconfig
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -57,6 +58,16 @@ class Shipped:
     bytes: int
 
 
+class Shippable(Protocol):
+    """What the store takes: the deployment of a job with streams, or the classes of one with entities."""
+
+    @property
+    def job(self) -> str: ...
+
+    @property
+    def functions(self) -> Mapping[str, Any]: ...
+
+
 class CodeStore:
     """The driver's side: writes deployments, and removes the directory at the end."""
 
@@ -65,7 +76,7 @@ class CodeStore:
         self.directory = scratch_directory("code") if directory is None else Path(directory)
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def put(self, deployment: Deployment, modules: list[ModuleType]) -> Shipped:
+    def put(self, deployment: Shippable, modules: list[ModuleType]) -> Shipped:
         """Writes a deployment; `modules` are pickled by value, because workers may not be able to import them."""
         files = ArrowFiles(self.directory / f"{secrets.token_hex(8)}.partial")
         try:
@@ -79,7 +90,7 @@ class CodeStore:
         finally:
             files.remove()
 
-    def _put(self, deployment: Deployment, modules: list[ModuleType], files: ArrowFiles) -> Shipped:
+    def _put(self, deployment: Shippable, modules: list[ModuleType], files: ArrowFiles) -> Shipped:
         pickled = _pickled(deployment, modules, files)
         code = msgspec.msgpack.encode(Code(pickled, [_digest_of(path) for path in files.paths], self._owned))
         digest = hashlib.sha256(code).hexdigest()
@@ -104,6 +115,12 @@ class CodeStore:
 
 def load(directory: str, digest: str) -> Deployment:
     """The worker's side: returns the deployment with this digest, after checking it and those of its data."""
+    deployment: Deployment = load_any(directory, digest)
+    return deployment
+
+
+def load_any(directory: str, digest: str) -> Any:
+    """Returns what has this digest."""
     path = Path(directory) / digest
     try:
         content = path.read_bytes()
@@ -119,8 +136,7 @@ def load(directory: str, digest: str) -> Deployment:
             f"{path}: {error.strerror}",
             "Workers on other machines need a shared directory: pass code_dir= to Cluster.on_spark.",
         ) from error
-    deployment: Deployment = TogetherUnpickler(io.BytesIO(code.pickled), sources).load()
-    return deployment
+    return TogetherUnpickler(io.BytesIO(code.pickled), sources).load()
 
 
 def _mapped(path: Path, expected: str) -> pa.NativeFile:
@@ -167,7 +183,7 @@ def _digest_of(path: Path) -> str:
 # Pickling
 
 
-def _pickled(deployment: Deployment, modules: list[ModuleType], files: ArrowFiles) -> bytes:
+def _pickled(deployment: Shippable, modules: list[ModuleType], files: ArrowFiles) -> bytes:
     for module in modules:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
@@ -218,7 +234,7 @@ class _Counting:
         return size
 
 
-def _largest(deployment: Deployment) -> str:
+def _largest(deployment: Shippable) -> str:
     """Returns the function with the longest code, and its length."""
     sizes = {}
     for name, spec in deployment.functions.items():
@@ -226,6 +242,8 @@ def _largest(deployment: Deployment) -> str:
         with suppress(Exception):  # One that cannot be pickled is the lesser problem.
             ApartPickler(counting, None).dump(spec)  # type: ignore[no-untyped-call]
         sizes[name] = counting.count
+    if not sizes:
+        return "it is that of its entities"
     name = max(sizes, key=lambda each: sizes[each])
     return f"function '{name}' alone has {megabytes(sizes[name])}"
 

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from stretto.coordinator.events import (
     AnnounceCheckpoint,
     AnnounceDecision,
+    AnnounceEntities,
     AnnounceJob,
     AnnounceLongRuns,
     AnnounceLoss,
     AnnounceMembers,
     AnnounceMisbehaviour,
+    CommitEntities,
     Event,
     MakeCode,
     Observed,
@@ -56,6 +58,7 @@ class CoordinatorLoop:
         on_noticed: Callable[[AnnounceMisbehaviour | AnnounceLongRuns], None],
         on_decision: Callable[[AnnounceDecision], None],
         on_code_wanted: Callable[[MakeCode], None],
+        on_entities: Callable[[AnnounceEntities], None],
         controllers: Team,
         lost_after_ns: int = LOST_AFTER_NS,
         workerless_ns: int = WORKERLESS_NS,
@@ -71,6 +74,7 @@ class CoordinatorLoop:
         self._on_noticed = on_noticed
         self._on_decision = on_decision
         self._on_code_wanted = on_code_wanted
+        self._on_entities = on_entities
         self._on_job = on_job
         self._on_members = on_members
         self._on_failed = on_failed
@@ -171,7 +175,9 @@ class CoordinatorLoop:
                     log.info("%s is no longer a member: %s", member, reason)
                 case Refuse(reason=reason):
                     self.transport.refusals.add(reason)
-                case WriteManifest() | PruneCheckpoints():
+                case AnnounceEntities():
+                    self._on_entities(effect)
+                case WriteManifest() | PruneCheckpoints() | CommitEntities():
                     self.manifests.begin(effect)
                 case AnnounceCheckpoint():
                     self._on_checkpoint(effect)

@@ -7,9 +7,9 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ from stretto.coordinator.records import JobStatus
 from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.errors import ClusterError, StrettoError, UserError
 from stretto.protocol.bursts import To
+from stretto.runtime.entities.client import EntityClient
 from stretto.runtime.metrics import JobMetrics
 from stretto.runtime.slots import require_free_slot
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("stretto.job")
+
+T = TypeVar("T")
 
 DECISIONS_KEPT = 1_000
 WAIT_STEP_S = 0.5
@@ -116,7 +119,16 @@ class Checkpoints:
 class Job:
     """A running (or ended) app. `wait()`, `stop()`, `metrics()`, `results()`."""
 
-    def __init__(self, name: str, plan: Plan, choice: EngineChoice, execution: Execution, spark: SparkSession) -> None:
+    def __init__(
+        self,
+        name: str,
+        plan: Plan,
+        choice: EngineChoice,
+        execution: Execution,
+        spark: SparkSession,
+        entities: EntityClient | None = None,
+    ) -> None:
+        self._entities = entities
         self.name = name
         self.plan = plan
         self.engine = choice.engine
@@ -175,6 +187,35 @@ class Job:
             if not self._execution.wait(timeout):
                 raise ClusterError(f"job '{self.name}' did not stop within {timeout:g} s", self.progress)
         return self
+
+    def call(self, made: Awaitable[T], timeout: float | None = None) -> T:
+        """Calls an entity, `job.call(Account("ann").transfer("bob", 10))`, and returns the result of the transaction.
+
+        What a handler raises aborts the transaction, and is raised here. A transaction takes place exactly once,
+        whatever is lost meanwhile. After `timeout` seconds a TimeoutError is raised; the transaction may still take
+        place then."""
+        return self._client.call(made, timeout)
+
+    async def acall(self, made: Awaitable[T]) -> T:
+        """Calls an entity as `call` does, from a coroutine."""
+        return await self._client.acall(made)
+
+    def map(
+        self, calls: Iterable[Awaitable[T]], *, return_exceptions: bool = False, timeout: float | None = None
+    ) -> list[T]:
+        """Calls many entities at once, each in a transaction of its own, and returns their results in order.
+
+        When all have ended, the first exception is raised; with `return_exceptions`, each is in the place of its
+        result. `timeout` is how many seconds each may take."""
+        return self._client.map(calls, return_exceptions, timeout)
+
+    @property
+    def _client(self) -> EntityClient:
+        if self._entities is None:
+            raise UserError(
+                f"job '{self.name}' has no entities", None, "Declare them: App(name, entities=[Account, ...])."
+            )
+        return self._entities
 
     def metrics(self) -> JobMetrics:
         return self._execution.metrics()

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import queue
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from stretto.checkpoints.manifest import Storage
 from stretto.checkpoints.store import CheckpointStore
 from stretto.errors import DamagedError, StorageError
 from stretto.rendering import error_text, message_of
+from stretto.runtime.event_pipe import EventPipe
 from stretto.runtime.storage import store_at
 from stretto.worker.events import Event, FetchFailed, FetchSnapshots, SnapshotFailed, SnapshotStored, StoreSnapshot
 
 
 class SnapshotIO:
     """One thread, so that the snapshots of an actor are written in their order. `fd` is readable when there are
-    events."""
+    `events`."""
 
     def __init__(self) -> None:
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._pipe: EventPipe[Event] = EventPipe()
+        self.fd = self._pipe.fd
+        self.events = self._pipe.events
         self._stores: dict[Storage, CheckpointStore] = {}
         self._pool: ThreadPoolExecutor | None = None
-        self._lock = threading.Lock()
-        self._closed = False
-        self.fd, self._wake = os.pipe()
-        os.set_blocking(self.fd, False)
 
     def begin(self, effect: StoreSnapshot | FetchSnapshots) -> None:
         """Starts the effect; its outcome will be in `events`."""
@@ -34,33 +30,14 @@ class SnapshotIO:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="stretto-snapshots")
         self._pool.submit(self._do, effect)
 
-    def events(self) -> list[Event]:
-        """Returns the outcomes since the last call."""
-        try:
-            while os.read(self.fd, 4096):
-                pass
-        except BlockingIOError:
-            pass
-        found = []
-        while not self._events.empty():
-            found.append(self._events.get())
-        return found
-
     def close(self) -> None:
         """Cancels what is still to be written, which is not needed any more."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-        with self._lock:
-            self._closed = True
-            os.close(self.fd)
-            os.close(self._wake)
+        self._pipe.close()
 
     def _do(self, effect: StoreSnapshot | FetchSnapshots) -> None:
-        event = self._store(effect) if isinstance(effect, StoreSnapshot) else self._fetch(effect)
-        self._events.put(event)
-        with self._lock:
-            if not self._closed:
-                os.write(self._wake, b"!")
+        self._pipe.put(self._store(effect) if isinstance(effect, StoreSnapshot) else self._fetch(effect))
 
     def _store(self, effect: StoreSnapshot) -> Event:
         checkpoint = effect.snapshot.checkpoint

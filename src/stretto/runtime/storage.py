@@ -56,7 +56,7 @@ class LocalFiles:
         target = confined(self._root, path)
         partial = target.with_name(f"_{target.name}.{uuid.uuid4().hex}")
         try:
-            self._make(target.parent)
+            self.make(target.parent)
             try:
                 with open(partial, "xb", opener=_private) as file:
                     for part in parts:
@@ -69,11 +69,11 @@ class LocalFiles:
                 yield partial, target
             finally:
                 partial.unlink(missing_ok=True)
-            _sync_directory(target.parent)
+            sync_directory(target.parent)
         except OSError as error:
-            raise _unwritable(str(target), error) from error
+            raise unwritable(str(target), error) from error
 
-    def _make(self, directory: Path) -> None:
+    def make(self, directory: Path) -> None:
         """Makes a directory and those above it, which up to the root are for the user alone."""
         if directory.is_dir():
             return
@@ -81,6 +81,11 @@ class LocalFiles:
         for each in (*reversed(directory.parents), directory):
             if each == self._root or self._root in each.parents:
                 each.mkdir(mode=0o700, exist_ok=True)
+
+    def place_of(self, path: str) -> Path:
+        """Returns where a file is that is written piece by piece; raises a DamagedError if that is not below the
+        directory."""
+        return confined(self._root, path)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         target = confined(self._root, path, followed=True)
@@ -91,7 +96,7 @@ class LocalFiles:
                 # A length that a manifest made up must not be allocated.
                 return file.read(left if length is None else min(length, left))
         except OSError as error:
-            raise _unreadable(str(target), error) from error
+            raise unreadable(str(target), error) from error
 
     def names(self, directory: str) -> list[str]:
         top = confined(self._root, directory, followed=True)
@@ -103,7 +108,7 @@ class LocalFiles:
                 if not _UNFINISHED.fullmatch(name)
             ]
         except OSError as error:
-            raise _unreadable(str(top), error) from error
+            raise unreadable(str(top), error) from error
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -112,7 +117,7 @@ class LocalFiles:
                 target.unlink(missing_ok=True)
                 _remove_empty(target.parent, self._root)
             except OSError as error:
-                raise _unwritable(str(target), error) from error
+                raise unwritable(str(target), error) from error
 
 
 class RemoteFiles:
@@ -137,7 +142,7 @@ class RemoteFiles:
             if self._renames:
                 self._fs.move(written, target)
         except OSError as error:
-            raise _unwritable(target, error) from error
+            raise unwritable(target, error) from error
 
     def create(self, path: str, parts: Sequence[Any]) -> bool:
         target = self._path(path)
@@ -147,7 +152,7 @@ class RemoteFiles:
             if self._fs.get_file_info(target).type is not fs.FileType.NotFound:
                 return False
         except OSError as error:
-            raise _unreadable(target, error) from error
+            raise unreadable(target, error) from error
         self.write(path, parts)
         return True
 
@@ -158,14 +163,14 @@ class RemoteFiles:
                 left = max(0, file.size() - offset)
                 return bytes(file.read_at(left if length is None else min(length, left), offset)) if left else b""
         except OSError as error:
-            raise _unreadable(target, error) from error
+            raise unreadable(target, error) from error
 
     def names(self, directory: str) -> list[str]:
         top = self._path(directory)
         try:
             found = self._fs.get_file_info(fs.FileSelector(top, allow_not_found=True, recursive=True))
         except OSError as error:
-            raise _unreadable(top, error) from error
+            raise unreadable(top, error) from error
         files = [info for info in found if info.is_file and not _UNFINISHED.fullmatch(info.base_name)]
         return [info.path.removeprefix(top).lstrip("/") for info in files]
 
@@ -176,7 +181,7 @@ class RemoteFiles:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise _unwritable(self._path(path), error) from error
+                raise unwritable(self._path(path), error) from error
 
     def _path(self, path: str) -> str:
         if not stays_within(path):
@@ -227,7 +232,7 @@ def _linked(partial: Path, target: Path) -> bool:
     return True
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """A rename is durable when the directory is."""
     handle = os.open(directory, os.O_RDONLY)
     try:
@@ -250,7 +255,7 @@ def _raise_unless_missing(error: OSError) -> None:
         raise error
 
 
-def _unwritable(path: str, error: OSError) -> StorageError:
+def unwritable(path: str, error: OSError) -> StorageError:
     return StorageError(
         f"cannot write {path}",
         error.strerror or str(error),
@@ -258,7 +263,7 @@ def _unwritable(path: str, error: OSError) -> StorageError:
     )
 
 
-def _unreadable(path: str, error: OSError) -> StorageError:
+def unreadable(path: str, error: OSError) -> StorageError:
     if isinstance(error, FileNotFoundError):
         return DamagedError(f"cannot read {path}", "there is no such file")
     return StorageError(f"cannot read {path}", error.strerror or str(error), "Check the path and its permissions.")

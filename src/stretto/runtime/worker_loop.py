@@ -13,6 +13,7 @@ from stretto.actors.work import OPEN
 from stretto.errors import FunctionError, ProtocolError, StrettoError
 from stretto.operators.ends import SinkFunction
 from stretto.protocol.channels import CriticalSent, Data
+from stretto.protocol.entities import RepliesSent, RoundSent
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
@@ -20,22 +21,31 @@ from stretto.protocol.reports import Report
 from stretto.rendering import message_of
 from stretto.runtime.clock import process_clock
 from stretto.runtime.cold_store import ColdStores
-from stretto.runtime.connections import Connections
+from stretto.runtime.connections import Arrival, Connections
+from stretto.runtime.entities.keeping import EntityKeeping
+from stretto.runtime.event_pipe import EventPipe
 from stretto.runtime.failures import failure_of
 from stretto.runtime.run_note import RunNote
 from stretto.runtime.snapshot_io import SnapshotIO
+from stretto.transactions.catalog import Catalog
 from stretto.worker.events import (
     Close,
     CodeFailed,
     CodeLoaded,
     Connect,
     Effect,
+    EntitiesFaulted,
+    EntitiesLoaded,
     Event,
     Exit,
     FetchSnapshots,
+    KeepEntities,
     LoadCode,
+    LoadEntities,
+    PassAnswers,
     PeerBroken,
     Ran,
+    ReleaseEntities,
     Run,
     RunFailed,
     StoreSnapshot,
@@ -46,6 +56,8 @@ log = logging.getLogger("stretto.worker")
 
 QUANTUM_NS = 1_000_000
 """How long functions may run before the network is polled."""
+SHARE_NS_MAX = 20_000_000
+"""How long functions of streams may run at once because transactions took as long before."""
 IDLE_WAIT_MS = 200.0
 GARBAGE_AFTER_NS = 500_000_000
 """The delay before a dropped job is collected, when nothing here refers to it any more."""
@@ -63,6 +75,8 @@ class WorkerLoop:
         load_code: Callable[[str, str], Deployment],
         on_sink_opened: Callable[[Instance], None] | None = None,
         note: RunNote | None = None,
+        load_entities: Callable[[str], Catalog] | None = None,
+        pass_answers: Callable[[PassAnswers], None] | None = None,
     ) -> None:
         self._note = note or RunNote()
         self._machine = machine
@@ -73,6 +87,13 @@ class WorkerLoop:
         self._snapshots = SnapshotIO()
         self._cold_stores = ColdStores()
         transport.watch(self._snapshots.fd, self._handle_snapshot_events)
+        self._load_entities = load_entities
+        self._pass_answers = pass_answers
+        self._keeping = EntityKeeping()
+        transport.watch(self._keeping.fd, self._handle_kept)
+        self._posted: EventPipe[Callable[[], Event]] = EventPipe()
+        transport.watch(self._posted.fd, self._handle_posted)
+        machine.entities.around = self._note.running
         self._pending: Run | None = None
         self._exiting: str | None = None
         self._garbage_due_ns: int | None = None
@@ -81,7 +102,7 @@ class WorkerLoop:
 
     def run(self) -> str:
         """Runs until the machine exits, and returns the reason."""
-        polled_ns = 0
+        poll_ns = 0
         while self._exiting is None:
             now_ns = self._now_ns()
             if now_ns >= self._refusals_due_ns:
@@ -91,21 +112,42 @@ class WorkerLoop:
                 self._collect_garbage()
             if run is None:
                 arrivals = self._transport.poll(self._wait_ms(now_ns))
-                polled_ns = now_ns = self._now_ns()
-                for sender, frame in arrivals:
-                    self._handle(FrameArrived(sender, frame), now_ns)
+                now_ns = self._now_ns()
+                self._take_in(arrivals, now_ns)
                 if not arrivals:
                     self._handle(Ticked(), now_ns)
                 self._handle_broken(now_ns)
+                poll_ns = self._next_poll_ns(now_ns)
                 continue
-            if now_ns - polled_ns > QUANTUM_NS:
-                polled_ns = now_ns
-                for sender, frame in self._transport.poll(0):
-                    self._handle(FrameArrived(sender, frame), now_ns)
+            if now_ns > poll_ns:
+                self._take_in(self._transport.poll(0), now_ns)
                 self._handle_broken(now_ns)
+                poll_ns = self._next_poll_ns(now_ns)
             self._pending = None
             self._execute(run)
         return self._exiting
+
+    def _take_in(self, arrivals: list[Arrival], now_ns: int) -> None:
+        for sender, frame in arrivals:
+            self._handle(FrameArrived(sender, frame), now_ns)
+
+    def _next_poll_ns(self, began_ns: int) -> int:
+        """Returns when the network is polled again while functions run. Transactions of entities run while what has
+        arrived is handled, so functions of streams get at least as much time as that took, and neither starves."""
+        now_ns = self._now_ns()
+        return now_ns + max(QUANTUM_NS, min(now_ns - began_ns, SHARE_NS_MAX))
+
+    def post(self, make: Callable[[], Event]) -> None:
+        """Called from another thread: has the machine handle an event, which is made when its turn comes."""
+        self._posted.put(make)
+
+    def _handle_posted(self) -> None:
+        for make in self._posted.events():
+            self._handle(make(), self._now_ns())
+
+    def _handle_kept(self) -> None:
+        for event in self._keeping.events():
+            self._handle(event, self._now_ns())
 
     def stop(self) -> None:
         """Called from another thread: leaves the loop as soon as no function runs, without the coordinator."""
@@ -113,6 +155,8 @@ class WorkerLoop:
 
     def close(self) -> None:
         self._snapshots.close()
+        self._keeping.close()
+        self._posted.close()
         self._transport.close()
         self._cold_stores.close()
 
@@ -174,6 +218,10 @@ class WorkerLoop:
             try:
                 self._carry_out(effect)
             except ProtocolError as error:
+                if isinstance(effect, Send) and isinstance(effect.frame, RoundSent | RepliesSent):
+                    too_much = Failure("ProtocolError", error.fact, error.detail, "Pass less between entities at once.")
+                    self._handle(EntitiesFaulted(effect.frame.job, too_much), now_ns)
+                    continue
                 unsent = error
         if unsent is not None:
             if not isinstance(event, Ran):
@@ -200,6 +248,12 @@ class WorkerLoop:
                 self._exiting = reason
             case StoreSnapshot() | FetchSnapshots():
                 self._snapshots.begin(effect)
+            case LoadEntities(job=job, digest=digest):
+                self._load_classes(job, digest)
+            case KeepEntities() | ReleaseEntities():
+                self._keeping.begin(effect)
+            case PassAnswers() if self._pass_answers is not None:
+                self._pass_answers(effect)
 
     def _load(self, job: str, digest: str) -> None:
         event: Event
@@ -208,6 +262,17 @@ class WorkerLoop:
             event = CodeLoaded(job, self._load_code(job, digest))
         except BaseException as error:
             event = CodeFailed(job, failure_of(error, None, None))
+        self._note.end()
+        self._handle(event, self._now_ns())
+
+    def _load_classes(self, job: str, digest: str) -> None:
+        event: Event
+        self._note.begin_loading(job)
+        try:
+            assert self._load_entities is not None
+            event = EntitiesLoaded(job, self._load_entities(digest))
+        except BaseException as error:
+            event = EntitiesFaulted(job, failure_of(error, None, None))
         self._note.end()
         self._handle(event, self._now_ns())
 

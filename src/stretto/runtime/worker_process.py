@@ -18,6 +18,7 @@ from stretto.runtime import code_store
 from stretto.runtime.connections import PULSE, Connections, routing_id
 from stretto.runtime.descriptors import raise_descriptor_limit
 from stretto.runtime.driver_link import DRIVER_SILENCE_S, DriverLink
+from stretto.runtime.entities.code import EntityCode
 from stretto.runtime.garbage import calm_garbage_collector
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.outward import OutwardTransport
@@ -28,6 +29,7 @@ from stretto.runtime.transport import Transport
 from stretto.runtime.worker_loop import WorkerLoop
 from stretto.scheduling.policies import policy_named
 from stretto.scheduling.strategies import strategy_named
+from stretto.transactions.catalog import Catalog
 from stretto.worker.machine import Worker
 
 log = logging.getLogger("stretto.worker")
@@ -84,7 +86,8 @@ def run_worker(settings: WorkerSettings, note: RunNote) -> str:
     machine = machine_for(settings)
     transport = _transport(settings, host)
     load = partial(_load, settings.code_directory)
-    loop = WorkerLoop(machine, transport, load, note=note)
+    load_entities = partial(_load_entities, settings.code_directory)
+    loop = WorkerLoop(machine, transport, load, note=note, load_entities=load_entities)
     try:
         transport.connect_coordinator(settings.coordinator_endpoint, settings.coordinator_key)
         transport.send(COORDINATOR, Join(membership(settings, transport, host)))
@@ -102,6 +105,11 @@ def _transport(settings: WorkerSettings, host: str) -> Connections:
 
 def _load(directory: str, job: str, digest: str) -> Deployment:
     return code_store.load(directory, digest)
+
+
+def _load_entities(directory: str, digest: str) -> Catalog:
+    code: EntityCode = code_store.load_any(directory, digest)
+    return code.catalog()
 
 
 def membership(settings: WorkerSettings, transport: Connections, host: str) -> Member:
