@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from stretto.errors import StrettoError
 from stretto.protocol.jobs import Failure
 from stretto.rendering import error_text, sendable
-from stretto.runtime.entities.log_files import PlaceFiles
+from stretto.runtime.entities.log_files import AppendableFiles
 from stretto.runtime.event_pipe import EventPipe
 from stretto.transactions.events import (
     AppendLog,
@@ -27,6 +27,7 @@ from stretto.transactions.events import (
     StorePiece,
     TrimLog,
 )
+from stretto.transactions.place_log import PlaceLog
 from stretto.worker.events import EntitiesFaulted, EntitiesKept, Event, KeepEntities, ReleaseEntities
 
 log = logging.getLogger("stretto.worker")
@@ -44,7 +45,7 @@ class EntityKeeping:
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pieces: ThreadPoolExecutor | None = None
-        self._places: dict[str, PlaceFiles] = {}
+        self._places: dict[str, PlaceLog] = {}
         """By job; the log thread's own."""
 
     def begin(self, order: _Order) -> None:
@@ -134,11 +135,11 @@ class EntityKeeping:
                 self._done(order, LogWritten(what.attempt, what.end))
         appended.clear()
 
-    def _place(self, order: KeepEntities) -> PlaceFiles:
+    def _place(self, order: KeepEntities) -> PlaceLog:
         place = self._places.get(order.job)
         if place is None:
             assert order.directory is not None
-            place = self._places[order.job] = PlaceFiles(order.directory, order.number)
+            place = self._places[order.job] = PlaceLog(AppendableFiles(order.directory), order.number)
         return place
 
     def _release(self, job: str) -> None:
@@ -150,7 +151,7 @@ class EntityKeeping:
 
     def _write_piece(self, order: KeepEntities) -> None:
         assert order.directory is not None
-        place = PlaceFiles(order.directory, order.number)
+        place = PlaceLog(AppendableFiles(order.directory), order.number)
         try:
             match order.what:
                 case StorePiece(piece=piece, data=data):
