@@ -53,6 +53,7 @@ class CoordinatorParts:
     jobs: type[Jobs] = Jobs
     draining: type[Draining] = Draining
     handovers: type[Handovers] = Handovers
+    entities: type[EntityJobs] = EntityJobs
 
 
 class Coordinator:
@@ -81,7 +82,7 @@ class Coordinator:
     def _assembled(self, kinds: CoordinatorParts, membership: Membership) -> list[Part]:
         """Makes the parts and connects them."""
         hosts = kinds.hosts(self, membership)
-        self._entities = entities = EntityJobs(self, membership)
+        self._entities = entities = kinds.entities(self, membership)
         observing = Observing(self, membership)
         long_runners = LongRunners(self)
         self._blame = blame = kinds.blame(self, hosts)

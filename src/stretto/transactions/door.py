@@ -78,7 +78,8 @@ class Door:
         return self._due[0][0] if self._due else None
 
     def _replied(self, reply: Reply) -> list[Send | Answer]:
-        if self._open.pop(reply.number, None) is None:
+        # After a restart, replies to the calls of an earlier client come to the same process.
+        if reply.client != self._name or self._open.pop(reply.number, None) is None:
             return []
         self._seen = max(self._seen, reply.epoch)
         return [Answer(reply)]

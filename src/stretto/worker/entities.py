@@ -32,7 +32,7 @@ from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.transactions import Reply, Resumed, Round, SnapshotTaken
 from stretto.rendering import error_text, sendable
-from stretto.transactions.events import AppendLog, WorkerEffect, WorkerEvent
+from stretto.transactions.events import AppendLog, Keeping, WorkerEffect, WorkerEvent
 from stretto.transactions.machine import Settings, TransactionWorker
 from stretto.worker.events import (
     EntitiesFaulted,
@@ -78,6 +78,11 @@ class Entities(Part):
             RoundSent: self._on_round,
             DropEntities: self._on_drop,
         }
+
+    def machine(self, job: str) -> TransactionWorker | None:
+        """Returns the machine of a job here, for the checks."""
+        hosted = self._hosted.get(job)
+        return None if hosted is None else hosted.machine
 
     # They come and go.
 
@@ -193,7 +198,7 @@ class Entities(Part):
         for member, found in replies.items():
             self._host.send(member, RepliesSent(job, found))
 
-    def _keep(self, order: HostEntities, what: Any) -> None:
+    def _keep(self, order: HostEntities, what: Keeping) -> None:
         self._host.effects.append(KeepEntities(order.job, order.number, order.directory, what))
 
     def _send(self, job: str, to: str, frame: Any, replies: dict[str, list[Reply]]) -> None:

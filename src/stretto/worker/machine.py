@@ -85,6 +85,8 @@ class WorkerParts:
     redirecting: type[Redirecting] = Redirecting
     by_key: type[ByKey] = ByKey
     twins: type[Twins] = Twins
+    entities: type[Entities] = Entities
+    doors: type[Doors] = Doors
 
 
 class Worker:
@@ -140,7 +142,7 @@ class Worker:
         self._redirecting = redirecting = kinds.redirecting(self, desk, by_key)
         twins = kinds.twins(self, hosting)
         self.membership = membership = Membership(self)
-        self.entities = entities = Entities(self)
+        self.entities = entities = kinds.entities(self)
         # Some need each other.
         channels.connect(forwarding, registration, programs, hosting, desk, sending, routing)
         desk.connect(forwarding)
@@ -156,7 +158,7 @@ class Worker:
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
-        return [channels, desk, hosting, *leasing, redirecting, by_key, twins, entities, Doors(self), *others]
+        return [channels, desk, hosting, *leasing, redirecting, by_key, twins, entities, kinds.doors(self), *others]
 
     def _declare(self) -> None:
         """Collect what the parts have declared."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -26,6 +26,7 @@ from stretto.simulator.checking.cells import Cell, Do, Model, Plans, Seen, Step,
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.serializability import Append, Outcome, Read, Transaction, check
 from stretto.simulator.engine.entities import Climate, EntityParts, SimulatedEntities
+from stretto.transactions.activation import MadeCall
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.machine import Settings
 
@@ -81,19 +82,46 @@ class Asked:
         return [] if value is None else _SEEN.decode(value)
 
 
-class Users:
-    """Users of the cells, each with one call at a time."""
+class EntityCluster(Protocol):
+    """A cluster of cells, as its users and the checks see it."""
 
-    def __init__(self, seed: int, workers_max: int, parts: EntityParts | None) -> None:
+    replies: list[Reply]
+    torn: int
+    snapshots: int
+    is_calm: bool
+    now_ns: int
+
+    @property
+    def crashes(self) -> int: ...
+
+    def after(self, delay_ns: int, act: Callable[[], None]) -> None: ...
+
+    def call(self, client: str, made: MadeCall) -> int: ...
+
+    def run_until(self, steps_max: int, until: Callable[[], bool]) -> bool:
+        """Run until the condition holds. Returns whether it does, within so many steps."""
+
+    def has_finished(self, epoch: int) -> bool: ...
+
+    def state(self) -> dict[EntityName, bytes]: ...
+
+
+class Users:
+    """Users of the cells, each with one call at a time, on a cluster that `make` makes."""
+
+    CLIENTS = (1, 1, 3)
+    cluster: EntityCluster
+
+    def __init__(self, seed: int, workers_max: int) -> None:
         chance = self.chance = random.Random(seed * 31 + 7)
         self.keys = chance.randint(2, 6)
         self._plans = Plans(chance, self.keys, itertools.count(1))
         self._left = chance.randint(*CALLS)
         self._users = chance.randint(*USERS)
         # What only reads is strict for the calls of one client; of several, each knows its own past only.
-        clients = chance.choice((1, 1, 3))
+        clients = chance.choice(self.CLIENTS)
         self._looks = 0.3 if clients == 1 else 0.0
-        settings = Settings(
+        self.settings = Settings(
             epoch_ns=chance.choice((100_000, 1_000_000, 5_000_000)),
             calls_max=chance.choice((1, 3, 100)),
             snapshot_ns=chance.choice((3_000_000, 20_000_000, 200_000_000)),
@@ -105,22 +133,61 @@ class Users:
         self._sent: Counter[type] = Counter()
         self._ambushes: list[tuple[type, int, str]] = []
         self.twice: list[Violation] = []
-        self.cluster = SimulatedEntities(
-            chance.randint(1, workers_max),
-            clients,
-            seed,
-            Catalog([Cell]),
-            self._answered,
-            chance.choice(CLIMATES),
-            settings,
-            parts,
-        )
-        self._trouble()
+        self.cluster = self.make(seed, chance.randint(1, workers_max), clients)
+        self.trouble()
         for user in range(self._users):
             client = f"c{user % clients + 1}"
             self.cluster.after(chance.randint(0, 5_000_000), partial(self._ask, client))
 
-    def _trouble(self) -> None:
+    def make(self, seed: int, workers: int, clients: int) -> EntityCluster:
+        raise NotImplementedError
+
+    def trouble(self) -> None:
+        """Plan what goes wrong."""
+        raise NotImplementedError
+
+    def _ask(self, client: str) -> None:
+        if self._left > 0:
+            self._left -= 1
+            looks = self.chance.random() < self._looks
+            self.ask(client, self._plans.key(), None if looks else self._plans.plan())
+
+    def ask(self, client: str, key: str, plan: list[Step] | None) -> None:
+        cell: Any = Cell(key)
+        number = self.cluster.call(client, cell.look() if plan is None else cell.act(plan))
+        self.open += 1
+        self.asked[client, number] = Asked(client, number, key, plan, self.cluster.now_ns)
+
+    def answered(self, client: str, reply: Reply) -> None:
+        asked = self.asked[client, reply.number]
+        if asked.reply is not None:
+            self.twice.append(Violation("answered-twice", f"{asked.name}: {asked.reply} and {reply}"))
+            return
+        self.open -= 1
+        asked.reply, asked.ended_ns = reply, self.cluster.now_ns
+        self.cluster.after(self.chance.randint(0, 3_000_000), lambda: self._ask(client))
+
+    @property
+    def done(self) -> bool:
+        return self._left == 0 and self.open == 0
+
+
+class UsersOfMachines(Users):
+    """On the machines of transactions alone, whose network repeats messages and changes their order."""
+
+    cluster: SimulatedEntities
+
+    def __init__(self, seed: int, workers_max: int, parts: EntityParts | None) -> None:
+        self._parts = parts
+        super().__init__(seed, workers_max)
+
+    def make(self, seed: int, workers: int, clients: int) -> SimulatedEntities:
+        climate = self.chance.choice(CLIMATES)
+        return SimulatedEntities(
+            workers, clients, seed, Catalog([Cell]), self.answered, climate, self.settings, self._parts
+        )
+
+    def trouble(self) -> None:
         """Crashes at random moments: of workers, of the coordinator, of several at once."""
         cluster, chance = self.cluster, self.chance
         for _ in range(chance.choice((0, 1, 2, 4))):
@@ -149,36 +216,16 @@ class Users:
                     self.cluster.crash(name)
                 return
 
-    def _ask(self, client: str) -> None:
-        if self._left > 0:
-            self._left -= 1
-            looks = self.chance.random() < self._looks
-            self.ask(client, self._plans.key(), None if looks else self._plans.plan())
-
-    def ask(self, client: str, key: str, plan: list[Step] | None) -> None:
-        cell: Any = Cell(key)
-        number = self.cluster.call(client, cell.look() if plan is None else cell.act(plan))
-        self.open += 1
-        self.asked[client, number] = Asked(client, number, key, plan, self.cluster.now_ns)
-
-    def _answered(self, client: str, reply: Reply) -> None:
-        asked = self.asked[client, reply.number]
-        if asked.reply is not None:
-            self.twice.append(Violation("answered-twice", f"{asked.name}: {asked.reply} and {reply}"))
-            return
-        self.open -= 1
-        asked.reply, asked.ended_ns = reply, self.cluster.now_ns
-        self.cluster.after(self.chance.randint(0, 3_000_000), lambda: self._ask(client))
-
-    @property
-    def done(self) -> bool:
-        return self._left == 0 and self.open == 0
-
 
 def try_seed(seed: int, workers_max: int, parts: EntityParts | None = None) -> Trial:
     """Run one random cluster, and check it."""
+    return tried(seed, lambda: UsersOfMachines(seed, workers_max, parts))
+
+
+def tried(seed: int, make: Callable[[], Users]) -> Trial:
+    """Let the users of a cluster run, and check what they saw."""
     trial = Trial(seed)
-    users = Users(seed, workers_max, parts)
+    users = make()
     try:
         _run(users, trial)
     except (StrettoError, AssertionError, KeyError, IndexError, ValueError) as error:
@@ -200,18 +247,18 @@ def try_seed(seed: int, workers_max: int, parts: EntityParts | None = None) -> T
 def _run(users: Users, trial: Trial) -> None:
     """Let the users finish, and then read every cell."""
     cluster = users.cluster
-    if not cluster.run(STEPS_MAX, lambda: users.done):
+    if not cluster.run_until(STEPS_MAX, lambda: users.done):
         waiting = [each.name for each in users.asked.values() if each.reply is None]
         trial.violations.append(Violation("liveness", f"without an answer: {', '.join(waiting)}"))
         return
     for key in range(6):
         users.ask("c1", f"k{key}", [Step(Do.READ)])
-    if not cluster.run(STEPS_MAX, lambda: users.done):
+    if not cluster.run_until(STEPS_MAX, lambda: users.done):
         trial.violations.append(Violation("liveness", "the last reads have no answer"))
         return
     cluster.is_calm = True
     last = max(reply.epoch for reply in cluster.replies)
-    if not cluster.run(STEPS_MAX, lambda: cluster.has_finished(last)):
+    if not cluster.run_until(STEPS_MAX, lambda: cluster.has_finished(last)):
         trial.violations.append(Violation("liveness", f"not all workers come to the end of epoch {last}"))
 
 

@@ -169,6 +169,8 @@ class SimulatedEntities:
             act()
         return until()
 
+    run_until = run
+
     def _time(self, bounds: tuple[int, int]) -> int:
         return self.chance.randint(*bounds)
 

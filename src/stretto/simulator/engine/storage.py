@@ -45,6 +45,15 @@ class SimulatedFiles:
         for path in paths:
             self.contents.pop(path, None)
 
+    def append(self, path: str, data: bytes) -> None:
+        self.write(path, [self.contents.get(path, b""), data])
+
+    def sync(self, path: str) -> None:
+        """What was appended is there already; a writer that crashes leaves a part of it (`tear`)."""
+
+    def close(self, path: str) -> None:
+        """Nothing is open."""
+
     # Faults.
 
     def tear(self, path: str, parts: Sequence[Any], chance: random.Random) -> None:

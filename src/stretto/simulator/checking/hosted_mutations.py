@@ -1,0 +1,158 @@
+"""Planted bugs in the parts that host entities: each must be caught by `hosted_transactions.py`."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stretto.coordinator.entities import EntityJob, EntityJobs
+from stretto.coordinator.events import Death
+from stretto.coordinator.machine import CoordinatorParts
+from stretto.protocol.entities import EntitiesBroken, EntitiesHosted, EntityOrder, HostEntities, RepliesSent, RoundSent
+from stretto.protocol.machines import Send
+from stretto.protocol.transactions import Resume
+from stretto.simulator.checking.hosted_transactions import HostedParts
+from stretto.simulator.checking.mutations import mutation_name
+from stretto.simulator.engine.durable import Parts
+from stretto.transactions.events import AppendLog, Keeping, WorkerUp
+from stretto.transactions.place_log import PlaceLog
+from stretto.worker.doors import Doors
+from stretto.worker.entities import Entities
+from stretto.worker.events import DoorMoved
+from stretto.worker.machine import WorkerParts
+
+
+class LaterWritersIgnored(PlaceLog):
+    """Only what the first attempt has written is read."""
+
+    def _ordered(self) -> list[tuple[int, str]]:
+        found = super()._ordered()
+        return [each for each in found if each[1].partition("-")[2] == found[0][1].partition("-")[2]]
+
+
+class LogBeginsAgain(PlaceLog):
+    """A worker in a new process reads only what it has written itself."""
+
+    def open(self, attempt: int) -> tuple[bytes, int]:
+        is_new = self._attempt == 0
+        data, position = super().open(attempt)
+        return (b"", position) if is_new else (data, position)
+
+
+class TrimmedTooFar(PlaceLog):
+    """The file with the position that is still needed is removed."""
+
+    def trim(self, position: int) -> None:
+        self._files.delete([self._path("log", name) for begin, name in self._ordered()[:-1] if begin <= position])
+
+
+class BreaksUnreported(Entities):
+    """Rounds that a broken connection lost are not sent again by anybody."""
+
+    def broken(self, member: str) -> None:
+        return
+
+
+class AppendsGarbled(Entities):
+    """What is appended is not what was to be."""
+
+    def _keep(self, order: HostEntities, what: Keeping) -> None:
+        if isinstance(what, AppendLog):
+            what = AppendLog(what.attempt, what.data[::-1], what.end)
+        super()._keep(order, what)
+
+
+class DoorStays(Doors):
+    """The door goes on sending to the workers of the first attempt."""
+
+    def _on_moved(self, event: DoorMoved) -> None:
+        opened = self._opened.get(event.job)
+        if opened is not None and opened.door._placement is None:
+            super()._on_moved(event)
+
+
+class RepliesSwapped(Doors):
+    """An answer is given to whoever has called last."""
+
+    def _on_replies(self, sender: str, frame: RepliesSent) -> None:
+        opened = self._opened.get(frame.job)
+        if opened is not None and len(opened.tickets) > 1:
+            numbers = list(opened.tickets)
+            opened.tickets[numbers[0]], opened.tickets[numbers[-1]] = (
+                opened.tickets[numbers[-1]],
+                opened.tickets[numbers[0]],
+            )
+        super()._on_replies(sender, frame)
+
+
+class RoundsOfStrangersHeard(Entities):
+    """A round is taken for one of whoever is first in the attempt."""
+
+    def _on_round(self, sender: str, frame: RoundSent) -> None:
+        hosted = self._hosted.get(frame.job)
+        members = [] if hosted is None else [name for name in hosted.members if name != self._host.member]
+        super()._on_round(members[0] if members else sender, frame)
+
+
+class PlacesGivenTwice(EntityJobs):
+    """A worker that has a place is given another one."""
+
+    def _fill(self, job: EntityJob) -> None:
+        present = self._membership.active()
+        for place, member in enumerate(job.places):
+            if member is None and present and any(job.places):
+                self._host_at(job, place, present[0])
+        super()._fill(job)
+
+
+class LossesUnnoticed(EntityJobs):
+    """Nobody takes the place of a worker that was lost."""
+
+    def lost(self, member: str, death: Death | None) -> None:
+        return
+
+
+class MembersOfTheFirst(EntityJobs):
+    """Workers are told the members of the first attempt."""
+
+    _first: list[str] | None = None
+
+    def _send(self, job: EntityJob, effect: Send) -> None:
+        if isinstance(effect.frame, Resume):
+            self._first = self._first or job.members
+            member = job.places[int(effect.to) - 1]
+            if member is not None:
+                order = replace(effect.frame, members=self._first)
+                self._host.send(member, EntityOrder(job.order.job, order))
+            return
+        super()._send(job, effect)
+
+
+class BreaksIgnored(EntityJobs):
+    """A broken connection does not begin another attempt."""
+
+    def _on_broken(self, sender: str, frame: EntitiesBroken) -> None:
+        return
+
+
+class HostedTooSoon(EntityJobs):
+    """A worker counts as ready before it has the code."""
+
+    def _host_at(self, job: EntityJob, place: int, member: str) -> None:
+        super()._host_at(job, place, member)
+        self._tell(job, WorkerUp(str(place + 1)))
+
+    def _on_hosted(self, sender: str, frame: EntitiesHosted) -> None:
+        return
+
+
+_PLACES = (LaterWritersIgnored, LogBeginsAgain, TrimmedTooFar)
+_ENTITIES = (BreaksUnreported, AppendsGarbled, RoundsOfStrangersHeard)
+_DOORS = (DoorStays, RepliesSwapped)
+_JOBS = (PlacesGivenTwice, LossesUnnoticed, MembersOfTheFirst, BreaksIgnored, HostedTooSoon)
+
+HOSTED_MUTATIONS: dict[str, HostedParts] = {
+    **{mutation_name(each): HostedParts(place=each) for each in _PLACES},
+    **{mutation_name(each): HostedParts(Parts(worker=WorkerParts(entities=each))) for each in _ENTITIES},
+    **{mutation_name(each): HostedParts(Parts(worker=WorkerParts(doors=each))) for each in _DOORS},
+    **{mutation_name(each): HostedParts(Parts(coordinator=CoordinatorParts(entities=each))) for each in _JOBS},
+}
