@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.simulation.catching import assert_caught
 
 from stretto.simulator.checking import transactions
 from stretto.simulator.checking.hosted_mutations import HOSTED_MUTATIONS
@@ -30,8 +31,10 @@ def test_no_seed_shows_a_violation() -> None:
 @pytest.mark.parametrize("name", sorted(HOSTED_MUTATIONS))
 def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "STEPS_MAX", 10_000)  # A run that does not end is caught sooner.
-    trials = (try_hosted_seed(seed, 4, HOSTED_MUTATIONS[name]) for seed in range(CAUGHT_WITHIN))
-    assert any(trial.violations for trial in trials), f"{name} was not caught within {CAUGHT_WITHIN} seeds"
+    bug = HOSTED_MUTATIONS[name]
+    assert_caught(
+        "hosted_transactions", name, lambda seed: bool(try_hosted_seed(seed, 4, bug).violations), CAUGHT_WITHIN
+    )
 
 
 def test_equal_seeds_give_equal_runs() -> None:
