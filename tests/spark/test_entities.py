@@ -24,6 +24,8 @@ from pyspark.sql import SparkSession
 from tests.waiting import WAIT_S, eventually
 
 from stretto import App, Cluster, Entity, Job, UserError, reads, sinks, sources
+from stretto.bench.nexmark.events import NexmarkConfig
+from stretto.bench.nexmark.source import NexmarkSource
 from stretto.coordinator.records import JobStatus
 from stretto.errors import AbortedError, ClusterError, StorageError, TakenOverError
 from stretto.protocol.transactions import Reply
@@ -79,6 +81,9 @@ class Account(Entity):
                 raise Odd("reason")
             case "recursion":
                 await Account(self.key + "+").misbehave(how)
+            case "spin":
+                while True:
+                    pass
             case "field":
                 self.balance = "much"  # type: ignore[assignment]
             case "result":
@@ -86,6 +91,11 @@ class Account(Entity):
             case "long":
                 return await Account("b").note("x" * (2 << 20))
         return None
+
+    @reads
+    async def stare(self) -> None:
+        while True:
+            pass
 
     async def note(self, text: str) -> int:
         return len(text)
@@ -234,6 +244,36 @@ def test_what_is_wrong_is_told_to_its_caller_alone(cluster: Cluster) -> None:
         assert text in str(error)
     assert found[-1] == BALANCE + 1
     assert job.call(Account("a").look()) == BALANCE + 1
+    job.stop()
+
+
+def test_a_handler_that_does_not_return_is_ended_and_nobody_else_is_harmed(cluster: Cluster, tmp_path: Path) -> None:
+    job = bank(cluster, tmp_path / "bank")
+    calls = [Account(f"b{number}").deposit(1) for number in range(20)]
+    found = job.map([*calls, Account("a").misbehave("spin"), *calls], return_exceptions=True, timeout=WAIT_S)
+    assert isinstance(found.pop(20), UserError)
+    assert sorted(found) == [BALANCE + 1] * 20 + [BALANCE + 2] * 20
+    with pytest.raises(UserError, match="a transaction ran out of time"):
+        job.call(Account("a").stare(), timeout=WAIT_S)
+    assert job.call(Account("a").look(), timeout=WAIT_S) == BALANCE
+    assert job.status is JobStatus.RUNNING
+    assert job.checkpoints.recoveries == 0, "no worker was lost for it"
+    job.stop()
+
+
+def test_streams_and_entities_share_workers_and_neither_starves(cluster: Cluster) -> None:
+    app = App("endless", engine="actors", batch_rows=1_000)
+    stream = app.source("bids", NexmarkSource("bid", NexmarkConfig(events=None), None, ["auction", "price"]))
+    stream.key_by("auction").aggregate(high="max(price)").sink(sinks.null(), name="out")
+    busy, job = cluster.submit(app), bank(cluster)
+    ledger = Ledger(job, 7)
+    eventually(lambda: busy.metrics().rows_in > 50_000)
+    with ledger.under_load():
+        before = busy.metrics().rows_in
+        ledger.wait_for(300)
+        eventually(lambda: busy.metrics().rows_in > before + 50_000)
+    ledger.check()
+    busy.stop()
     job.stop()
 
 

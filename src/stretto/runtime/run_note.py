@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from stretto.actors.instance import Instance
 from stretto.coordinator.events import LastRun
@@ -51,15 +49,6 @@ class RunNote:
     def begin_loading(self, job: str) -> None:
         """The code of a job is loaded, which may run statements of the user's modules."""
         self._begin(self._entries.get(job) or self._enter(job, job, ""))
-
-    @contextmanager
-    def running(self, job: str) -> Iterator[None]:
-        """Handlers of entities of a job may run meanwhile."""
-        self.begin_loading(job)
-        try:
-            yield
-        finally:
-            self.end()
 
     def end(self) -> None:
         """The run has returned."""

@@ -22,6 +22,7 @@ from stretto.rendering import message_of
 from stretto.runtime.clock import process_clock
 from stretto.runtime.cold_store import ColdStores
 from stretto.runtime.connections import Arrival, Connections
+from stretto.runtime.entities.handler_watch import HandlerWatch
 from stretto.runtime.entities.keeping import EntityKeeping
 from stretto.runtime.event_pipe import EventPipe
 from stretto.runtime.failures import failure_of
@@ -93,7 +94,7 @@ class WorkerLoop:
         transport.watch(self._keeping.fd, self._handle_kept)
         self._posted: EventPipe[Callable[[], Event]] = EventPipe()
         transport.watch(self._posted.fd, self._handle_posted)
-        machine.entities.around = self._note.running
+        machine.entities.around = HandlerWatch(self._note).around
         self._pending: Run | None = None
         self._exiting: str | None = None
         self._garbage_due_ns: int | None = None

@@ -15,8 +15,19 @@ from typing import Any, Protocol
 from stretto.errors import UserError
 
 
+class OutOfTime(BaseException):
+    """A handler has run for longer than it may. Whoever drives the machine raises it while the handler runs; it is no
+    `Exception`, so that a handler does not catch it by mistake."""
+
+    seed = ""
+    """Which transaction it was."""
+
+
 class Activation(Protocol):
     """An invocation while one of its steps runs."""
+
+    steps: int
+    """How many of its steps have begun."""
 
     @property
     def random(self) -> Random: ...
@@ -64,6 +75,16 @@ def running(activation: Activation) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
+
+
+def nothing_runs() -> None:
+    """What ran was interrupted, perhaps while it ended."""
+    _CURRENT.set(None)
+
+
+def running_now() -> Activation | None:
+    """Returns what runs right now, if anything."""
+    return _CURRENT.get()
 
 
 def current(what: str) -> Activation:

@@ -14,6 +14,7 @@ and only the TIDs that have one are sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -34,7 +35,7 @@ from stretto.transactions.catalog import Catalog
 from stretto.transactions.conflicts import ABORTED, FALLBACK, Decision, Sets
 from stretto.transactions.execution import Execution, Outgoing, Root
 from stretto.transactions.locks import Locks
-from stretto.transactions.log import Logged
+from stretto.transactions.log import Logged, Stopped
 from stretto.transactions.placement import Placement
 from stretto.transactions.sequencing import worker_of
 
@@ -90,6 +91,12 @@ class Setting:
     reordering: bool = True
     fallback: bool = True
     parts: EpochParts = field(default_factory=EpochParts)
+    stopped: AbstractSet[Stopped] = frozenset()
+    """Transactions that ran out of time here."""
+
+    def stopped_in(self, in_fallback: bool) -> frozenset[str]:
+        """Returns the seeds of the transactions that are aborted where they come here in a phase."""
+        return frozenset(each.seed for each in self.stopped if each.in_fallback is in_fallback)
 
 
 @dataclass
@@ -123,6 +130,7 @@ class Epoch:
         self._told_aborted: set[int] = set()
         self._own_conflicts = Conflicts([], [], [])
         self._dry = setting.parts.execution(setting.worker, setting.placement, setting.catalog, setting.state)
+        self._dry.stopped = setting.stopped_in(False)
         self._fallback: Execution | None = None
         self._locks = setting.parts.locks()
         self._grants: dict[int, int] = {}
@@ -276,6 +284,7 @@ class Epoch:
         self._fallback = setting.parts.execution(
             setting.worker, setting.placement, setting.catalog, setting.state, lambda tid: known.get(tid, nothing)
         )
+        self._fallback.stopped = setting.stopped_in(True)
         for tid, sets in sorted(known.items()):
             self._locks.add(tid, sets)
         self._grants = {tid: len(self._dry.roots[tid].participants) for tid in losers if tid in self._dry.roots}

@@ -108,6 +108,8 @@ class Execution:
         self.roots: dict[int, Root] = {}
         self.parts: dict[int, Part] = {}
         self._outgoing: dict[int, Outgoing] = {}
+        self.stopped: frozenset[str] = frozenset()
+        """The seeds of transactions that are aborted when they come here, since they ran out of time."""
         self._ran: set[int] = set()
         """Transactions that have run a wave in this round."""
 
@@ -184,6 +186,8 @@ class Execution:
             self._end(part, invoke.tid, invoke.path, share, Step(ended=True), is_new=True)
             return
         try:
+            if invoke.seed in self.stopped:
+                raise out_of_time(invoke.request)
             kind = self._catalog.kind(name.kind)
             method = kind.method(invoke.request.method)
         except UserError as error:
@@ -285,3 +289,12 @@ class Execution:
 
     def _to(self, worker: int) -> Outgoing:
         return self._outgoing.setdefault(worker, Outgoing())
+
+
+def out_of_time(request: Request) -> UserError:
+    """Returns the error of a transaction that was stopped."""
+    return UserError(
+        "a transaction ran out of time",
+        f"a handler did not return in time, in {request.entity.kind}.{request.method} or what it was called with",
+        "Divide long work into several calls; a handler must not wait for anything but calls.",
+    )

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from stretto.transactions import log
-from stretto.transactions.log import Cut, Logged
+from stretto.transactions.log import Logged
 from stretto.transactions.sessions import Sessions
 
 WAITING_MAX = 10_000
@@ -30,6 +30,7 @@ class Ingress:
         self.sessions = sessions
         self.cuts = dict(content.cuts)
         """Epochs whose calls are known from the log."""
+        self.stopped = content.stopped
         self.end = self.durable = content.end
         self.taken = taken
         """How many calls of the log are in epochs."""
@@ -39,7 +40,7 @@ class Ingress:
             self._add(position, content.end, call)
         self.written(content.end)
 
-    def append(self, entry: Logged | Cut) -> bytes:
+    def append(self, entry: log.Entry) -> bytes:
         """Returns what is to be appended to the log; `end` is then where it ends."""
         data = log.encoded(entry)
         position, self.end = self.end, self.end + len(data)

@@ -20,7 +20,7 @@ import msgspec
 from stretto.errors import UserError
 from stretto.protocol.transactions import EntityName, Failure, Invoke, Path
 from stretto.rendering import message_of, sendable, shown
-from stretto.transactions.activation import MadeCall, running
+from stretto.transactions.activation import MadeCall, OutOfTime, running
 from stretto.transactions.kinds import Kind, Method
 
 CALLS_MAX = 10_000
@@ -55,6 +55,7 @@ class Invocation:
         self.method = method
         self.seed = invoke.seed
         self.at_us = invoke.at_us
+        self.steps = 0
         self.must_stay = b""
         """The fields before a handler that only reads."""
         self._request = invoke.request
@@ -118,6 +119,7 @@ class Invocation:
     def _step(self, value: Any) -> Step:
         assert self._coroutine is not None
         self._awaited = None
+        self.steps += 1
         try:
             while True:
                 with running(self):
@@ -135,6 +137,9 @@ class Invocation:
         except StopIteration as stopped:
             self._closed = True
             return self._returned(stopped.value)
+        except OutOfTime as error:
+            error.seed = self.seed
+            raise
         except BaseException as error:  # Also sys.exit() in a handler: it aborts the transaction, not the worker.
             return self._failed(error)
 

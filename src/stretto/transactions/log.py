@@ -3,6 +3,7 @@
     entry   = length (4 bytes), CRC-32 of the body (4 bytes), body (msgpack)
     Logged    a call, before it is sequenced
     Cut       an epoch has taken the calls up to here; durable before any reply of the epoch
+    Stopped   a transaction has run for too long here, and is aborted when it runs again
 
 Which calls are in which epoch decides the order of transactions, so without the cuts a replay could give other answers
 than those that clients have already (Styx relies on the order of calls in the log alone, which leaves that open). A cut
@@ -41,11 +42,20 @@ class Cut(msgspec.Struct, frozen=True, array_like=True, tag="e"):
     taken: int
 
 
+class Stopped(msgspec.Struct, frozen=True, array_like=True, tag="s"):
+    """The transaction with this seed ran out of time on this worker, in the dry run or in the fallback. No reply that
+    depends on it was sent."""
+
+    seed: str
+    in_fallback: bool
+
+
+Entry = Logged | Cut | Stopped
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[Logged | Cut] = msgspec.msgpack.Decoder(Logged | Cut)
+_DECODER: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
 
 
-def encoded(entry: Logged | Cut) -> bytes:
+def encoded(entry: Entry) -> bytes:
     body = _ENCODER.encode(entry)
     return _HEADER.pack(len(body), crc32(body)) + body
 
@@ -58,6 +68,7 @@ class Content:
     """Where the whole entries end."""
     calls: list[tuple[int, Logged]] = field(default_factory=list)
     cuts: dict[int, int] = field(default_factory=dict)
+    stopped: set[Stopped] = field(default_factory=set)
 
 
 def read(data: bytes, position: int) -> Content:
@@ -71,6 +82,8 @@ def read(data: bytes, position: int) -> Content:
                 content.calls.append((position + offset, call))
             case Cut(epoch, taken):
                 content.cuts[epoch] = taken
+            case Stopped() as stopped:
+                content.stopped.add(stopped)
         offset = after
         content.end = position + offset
     return content
@@ -88,7 +101,7 @@ def _entry(data: bytes, offset: int) -> tuple[bytes, int] | None:
     return body, begin + length
 
 
-def _decoded(body: bytes, position: int) -> Logged | Cut:
+def _decoded(body: bytes, position: int) -> Entry:
     try:
         return _DECODER.decode(body)
     except msgspec.MsgspecError as error:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from stretto.errors import UserError
 from stretto.protocol.transactions import EntityName, Invoke, Look, Reply
+from stretto.transactions.activation import OutOfTime, nothing_runs
 from stretto.transactions.catalog import Catalog
+from stretto.transactions.execution import out_of_time
 from stretto.transactions.invocation import Invocation, failure_of
 from stretto.transactions.shares import WHOLE, written
 
@@ -20,7 +22,11 @@ def looked(catalog: Catalog, state: Mapping[EntityName, bytes], look: Look, epoc
     instance = kind.instance(name.key, state.get(name))
     before = kind.fields(instance)
     invoke = Invoke(0, (), request, written(WHOLE), at_us, f"{origin.client}-{origin.number}")
-    step = Invocation(invoke, WHOLE, instance, kind, method).start() if method.only_reads else None
+    try:
+        step = Invocation(invoke, WHOLE, instance, kind, method).start() if method.only_reads else None
+    except OutOfTime:
+        nothing_runs()
+        return Reply(origin.client, origin.number, None, failure_of(out_of_time(request), name), None, epoch)
     if step is None or kind.fields(instance) != before:
         text = "it is not marked with @reads" if step is None else "it has changed a field"
         failure = failure_of(UserError(f"{name.kind}.{method.name} does not only read", text), name)

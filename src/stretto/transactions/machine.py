@@ -48,7 +48,7 @@ from stretto.transactions.events import (
 )
 from stretto.transactions.ingress import Ingress
 from stretto.transactions.invocation import failure_of
-from stretto.transactions.log import Cut, Logged
+from stretto.transactions.log import Cut, Logged, Stopped
 from stretto.transactions.looking import looked
 from stretto.transactions.placement import Placement
 from stretto.transactions.sequencing import Sequencer
@@ -185,6 +185,24 @@ class TransactionWorker:
         own = self._running()
         return -1 if own is None else own.finished
 
+    def replays(self) -> bool:
+        """Returns whether an epoch runs again of which clients may have replies: whatever ran then must run now."""
+        own = self._own
+        return own is not None and own.finished < own.decided
+
+    def stop(self, seed: str) -> list[WorkerEffect]:
+        """A handler of the transaction with this seed ran out of time, in the midst of an epoch. Another attempt must
+        begin; the log says that the transaction is aborted in it."""
+        own = self._own
+        assert own is not None
+        in_fallback = own.epoch is not None and own.epoch.phase is Phase.FALLBACK
+        # What was to be appended counts already; what was to be sent will be sent again, or is not true any more.
+        self._effects = [effect for effect in self._effects if isinstance(effect, AppendLog)]
+        self._append(own, Stopped(seed, in_fallback))
+        self._stage, self._own = Stage.IDLE, None  # The epoch was left in the midst of a step.
+        effects, self._effects = self._effects, []
+        return effects
+
     def _do(self, effect: WorkerEffect) -> None:
         self._effects.append(effect)
 
@@ -265,7 +283,7 @@ class TransactionWorker:
             return Failure("ProtocolError", f"a call was sent to the wrong worker: {text}", str(request.entity))
         return None
 
-    def _append(self, own: Attempt, entry: Logged | Cut) -> None:
+    def _append(self, own: Attempt, entry: log.Entry) -> None:
         self._do(AppendLog(own.number, own.ingress.append(entry), own.ingress.end))
 
     def _on_written(self, event: LogWritten) -> None:
@@ -350,6 +368,7 @@ class TransactionWorker:
             self._settings.reordering,
             self._settings.fallback,
             self._parts.in_epoch,
+            own.ingress.stopped,
         )
 
     def _send_round(self, own: Attempt, worker: int, number: int, body: Wave | Conflicts) -> None:

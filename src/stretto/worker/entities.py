@@ -32,8 +32,9 @@ from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.transactions import Reply, Resumed, Round, SnapshotTaken
 from stretto.rendering import error_text, sendable
+from stretto.transactions.activation import OutOfTime, nothing_runs
 from stretto.transactions.events import AppendLog, Keeping, WorkerEffect, WorkerEvent
-from stretto.transactions.machine import Settings, TransactionWorker
+from stretto.transactions.machine import Settings, TransactionWorker, WorkerParts
 from stretto.worker.events import (
     EntitiesFaulted,
     EntitiesKept,
@@ -43,6 +44,8 @@ from stretto.worker.events import (
     ReleaseEntities,
 )
 from stretto.worker.part import FrameHandlers, Handlers, Host, Part
+
+Around = Callable[[str, Callable[[], bool]], AbstractContextManager[None]]
 
 
 @dataclass
@@ -57,11 +60,15 @@ class _Hosted:
 class Entities(Part):
     """The jobs with entities here."""
 
+    parts: WorkerParts | None = None
+    """Those of the machines of transactions. The simulator plants a bug by replacing one."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
         self._hosted: dict[str, _Hosted] = {}
-        self.around: Callable[[str], AbstractContextManager[None]] = lambda job: nullcontext()
-        """What is around everything that may run handlers of a job. The driver of the machine may set it."""
+        self.around: Around = lambda job, replays: nullcontext()
+        """What is around everything that may run handlers of a job. The driver of the machine may set it, to raise
+        `OutOfTime` in a handler that does not return; while the machine replays, only in one that never will."""
 
     def events(self) -> Handlers:
         return {
@@ -96,7 +103,7 @@ class Entities(Part):
             return  # Dropped before it was loaded.
         pace = hosted.order.pace
         settings = Settings(pace.epoch_ns, pace.calls_max, pace.snapshot_ns)
-        hosted.machine = TransactionWorker(hosted.order.number, event.catalog, settings)
+        hosted.machine = TransactionWorker(hosted.order.number, event.catalog, settings, self.parts)
         self._host.send(COORDINATOR, EntitiesHosted(event.job))
 
     def _on_faulted(self, event: EntitiesFaulted) -> None:
@@ -157,9 +164,15 @@ class Entities(Part):
             return  # It was dropped. What matters is sent again to who hosts it now.
         effects: list[WorkerEffect] = []
         try:
-            with self.around(job):
+            with self.around(job, hosted.machine.replays):
                 for event in events:
                     effects += hosted.machine.handle(event, self._host.now_ns)
+        except OutOfTime as stopped:
+            nothing_runs()
+            self._carry_out(job, hosted.order, effects + hosted.machine.stop(stopped.seed))
+            self._host.send(COORDINATOR, EntitiesBroken(job, self._host.member))
+            self._set_alarm()
+            return
         except Exception as error:  # A damaged log, or a defect: it must not end the other jobs of this worker.
             self._fail(job, _failure_of(job, error))
             return

@@ -13,6 +13,7 @@ from stretto.protocol.transactions import Resume
 from stretto.simulator.checking.hosted_transactions import HostedParts
 from stretto.simulator.checking.mutations import mutation_name
 from stretto.simulator.engine.durable import Parts
+from stretto.transactions import log
 from stretto.transactions.events import AppendLog, Keeping, WorkerUp
 from stretto.transactions.place_log import PlaceLog
 from stretto.worker.doors import Doors
@@ -145,12 +146,29 @@ class HostedTooSoon(EntityJobs):
         return
 
 
+def stops_forgotten(data: bytes, position: int) -> log.Content:
+    """A transaction that ran out of time runs again in the next attempt as if nothing had been."""
+    content = log.read(data, position)
+    content.stopped.clear()
+    return content
+
+
+def stops_count_in_both(data: bytes, position: int) -> log.Content:
+    """One that ran out of time in the fallback is aborted in the dry run already, which changes the order of others
+    that have replies."""
+    content = log.read(data, position)
+    content.stopped |= {log.Stopped(each.seed, not each.in_fallback) for each in content.stopped}
+    return content
+
+
 _PLACES = (LaterWritersIgnored, LogBeginsAgain, TrimmedTooFar)
 _ENTITIES = (BreaksUnreported, AppendsGarbled, RoundsOfStrangersHeard)
 _DOORS = (DoorStays, RepliesSwapped)
 _JOBS = (PlacesGivenTwice, LossesUnnoticed, MembersOfTheFirst, BreaksIgnored, HostedTooSoon)
 
 HOSTED_MUTATIONS: dict[str, HostedParts] = {
+    "stops-forgotten": HostedParts(read_log=stops_forgotten),
+    "stops-count-in-both": HostedParts(read_log=stops_count_in_both),
     **{mutation_name(each): HostedParts(place=each) for each in _PLACES},
     **{mutation_name(each): HostedParts(Parts(worker=WorkerParts(entities=each))) for each in _ENTITIES},
     **{mutation_name(each): HostedParts(Parts(worker=WorkerParts(doors=each))) for each in _DOORS},

@@ -17,7 +17,7 @@ from stretto.transactions.events import StateOpened
 from stretto.transactions.execution import Execution, Part, Root
 from stretto.transactions.ingress import Ingress
 from stretto.transactions.locks import Locks
-from stretto.transactions.log import Content, Cut, Logged
+from stretto.transactions.log import Content, Logged
 from stretto.transactions.machine import Attempt, TransactionWorker, WorkerParts
 from stretto.transactions.sequencing import Sequencer
 from stretto.transactions.sessions import Kept, Sessions, Standing
@@ -160,7 +160,7 @@ class CutsForgotten(Ingress):
 class TakenBeforeDurable(Ingress):
     """Calls and cuts count before they are durable."""
 
-    def append(self, entry: Logged | Cut) -> bytes:
+    def append(self, entry: log.Entry) -> bytes:
         data = super().append(entry)
         self.written(self.end)
         return data

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
+from stretto.actors.gate import Observer
 from stretto.checkpoints.store import CheckpointStore
 from stretto.coordinator import events as coordination
 from stretto.coordinator.entities import entity_manifest
@@ -19,6 +21,7 @@ from stretto.protocol.entities import Pace, RepliesSent
 from stretto.protocol.frames import Frame
 from stretto.protocol.jobs import Failure
 from stretto.protocol.transactions import EntityName, Reply
+from stretto.scheduling.strategy import Strategy
 from stretto.simulator.engine.cluster import SimulatedJob
 from stretto.simulator.engine.durable import DurableCluster, Parts
 from stretto.simulator.engine.storage import SimulatedFiles
@@ -36,9 +39,12 @@ from stretto.transactions.events import (
     TrimLog,
 )
 from stretto.transactions.machine import TransactionWorker
+from stretto.transactions.machine import WorkerParts as TransactionParts
 from stretto.transactions.place_log import PlaceLog
 from stretto.worker import events as working
+from stretto.worker.entities import Around
 from stretto.worker.events import EntitiesFaulted, EntitiesKept, KeepEntities
+from stretto.worker.machine import Worker
 
 JOB = "cells"
 CLIENT = "c1"
@@ -64,7 +70,11 @@ class HostedEntities(DurableCluster):
         answered: Callable[[str, Reply], None],
         parts: Parts | None = None,
         place: type[PlaceLog] = PlaceLog,
+        machine_parts: TransactionParts | None = None,
+        around: Around | None = None,
     ) -> None:
+        self.machine_parts = machine_parts
+        self.around: Around = around or (lambda job, replays: nullcontext())
         self._catalog = catalog
         self._answered = answered
         self._place = place
@@ -77,6 +87,12 @@ class HostedEntities(DurableCluster):
         self.is_calm = False
         """Nothing goes wrong any more."""
         super().__init__(workers, seed, SimulatedFiles(), parts=parts)
+
+    def new_worker(self, name: str, observer: Observer | None, strategy: Strategy | None) -> Worker:
+        worker = super().new_worker(name, observer, strategy)
+        worker.entities.parts = self.machine_parts
+        worker.entities.around = self.around
+        return worker
 
     def submit_entities(self, pace: Pace, places: int) -> None:
         """Claim the storage, as a driver does, and have the entities hosted."""
