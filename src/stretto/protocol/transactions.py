@@ -3,6 +3,9 @@
 Workers are named by their number, from 1. Everything that a worker says to another one in an epoch is a `Round`: a
 round is over when it has come from every worker, so its number and its sender identify it, and a repeated one is
 recognised.
+
+Structs of which there are many have `gc=False`: they hold plain data, so they are in no cycle, and the garbage
+collector, which would otherwise take a quarter of a worker's time, need not look at them.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class EntityName(NamedTuple):
         return f"{self.kind}/{self.key}"
 
 
-class Failure(msgspec.Struct, frozen=True, array_like=True):
+class Failure(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Why a transaction was aborted: the class of the exception, its text, and the entity that raised it; then the
     module of the class, and what the exception was made of, as msgpack, if that is plain data."""
 
@@ -39,7 +42,7 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
 # From clients, and to them.
 
 
-class Origin(msgspec.Struct, frozen=True, array_like=True):
+class Origin(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Whose call it is: the client, and its number for the call. All replies up to `settled` have arrived there."""
 
     client: str
@@ -47,7 +50,7 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     settled: int
 
 
-class Request(msgspec.Struct, frozen=True, array_like=True):
+class Request(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What is called: the arguments are msgpack, and were checked."""
 
     entity: EntityName
@@ -55,14 +58,14 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
     arguments: bytes
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True, tag="call"):
+class Call(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="call"):
     """From a client: one transaction. It is sent again until the reply is there."""
 
     origin: Origin
     request: Request
 
 
-class Look(msgspec.Struct, frozen=True, array_like=True, tag="look"):
+class Look(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="look"):
     """From a client: a call of a method that only reads. It sees at least the epoch `since`, and is not logged."""
 
     origin: Origin
@@ -80,7 +83,7 @@ class Place(NamedTuple):
     rank: int
 
 
-class Reply(msgspec.Struct, frozen=True, array_like=True, tag="reply-of-call"):
+class Reply(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="reply-of-call"):
     """To a client: the value that the transaction returned, as msgpack, or why it was aborted."""
 
     client: str
@@ -96,19 +99,21 @@ class Reply(msgspec.Struct, frozen=True, array_like=True, tag="reply-of-call"):
 # Between workers, in an epoch.
 
 
-class Invoke(msgspec.Struct, frozen=True, array_like=True):
-    """A call from one entity to another. `share` is the part of the transaction's acknowledgement that it must give
-    back (styx.txt 6.2), an exact fraction."""
+class Invoke(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A call from one entity to another. `share` n is the part 2^-n of the transaction's acknowledgement, which the
+    worker that is called must give back (styx.txt 6.2, transactions/shares.py)."""
 
     tid: int
     path: Path
     request: Request
-    share: str
+    share: int
     at_us: int
     seed: str
+    is_awaited: bool = True
+    """Whether the caller still runs, and so may wait for the result."""
 
 
-class Returned(msgspec.Struct, frozen=True, array_like=True):
+class Returned(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What an invocation returned, for its caller. The failure is known at the root by other means."""
 
     tid: int
@@ -117,18 +122,18 @@ class Returned(msgspec.Struct, frozen=True, array_like=True):
     failed: bool
 
 
-class Acknowledged(msgspec.Struct, frozen=True, array_like=True):
-    """For the root: a share that is given back by an invocation that has ended."""
+class Acknowledged(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """For the root: the shares of a worker on which nothing of the transaction runs any more, and what has failed
+    there, by its place in the tree."""
 
     tid: int
-    path: Path
-    share: str
-    failure: Failure | None = None
+    shares: list[int]
+    failures: list[tuple[Path, Failure]] = []
     is_new: bool = False
     """In the fallback: it needs an entity that was not in its sets, so the transaction runs again in the next epoch."""
 
 
-class Verdict(msgspec.Struct, frozen=True, array_like=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """From the root, in the fallback: the transaction is over, and its writes count or do not."""
 
     tid: int

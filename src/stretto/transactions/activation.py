@@ -5,8 +5,7 @@ A call that is made while nothing runs belongs to nobody: a client passes it to 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 from contextvars import ContextVar
 from datetime import datetime
 from random import Random
@@ -53,9 +52,9 @@ class MadeCall:
         self.kind, self.key, self.method, self.arguments = kind, key, method, arguments
         self.index = -1
         """Its number among the calls of the handler."""
-        running = _CURRENT.get()
-        if running is not None:
-            running.call(self)
+        active = _CURRENT.get()
+        if active is not None:
+            active.call(self)
 
     def __await__(self) -> Generator[MadeCall, Any, Any]:
         if self.index < 0:
@@ -67,14 +66,9 @@ class MadeCall:
         return (yield self)
 
 
-@contextmanager
-def running(activation: Activation) -> Iterator[None]:
-    """Calls that are made meanwhile belong to the activation."""
-    token = _CURRENT.set(activation)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+def activate(activation: Activation | None) -> None:
+    """Calls that are made from now on belong to the activation; to nobody, if it is None."""
+    _CURRENT.set(activation)
 
 
 def nothing_runs() -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stretto.protocol.transactions import Conflicts, EntityName, Place
 
@@ -24,30 +25,29 @@ ABORTED, REORDERED, DRY, FALLBACK = range(4)
 """The phases of `Place`."""
 
 
-@dataclass(frozen=True)
-class Sets:
-    """What a transaction has read and written of one worker's entities."""
+class Sets(NamedTuple):
+    """What a transaction has read and written of one worker's entities. What it writes, it has read."""
 
-    reads: frozenset[EntityName]
-    writes: frozenset[EntityName]
+    reads: Set[EntityName]
+    writes: Set[EntityName]
 
 
 def found(sets: Mapping[int, Sets]) -> Conflicts:
     """Returns the conflicts on one worker's entities."""
-    lowest_writer: dict[EntityName, int] = {}
-    lowest_reader: dict[EntityName, int] = {}
-    for tid in sorted(sets, reverse=True):
-        lowest_writer.update(dict.fromkeys(sets[tid].writes, tid))
-        lowest_reader.update(dict.fromkeys(sets[tid].reads, tid))
-    return Conflicts(
-        [tid for tid in sorted(sets) if _any_lower(tid, sets[tid].writes, lowest_writer)],
-        [tid for tid in sorted(sets) if _any_lower(tid, sets[tid].reads, lowest_writer)],
-        [tid for tid in sorted(sets) if _any_lower(tid, sets[tid].writes, lowest_reader)],
-    )
-
-
-def _any_lower(tid: int, names: Set[EntityName], lowest: Mapping[EntityName, int]) -> bool:
-    return any(lowest.get(name, tid) < tid for name in names)
+    written: set[EntityName] = set()
+    read: set[EntityName] = set()
+    conflicts = Conflicts([], [], [])
+    for tid in sorted(sets):  # So what was written and read before is that of lower ones.
+        reads, writes = sets[tid].reads, sets[tid].writes
+        if not written.isdisjoint(writes):
+            conflicts.writes_written.append(tid)
+        if not written.isdisjoint(reads):
+            conflicts.reads_written.append(tid)
+        if not read.isdisjoint(writes):
+            conflicts.writes_read.append(tid)
+        written |= writes
+        read |= reads
+    return conflicts
 
 
 @dataclass

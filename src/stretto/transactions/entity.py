@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from uuid import UUID
 
 from stretto.errors import UserError
-from stretto.transactions.activation import MadeCall, current
+from stretto.transactions.activation import current
 from stretto.transactions.kinds import described
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,19 +41,12 @@ class Entity:
 
     key: str
     __stretto_fields__: ClassVar[frozenset[str]] = frozenset()
+    """By this, rooms that do not know this one know a class of entities."""
 
     def __new__(cls, key: str) -> Self:
         if not isinstance(key, str):
             raise UserError(f"the key of {cls.__name__} is not a text", repr(key), "Pass a str.")
-        return Reference(cls, key)  # type: ignore[return-value]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self.__stretto_fields__:
-            detail = f"its fields are {', '.join(sorted(self.__stretto_fields__)) or 'none'}"
-            raise UserError(
-                f"{type(self).__name__} has no field '{name}'", detail, "Declare it with its type and a default."
-            )
-        object.__setattr__(self, name, value)
+        return described(cls).reference(key)  # type: ignore[no-any-return]
 
     @property
     def now(self) -> datetime:
@@ -68,18 +61,3 @@ class Entity:
     def uuid(self) -> UUID:
         """Returns an identifier that is the same each time that the transaction runs."""
         return UUID(int=current("self.uuid").random.getrandbits(128), version=4)
-
-
-class Reference:
-    """An entity by its key. Its methods make calls."""
-
-    __slots__ = ("_key", "_type")
-
-    def __init__(self, kind: type[Entity], key: str) -> None:
-        self._type = kind
-        self._key = key
-
-    def __getattr__(self, name: str) -> Callable[..., MadeCall]:
-        kind = described(self._type)
-        method = kind.method(name)
-        return lambda *args, **kwargs: MadeCall(kind.name, self._key, name, method.encode(args, kwargs))

@@ -18,6 +18,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
+
 from stretto.errors import InvariantError, ProtocolError
 from stretto.protocol.transactions import (
     Acknowledged,
@@ -47,8 +49,7 @@ class Phase(Enum):
     DONE = "done"
 
 
-@dataclass(frozen=True)
-class Sequenced:
+class Sequenced(msgspec.Struct, frozen=True, gc=False):
     """A call with its place in the order. `number` is its number in the log, which seeds its random numbers."""
 
     tid: int
@@ -56,8 +57,7 @@ class Sequenced:
     call: Logged
 
 
-@dataclass(frozen=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True, gc=False):
     """How a transaction of this worker ended. Without a place, it runs again in the next epoch."""
 
     transaction: Sequenced
@@ -127,7 +127,6 @@ class Epoch:
         self._has_sent = False
         self._is_durable = False
         self._aborted: set[int] = set()
-        self._told_aborted: set[int] = set()
         self._own_conflicts = Conflicts([], [], [])
         self._dry = setting.parts.execution(setting.worker, setting.placement, setting.catalog, setting.state)
         self._dry.stopped = setting.stopped_in(False)
@@ -221,10 +220,9 @@ class Epoch:
 
     def _run_dry(self) -> None:
         self._dry.run()
-        failed = {tid for tid, root in self._dry.roots.items() if root.complete and root.failures}
-        aborted = sorted(failed - self._told_aborted)
-        self._told_aborted |= failed
-        self._aborted |= failed
+        roots = self._dry.roots
+        aborted = sorted(tid for tid in self._dry.take_completed() if roots[tid].failures)
+        self._aborted.update(aborted)
         self._send_wave(self._dry, aborted)
 
     def _find_conflicts(self) -> None:
@@ -280,7 +278,7 @@ class Epoch:
         self.phase = Phase.FALLBACK
         setting = self._setting
         known = {tid: self._dry.parts[tid].sets() for tid in losers if tid in self._dry.parts}
-        nothing = Sets(frozenset(), frozenset())
+        nothing = Sets(set(), set())
         self._fallback = setting.parts.execution(
             setting.worker, setting.placement, setting.catalog, setting.state, lambda tid: known.get(tid, nothing)
         )
@@ -327,10 +325,10 @@ class Epoch:
     def _run_fallback(self, execution: Execution) -> None:
         while True:
             execution.run()
-            ended = [tid for tid, root in sorted(execution.roots.items()) if root.complete and tid in self._grants]
+            ended = execution.take_completed()
             if not ended:
                 break
-            for tid in ended:
+            for tid in sorted(ended):
                 self._conclude(tid, execution.roots[tid])
         self._send_wave(execution, [])
 
@@ -349,7 +347,7 @@ class Epoch:
 
     def _release(self, verdict: Verdict) -> None:
         assert self._fallback is not None
-        part = self._fallback.parts.pop(verdict.tid, None)
+        part = self._fallback.drop(verdict.tid)
         if verdict.commit and part is not None:
             self._write(part.writes())
         self._grant(self._locks.release(verdict.tid))

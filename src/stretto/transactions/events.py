@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.transactions import Piece, Reply
 
@@ -35,8 +37,7 @@ class CutLog:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class AppendLog:
+class AppendLog(msgspec.Struct, frozen=True, gc=False):
     """Effect: append to the log; say `LogWritten` when it is durable up to `end`. Several may be made durable at
     once."""
 
@@ -45,8 +46,7 @@ class AppendLog:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogWritten:
+class LogWritten(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     end: int
 
@@ -116,8 +116,7 @@ class ManifestWritten:
 # A client's.
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """Effect: the reply of a call is there. Said once for each call."""
 
     reply: Reply

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from stretto.errors import InvariantError, StrettoError, UserError
@@ -30,22 +29,21 @@ from stretto.transactions.conflicts import Sets
 from stretto.transactions.invocation import Invocation, Step, failure_of
 from stretto.transactions.placement import Placement
 from stretto.transactions.sequencing import worker_of
-from stretto.transactions.shares import NOTHING, WHOLE, divided, written
+from stretto.transactions.shares import WHOLE, Shares
 
 
-@dataclass
 class Root:
-    """What the worker of a transaction knows of it: the shares that came back, from whom, and how it ended."""
+    """What the worker of a transaction knows of it: on which workers it ran, and how it ended."""
 
-    collected: Fraction = NOTHING
-    participants: set[int] = field(default_factory=set)
-    value: bytes | None = None
-    failures: dict[Path, Failure] = field(default_factory=dict)
-    is_new: bool = False
+    __slots__ = ("complete", "failures", "is_new", "participants", "value")
 
-    @property
-    def complete(self) -> bool:
-        return self.collected == WHOLE
+    def __init__(self) -> None:
+        self.complete = False
+        """Whether nothing of it runs, on any worker."""
+        self.participants: set[int] = set()
+        self.value: bytes | None = None
+        self.failures: dict[Path, Failure] = {}
+        self.is_new = False
 
     @property
     def failure(self) -> Failure | None:
@@ -53,26 +51,43 @@ class Root:
         return self.failures[min(self.failures)] if self.failures else None
 
 
-@dataclass
 class Part:
     """What a transaction does on this worker."""
 
-    held: Fraction = NOTHING
-    """Shares of what runs here or waits for the next wave here."""
-    waiting: list[tuple[int, Invoke | Returned]] = field(default_factory=list)
-    """For the next wave, with the sender."""
-    invocations: dict[Path, Invocation] = field(default_factory=dict)
-    callers: dict[Path, int] = field(default_factory=dict)
-    instances: dict[EntityName, Any] = field(default_factory=dict)
-    before: dict[EntityName, bytes | None] = field(default_factory=dict)
-    after: dict[EntityName, bytes | None] = field(default_factory=dict)
+    __slots__ = (
+        "after",
+        "before",
+        "failures",
+        "instances",
+        "invocations",
+        "is_new",
+        "live",
+        "shares",
+        "tid",
+        "waiting",
+    )
+
+    def __init__(self, tid: int) -> None:
+        self.tid = tid
+        self.shares = Shares()
+        self.live = 0
+        """How many invocations run here, or wait for the next wave here."""
+        self.waiting: list[tuple[int, Invoke | Returned]] = []
+        """For the next wave, with the sender."""
+        self.invocations: dict[Path, Invocation] = {}
+        self.instances: dict[EntityName, Any] = {}
+        self.before: dict[EntityName, bytes | None] = {}
+        self.after: dict[EntityName, bytes | None] = {}
+        self.failures: list[tuple[Path, Failure]] = []
+        """What the root does not know yet, as `is_new`."""
+        self.is_new = False
 
     def writes(self) -> dict[EntityName, bytes]:
-        found = {name: state for name, state in self.after.items() if state != self.before[name]}
-        return {name: state for name, state in found.items() if state is not None}
+        before = self.before
+        return {name: state for name, state in self.after.items() if state is not None and state != before[name]}
 
     def sets(self) -> Sets:
-        return Sets(frozenset(self.before), frozenset(self.writes()))
+        return Sets(self.before.keys(), self.writes().keys())
 
 
 @dataclass
@@ -110,54 +125,66 @@ class Execution:
         self._outgoing: dict[int, Outgoing] = {}
         self.stopped: frozenset[str] = frozenset()
         """The seeds of transactions that are aborted when they come here, since they ran out of time."""
+        self._waiting: set[int] = set()
+        """Transactions that have something for the next wave."""
         self._ran: set[int] = set()
         """Transactions that have run a wave in this round."""
+        self._completed: list[int] = []
 
     # What comes in.
 
     def begin(self, tid: int, request: Request, at_us: int, seed: str) -> None:
         """A transaction of this worker begins."""
         self.roots[tid] = Root()
-        self.deliver(self._worker, Invoke(tid, (), request, written(WHOLE), at_us, seed))
+        self.deliver(self._worker, Invoke(tid, (), request, WHOLE, at_us, seed))
 
     def deliver(self, sender: int, item: Invoke | Returned | Acknowledged) -> None:
-        """Something has come from a worker, for the next wave; a share counts at once."""
+        """Something has come from a worker, for the next wave; shares count at once."""
         if isinstance(item, Acknowledged):
             self._acknowledge(sender, item)
             return
-        part = self.parts.setdefault(item.tid, Part())
+        tid = item.tid
+        part = self.parts.get(tid)
+        if part is None:
+            part = self.parts[tid] = Part(tid)
         if isinstance(item, Invoke):
-            part.held += Fraction(item.share)
+            part.live += 1
+            part.shares.add(item.share)
         part.waiting.append((sender, item))
+        self._waiting.add(tid)
 
     def _acknowledge(self, sender: int, item: Acknowledged) -> None:
-        root = self.roots[item.tid]
-        root.collected += Fraction(item.share)
+        part, root = self.parts[item.tid], self.roots[item.tid]
+        for share in item.shares:
+            part.shares.add(share)
+        if part.shares.is_too_much:
+            raise InvariantError(f"transaction {item.tid} has more shares than there are", str(part.shares.take()))
         root.participants.add(sender)
         root.is_new |= item.is_new
-        if item.failure is not None:
-            root.failures[item.path] = item.failure
-        if root.collected > WHOLE:
-            raise InvariantError(f"transaction {item.tid} has more shares than there are", str(root.collected))
+        root.failures.update(item.failures)
+        self._note_end(part, root)
 
     # Running.
 
     def run(self) -> None:
         """Run the next wave of every transaction, and all waves of those that are on this worker only. Called again
         before `take_outgoing`, it runs only what has begun since: the others are not further on other workers."""
-        for tid in sorted(tid for tid, part in self.parts.items() if part.waiting):
+        for tid in sorted(self._waiting):
+            part = self.parts[tid]
             if self._may_run(tid):
                 self._ran.add(tid)
-                self._wave(tid)
-            while self.parts[tid].waiting and self._is_alone(tid):
-                self._wave(tid)
+                self._wave(part)
+            while part.waiting and self._is_alone(part):
+                self._wave(part)
+            if not part.waiting:
+                self._waiting.discard(tid)
 
     def _may_run(self, tid: int) -> bool:
         return tid not in self._ran
 
     @property
     def has_work(self) -> bool:
-        return any(part.waiting for part in self.parts.values())
+        return bool(self._waiting)
 
     def take_outgoing(self) -> dict[int, Outgoing]:
         """Returns what goes to other workers. The next round begins."""
@@ -165,14 +192,24 @@ class Execution:
         outgoing, self._outgoing = self._outgoing, {}
         return outgoing
 
-    def _is_alone(self, tid: int) -> bool:
-        root = self.roots.get(tid)
-        return root is not None and root.collected + self.parts[tid].held == WHOLE
+    def take_completed(self) -> list[int]:
+        """Returns the transactions of this worker that have ended since this was last called."""
+        completed, self._completed = self._completed, []
+        return completed
 
-    def _wave(self, tid: int) -> None:
-        part = self.parts[tid]
+    def drop(self, tid: int) -> Part | None:
+        """Returns the part of a transaction, which is not run any further."""
+        self._waiting.discard(tid)
+        return self.parts.pop(tid, None)
+
+    def _is_alone(self, part: Part) -> bool:
+        return part.shares.is_whole
+
+    def _wave(self, part: Part) -> None:
         items, part.waiting = part.waiting, []
-        for sender, item in sorted(items, key=lambda each: each[1].path):
+        if len(items) > 1:
+            items.sort(key=_path_of)
+        for sender, item in items:
             if isinstance(item, Invoke):
                 self._start(part, sender, item)
             else:
@@ -180,10 +217,8 @@ class Execution:
 
     def _start(self, part: Part, caller: int, invoke: Invoke) -> None:
         name = invoke.request.entity
-        part.callers[invoke.path] = caller
-        share = Fraction(invoke.share)
         if self._known is not None and name not in self._known(invoke.tid).reads:
-            self._end(part, invoke.tid, invoke.path, share, Step(ended=True), is_new=True)
+            self._end(part, caller, invoke, Step(ended=True), is_new=True)
             return
         try:
             if invoke.seed in self.stopped:
@@ -191,16 +226,16 @@ class Execution:
             kind = self._catalog.kind(name.kind)
             method = kind.method(invoke.request.method)
         except UserError as error:
-            self._end(part, invoke.tid, invoke.path, share, Step(ended=True, failure=failure_of(error, name)))
+            self._end(part, caller, invoke, Step(ended=True, failure=failure_of(error, name)))
             return
-        if name not in part.instances:
-            part.before[name] = part.after[name] = self._state.get(name)
-            part.instances[name] = kind.instance(name.key, part.before[name])
-        invocation = Invocation(invoke, share, part.instances[name], kind, method)
+        instance = part.instances.get(name)
+        if instance is None:
+            before = part.before[name] = part.after[name] = self._state.get(name)
+            instance = part.instances[name] = kind.instance(name.key, before)
+        invocation = Invocation(invoke, caller, instance, kind, method)
         if method.only_reads:
-            invocation.must_stay = kind.fields(part.instances[name])
-        part.invocations[invoke.path] = invocation
-        self._follow(part, invoke.tid, invocation, invocation.start())
+            invocation.must_stay = kind.fields(instance)
+        self._follow(part, invocation, invocation.start())
 
     def _resume(self, part: Part, returned: Returned) -> None:
         caller = part.invocations.get(returned.path[:-1])
@@ -208,87 +243,114 @@ class Execution:
             return  # It has not waited for the result.
         if returned.failed:
             caller.close()
-            self._follow(part, returned.tid, caller, Step(ended=True), is_failed=True)
+            self._follow(part, caller, Step(ended=True), is_failed=True)
             return
         assert returned.value is not None
         made = caller.made(returned.path[-1])
         method = self._catalog.kind(made.kind).method(made.method)
         step = caller.resume(made.index, method.decode_result(returned.value))
         if step is not None:
-            self._follow(part, returned.tid, caller, step)
+            self._follow(part, caller, step)
 
-    def _follow(self, part: Part, tid: int, invocation: Invocation, step: Step, is_failed: bool = False) -> None:
+    def _follow(self, part: Part, invocation: Invocation, step: Step, is_failed: bool = False) -> None:
         """Send what a step has called, and what it has returned if it was the last one."""
         is_new = False
         if step.ended and step.failure is None and not is_failed:
-            step, is_new = self._kept(part, tid, invocation, step)
-        shares, rest = divided(invocation.share, len(step.calls), not step.ended)
-        for made, share in zip(step.calls, shares, strict=True):
-            self._call(part, tid, invocation, made, share)
+            step, is_new = self._kept(part, invocation, step)
+        for made in step.calls:
+            self._call(part, invocation, made, not step.ended)
         if step.ended:
-            del part.invocations[invocation.path]
-            self._end(part, tid, invocation.path, rest, step, is_new, is_failed)
+            part.invocations.pop(invocation.path, None)
+            self._end(part, invocation.caller, invocation.invoke, step, is_new, is_failed)
         else:
-            invocation.share = rest
+            part.invocations[invocation.path] = invocation
 
-    def _kept(self, part: Part, tid: int, invocation: Invocation, step: Step) -> tuple[Step, bool]:
+    def _kept(self, part: Part, invocation: Invocation, step: Step) -> tuple[Step, bool]:
         """Note the fields that a handler leaves behind. Returns the step, which fails if they are wrong, and whether
         the transaction has written what it was not known to write."""
         name, kind = invocation.entity, invocation.kind
+        before = part.before[name]
         try:
-            after = kind.encode(invocation.instance, part.before[name])
+            after = kind.encode(invocation.instance, before)
             if invocation.method.only_reads and kind.fields(invocation.instance) != invocation.must_stay:
                 raise UserError(f"{name.kind}.{invocation.method.name} only reads", "it has changed a field")
         except StrettoError as error:
             return Step(ended=True, failure=failure_of(error, name)), False
         part.after[name] = after
-        if self._known is not None and after != part.before[name] and name not in self._known(tid).writes:
+        if self._known is not None and after != before and name not in self._known(part.tid).writes:
             return Step(ended=True), True
         return step, False
 
-    def _call(self, part: Part, tid: int, caller: Invocation, made: MadeCall, share: Fraction) -> None:
+    def _call(self, part: Part, caller: Invocation, made: MadeCall, is_awaited: bool) -> None:
         name = EntityName(made.kind, made.key)
         path = (*caller.path, made.index)
         request = Request(name, made.method, made.arguments)
-        invoke = Invoke(tid, path, request, written(share), caller.at_us, caller.seed)
         worker = self._placement.worker_of(name)
-        part.held -= share
+        at_us, seed = caller.invoke.at_us, caller.invoke.seed
         if worker == self._worker:
-            self.deliver(worker, invoke)
+            part.live += 1
+            part.waiting.append((worker, Invoke(part.tid, path, request, WHOLE, at_us, seed, is_awaited)))
         else:
-            self._to(worker).calls.append(invoke)
+            share = part.shares.halve()
+            self._to(worker).calls.append(Invoke(part.tid, path, request, share, at_us, seed, is_awaited))
 
     def _end(
-        self,
-        part: Part,
-        tid: int,
-        path: Path,
-        share: Fraction,
-        step: Step,
-        is_new: bool = False,
-        is_failed: bool = False,
+        self, part: Part, caller: int, invoke: Invoke, step: Step, is_new: bool = False, is_failed: bool = False
     ) -> None:
-        """An invocation is over: its share goes to the root, its result to its caller."""
-        part.held -= share
-        acknowledged = Acknowledged(tid, path, written(share), step.failure, is_new)
-        home = worker_of(tid, self._placement.workers)
-        if home == self._worker:
-            self._acknowledge(home, acknowledged)
-        else:
-            self._to(home).shares.append(acknowledged)
+        """An invocation is over: its result goes to its caller, and if it was the last one here, the shares of this
+        worker to the root."""
+        path = invoke.path
         failed = is_failed or is_new or step.failure is not None
+        if step.failure is not None:
+            part.failures.append((path, step.failure))
+        part.is_new |= is_new
         if path == ():
-            self.roots[tid].value = None if failed else step.value
-            return
-        returned = Returned(tid, path, None if failed else step.value, failed)
-        caller = part.callers[path]
+            self.roots[part.tid].value = None if failed else step.value
+        elif invoke.is_awaited:
+            self._return(part, caller, Returned(part.tid, path, None if failed else step.value, failed))
+        part.live -= 1
+        if not part.live:
+            self._give_back(part)
+
+    def _return(self, part: Part, caller: int, returned: Returned) -> None:
         if caller == self._worker:
-            self.deliver(caller, returned)
+            part.waiting.append((caller, returned))
+            self._waiting.add(part.tid)
         else:
             self._to(caller).returns.append(returned)
 
+    def _give_back(self, part: Part) -> None:
+        """Nothing of the transaction runs here any more."""
+        root = self.roots.get(part.tid)
+        if root is None:
+            home = worker_of(part.tid, self._placement.workers)
+            acknowledged = Acknowledged(part.tid, part.shares.take(), part.failures, part.is_new)
+            self._to(home).shares.append(acknowledged)
+        else:
+            root.participants.add(self._worker)
+            root.is_new |= part.is_new
+            root.failures.update(part.failures)
+            self._note_end(part, root)
+        part.failures, part.is_new = [], False
+
+    def _note_end(self, part: Part, root: Root) -> None:
+        if not root.complete and self._is_over(part, root):
+            root.complete = True
+            self._completed.append(part.tid)
+
+    def _is_over(self, part: Part, root: Root) -> bool:
+        """Whether nothing of the transaction runs, here or elsewhere."""
+        return not part.live and part.shares.is_whole
+
     def _to(self, worker: int) -> Outgoing:
-        return self._outgoing.setdefault(worker, Outgoing())
+        found = self._outgoing.get(worker)
+        if found is None:
+            found = self._outgoing[worker] = Outgoing()
+        return found
+
+
+def _path_of(waiting: tuple[int, Invoke | Returned]) -> Path:
+    return waiting[1].path
 
 
 def out_of_time(request: Request) -> UserError:

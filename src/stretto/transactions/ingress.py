@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+
+import msgspec
 
 from stretto.transactions import log
 from stretto.transactions.log import Logged
@@ -13,8 +14,7 @@ WAITING_MAX = 10_000
 """The most calls that wait for an epoch. A client sends what is not taken again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True, gc=False):
     """A call that no epoch has taken: its place in the log, and its number there."""
 
     position: int

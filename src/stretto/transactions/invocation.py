@@ -6,11 +6,9 @@ result that is not there yet, or returns, or raises.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from functools import cached_property
 from random import Random
 from typing import Any
@@ -20,7 +18,7 @@ import msgspec
 from stretto.errors import UserError
 from stretto.protocol.transactions import EntityName, Failure, Invoke, Path
 from stretto.rendering import message_of, sendable, shown
-from stretto.transactions.activation import MadeCall, OutOfTime, running
+from stretto.transactions.activation import MadeCall, OutOfTime, activate
 from stretto.transactions.kinds import Kind, Method
 
 CALLS_MAX = 10_000
@@ -33,11 +31,10 @@ _ENCODER = msgspec.msgpack.Encoder()
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass
-class Step:
+class Step(msgspec.Struct):
     """What a step of a handler has done."""
 
-    calls: list[MadeCall] = field(default_factory=list)
+    calls: Sequence[MadeCall] = ()
     ended: bool = False
     value: bytes | None = None
     failure: Failure | None = None
@@ -46,22 +43,22 @@ class Step:
 class Invocation:
     """A handler of an entity in a transaction. All handlers of the transaction on the entity share its `instance`."""
 
-    def __init__(self, invoke: Invoke, share: Fraction, instance: Any, kind: Kind, method: Method) -> None:
+    def __init__(self, invoke: Invoke, caller: int, instance: Any, kind: Kind, method: Method) -> None:
+        self.invoke = invoke
+        self.caller = caller
+        """The worker that the call has come from."""
         self.entity = invoke.request.entity
         self.path: Path = invoke.path
-        self.share = share
         self.instance = instance
         self.kind = kind
         self.method = method
-        self.seed = invoke.seed
-        self.at_us = invoke.at_us
         self.steps = 0
         self.must_stay = b""
         """The fields before a handler that only reads."""
-        self._request = invoke.request
         self._made: list[MadeCall] = []
+        """Calls of the step that runs."""
         self._all: list[MadeCall] = []
-        self._results: dict[int, Any] = {}
+        self._results: dict[int, Any] | None = None
         self._awaited: int | None = None
         self._coroutine: Coroutine[Any, Any, Any] | None = None
         self._closed = False
@@ -70,17 +67,17 @@ class Invocation:
 
     @cached_property
     def random(self) -> Random:
-        return Random(f"{self.seed}/{'.'.join(map(str, self.path))}")
+        return Random(f"{self.invoke.seed}/{'.'.join(map(str, self.path))}")
 
     @property
     def now(self) -> datetime:
-        return _BEGINNING + timedelta(microseconds=self.at_us)
+        return _BEGINNING + timedelta(microseconds=self.invoke.at_us)
 
     def call(self, made: MadeCall) -> None:
         if self._closed:
             raise UserError("a handler that has ended cannot call")
         if self.method.only_reads:
-            raise UserError(f"{self.entity.kind}.{self._request.method} only reads", "it has called another entity")
+            raise UserError(f"{self.entity.kind}.{self.method.name} only reads", "it has called another entity")
         if len(self._all) >= CALLS_MAX:
             raise UserError("a handler has made too many calls", f"the limit is {CALLS_MAX:,}")
         if len(self.path) >= DEPTH_MAX:
@@ -93,18 +90,36 @@ class Invocation:
 
     def start(self) -> Step:
         """Run the first step."""
+        activate(self)
         try:
-            arguments = self.method.decode(self._request.arguments)
-            with running(self):
-                self._coroutine = self.method.function(self.instance, **arguments)
-        except Exception as error:
+            arguments = self.method.decode(self.invoke.request.arguments)
+            self._coroutine = self.method.function(self.instance, **arguments)
+            return self._step(None)
+        except OutOfTime as error:
+            error.seed = self.invoke.seed
+            raise
+        except BaseException as error:  # Also sys.exit() in a handler: it aborts the transaction, not the worker.
             return self._failed(error)
-        return self._step(None)
+        finally:
+            activate(None)
 
     def resume(self, index: int, value: Any) -> Step | None:
         """The result of a call is there. Returns None if the handler does not wait for it now."""
+        if self._results is None:
+            self._results = {}
         self._results[index] = value
-        return self._step(value) if self._awaited == index else None
+        if self._awaited != index:
+            return None
+        activate(self)
+        try:
+            return self._step(value)
+        except OutOfTime as error:
+            error.seed = self.invoke.seed
+            raise
+        except BaseException as error:  # Also sys.exit() in a handler: it aborts the transaction, not the worker.
+            return self._failed(error)
+        finally:
+            activate(None)
 
     def made(self, index: int) -> MadeCall:
         return self._all[index]
@@ -113,8 +128,10 @@ class Invocation:
         """End the handler without a result: its transaction is aborted."""
         self._closed = True
         if self._coroutine is not None:
-            with suppress(BaseException), running(self):
+            activate(self)
+            with suppress(BaseException):
                 self._coroutine.close()
+            activate(None)
 
     def _step(self, value: Any) -> Step:
         assert self._coroutine is not None
@@ -122,37 +139,30 @@ class Invocation:
         self.steps += 1
         try:
             while True:
-                with running(self):
-                    wanted = self._coroutine.send(value)
-                if not isinstance(wanted, MadeCall) or wanted not in self._all[wanted.index : wanted.index + 1]:
-                    raise UserError(
-                        f"{self.entity.kind}.{self._request.method} awaits something that is not a call",
-                        shown(wanted),
-                        "A handler can await calls of entities only.",
-                    )
-                if wanted.index not in self._results:
-                    self._awaited = wanted.index
+                index = self._call_of(self._coroutine.send(value))
+                if self._results is None or index not in self._results:
+                    self._awaited = index
                     return Step(self._take())
-                value = self._results[wanted.index]
+                value = self._results[index]
         except StopIteration as stopped:
             self._closed = True
-            return self._returned(stopped.value)
-        except OutOfTime as error:
-            error.seed = self.seed
-            raise
-        except BaseException as error:  # Also sys.exit() in a handler: it aborts the transaction, not the worker.
-            return self._failed(error)
+            self.kind.check_fields(self.instance)
+            return Step(self._take(), True, self.method.encode_result(stopped.value))
 
-    def _returned(self, value: Any) -> Step:
-        try:
-            return Step(self._take(), True, self.method.encode_result(value))
-        except Exception as error:
-            return self._failed(error)
+    def _call_of(self, wanted: Any) -> int:
+        """Returns the number of the call that the handler awaits."""
+        if not isinstance(wanted, MadeCall) or wanted not in self._all[wanted.index : wanted.index + 1]:
+            raise UserError(
+                f"{self.entity.kind}.{self.method.name} awaits something that is not a call",
+                shown(wanted),
+                "A handler can await calls of entities only.",
+            )
+        return wanted.index
 
     def _failed(self, error: BaseException) -> Step:
         self.close()
         self._made = []
-        return Step([], True, None, failure_of(error, self.entity))
+        return Step((), True, None, failure_of(error, self.entity))
 
     def _take(self) -> list[MadeCall]:
         made, self._made = self._made, []

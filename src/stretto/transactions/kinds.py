@@ -7,12 +7,13 @@ wrong one is an error of that call alone.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
-from typing import Any, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypedDict, get_type_hints
 
 import msgspec
 
 from stretto.errors import UserError
+from stretto.transactions.activation import MadeCall
 
 ARGUMENTS_BYTES_MAX = 1 << 20
 """The most that the arguments of one call may have."""
@@ -30,13 +31,17 @@ class Method:
         self.only_reads = bool(getattr(function, "__stretto_reads__", False))
         self._title = f"{kind}.{function.__name__}"
         self._signature, self._arguments = _arguments(self._title, function)
+        self._names = self._arguments.__struct_fields__
         self._decode = msgspec.msgpack.Decoder(self._arguments).decode
         self._check = msgspec.msgpack.Decoder(get_type_hints(function, include_extras=True).get("return", Any)).decode
 
-    def encode(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> bytes:
+    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
         """Returns checked arguments as bytes."""
         try:
-            given = self._signature.bind(*args, **kwargs).arguments
+            if kwargs or len(args) != len(self._names):
+                given = self._signature.bind(*args, **kwargs).arguments
+            else:
+                given = dict(zip(self._names, args, strict=True))
             encoded = _ENCODER.encode(given)
             self._decode(encoded)
         except (TypeError, msgspec.MsgspecError) as error:
@@ -55,7 +60,7 @@ class Method:
             found = self._decode(encoded)
         except msgspec.MsgspecError as error:
             raise UserError(f"wrong arguments for {self._title}", str(error), f"It takes {self._signature}.") from error
-        return {name: getattr(found, name) for name in found.__struct_fields__}
+        return {name: getattr(found, name) for name in self._names}
 
     def encode_result(self, value: Any) -> bytes:
         try:
@@ -79,17 +84,23 @@ class Kind:
         hints = get_type_hints(entity, include_extras=True)
         fields = {name: hint for name, hint in hints.items() if not name.startswith("_") and name not in _OWN}
         self._fields = tuple(fields)
-        self._class = type(self.name, (entity,), {"__stretto_fields__": frozenset(fields)})
-        self._record = msgspec.defstruct(
+        self._names = frozenset(fields)
+        # The key has a slot, so that the dict of an instance has its fields and nothing else.
+        self._class = type(self.name, (entity,), {"__slots__": ("key",)})
+        self._defaults = msgspec.defstruct(
             f"{self.name}Fields", [_with_default(entity, name, hint) for name, hint in fields.items()], kw_only=True
         )
-        self._decode = msgspec.msgpack.Decoder(self._record).decode
+        self._decode = msgspec.msgpack.Decoder(_record(self.name, fields)).decode
         self._initial = self.fields(self.instance("", None))
         self._methods = {
             name: Method(self.name, function)
             for name, function in inspect.getmembers(entity, inspect.iscoroutinefunction)
             if not name.startswith("_")
         }
+        callers = {name: _caller(self.name, method) for name, method in self._methods.items()}
+        self.reference: Callable[[str], Any] = type(
+            f"{self.name}Reference", (Reference,), {"__slots__": (), "kind": self, **callers}
+        )
 
     def method(self, name: str) -> Method:
         if name not in self._methods:
@@ -99,41 +110,81 @@ class Kind:
 
     def instance(self, key: str, state: bytes | None) -> Any:
         """Returns the entity with this state; without one, with its defaults."""
-        record = self._record() if state is None else self._decode(state)
         entity: Any = object.__new__(self._class)
+        entity.key = key
         content = entity.__dict__
-        content["key"] = key
-        for name in self._fields:
-            content[name] = getattr(record, name)
+        if state is not None:
+            content.update(self._decode(state))
+        if len(content) < len(self._fields):
+            self._complete(content)
         return entity
+
+    def _complete(self, content: dict[str, Any]) -> None:
+        """Add the defaults of fields that are not there."""
+        record = self._defaults()
+        for name in self._fields:
+            content.setdefault(name, getattr(record, name))
 
     def encode(self, entity: Any, before: bytes | None) -> bytes | None:
         """Returns the state of the entity, checked if it is another one than `before`."""
-        content = entity.__dict__
         try:
-            encoded = self.fields(entity)
-            if encoded != before:
-                self._decode(encoded)
+            encoded = _ENCODER.encode(entity.__dict__)
+            if encoded == before:
+                return before
+            self._decode(encoded)
         except (TypeError, msgspec.MsgspecError) as error:
             raise UserError(
-                f"a field of {self.name}/{content['key']} has a wrong value",
+                f"a field of {self.name}/{entity.key} has a wrong value",
                 str(error),
                 "Assign what its annotation says.",
             ) from error
         return None if before is None and encoded == self._initial else encoded
 
+    def check_fields(self, entity: Any) -> None:
+        """Raise if a handler has made or removed a field."""
+        content = entity.__dict__
+        if content.keys() == self._names:
+            return
+        detail = f"its fields are {', '.join(sorted(self._fields)) or 'none'}"
+        for name in content:
+            if name not in self._fields:
+                raise UserError(f"{self.name} has no field '{name}'", detail, "Declare it with its type and a default.")
+        raise UserError(f"a handler has removed a field of {self.name}/{entity.key}", detail, "Assign a value instead.")
+
     def fields(self, entity: Any) -> bytes:
         """Returns the fields as they are, unchecked."""
-        content = entity.__dict__
-        return _ENCODER.encode({name: content[name] for name in self._fields})
+        return _ENCODER.encode(entity.__dict__)
+
+
+class Reference:
+    """An entity by its key. A subclass for each class of entities has its methods, which make calls."""
+
+    __slots__ = ("_key",)
+    kind: ClassVar[Kind]
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __getattr__(self, name: str) -> Any:
+        return self.kind.method(name)  # It raises: what there is was found without this.
+
+
+def _caller(kind: str, method: Method) -> Callable[..., MadeCall]:
+    encode, name = method.encode, method.name
+
+    def call(self: Reference, *args: Any, **kwargs: Any) -> MadeCall:
+        return MadeCall(kind, self._key, name, encode(args, kwargs))
+
+    return call
 
 
 def described(entity: Any) -> Kind:
     """Returns what the machine needs to know about a class. Its annotations may name classes that are defined later,
     so this is done when it is first used."""
-    if entity not in _KINDS:
-        _KINDS[entity] = Kind(entity)
-    return _KINDS[entity]
+    kind = _KINDS.get(entity)
+    if kind is None:
+        kind = _KINDS[entity] = Kind(entity)
+    return kind
 
 
 _KINDS: dict[Any, Kind] = {}
@@ -151,6 +202,12 @@ def _arguments(title: str, function: Any) -> tuple[inspect.Signature, type[msgsp
         fields.append(field if parameter.default is parameter.empty else (*field, _default(parameter.default)))
     record = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
     return signature.replace(parameters=parameters), record
+
+
+def _record(name: str, fields: Mapping[str, Any]) -> Any:
+    """Returns the type of a dict with these fields, which may be missing: they may be newer than a state."""
+    make: Any = TypedDict
+    return make(f"{name}Record", dict(fields), total=False)
 
 
 def _with_default(entity: type[Any], name: str, hint: Any) -> Any:

@@ -27,7 +27,7 @@ _HEADER = struct.Struct("<II")
 ENTRY_BYTES_MAX = 4 << 20
 
 
-class Logged(msgspec.Struct, frozen=True, array_like=True, tag="c"):
+class Logged(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="c"):
     """A call, and when it arrived."""
 
     origin: Origin

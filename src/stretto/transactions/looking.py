@@ -10,7 +10,7 @@ from stretto.transactions.activation import OutOfTime, nothing_runs
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.execution import out_of_time
 from stretto.transactions.invocation import Invocation, failure_of
-from stretto.transactions.shares import WHOLE, written
+from stretto.transactions.shares import WHOLE
 
 
 def looked(catalog: Catalog, state: Mapping[EntityName, bytes], look: Look, epoch: int, at_us: int) -> Reply:
@@ -21,9 +21,9 @@ def looked(catalog: Catalog, state: Mapping[EntityName, bytes], look: Look, epoc
     method = kind.method(request.method)
     instance = kind.instance(name.key, state.get(name))
     before = kind.fields(instance)
-    invoke = Invoke(0, (), request, written(WHOLE), at_us, f"{origin.client}-{origin.number}")
+    invoke = Invoke(0, (), request, WHOLE, at_us, f"{origin.client}-{origin.number}")
     try:
-        step = Invocation(invoke, WHOLE, instance, kind, method).start() if method.only_reads else None
+        step = Invocation(invoke, 0, instance, kind, method).start() if method.only_reads else None
     except OutOfTime:
         nothing_runs()
         return Reply(origin.client, origin.number, None, failure_of(out_of_time(request), name), None, epoch)

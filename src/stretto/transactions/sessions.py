@@ -83,4 +83,7 @@ class Sessions:
         ]
 
     def _of(self, client: str) -> _Session:
-        return self._sessions.setdefault(client, _Session())
+        session = self._sessions.get(client)
+        if session is None:
+            session = self._sessions[client] = _Session()
+        return session

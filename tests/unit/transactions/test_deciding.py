@@ -17,7 +17,7 @@ from stretto.transactions.locks import Locks
 from stretto.transactions.log import Cut, Logged
 from stretto.transactions.sequencing import Sequencer, worker_of
 from stretto.transactions.sessions import Sessions, Standing
-from stretto.transactions.shares import NOTHING, WHOLE, divided, written
+from stretto.transactions.shares import WHOLE, Shares
 
 NAMES = [EntityName("Cell", str(number)) for number in range(4)]
 
@@ -50,28 +50,72 @@ def test_tids_differ_say_whose_they_are_and_are_levelled() -> None:
 # Shares.
 
 
-@given(st.recursive(st.just(()), lambda children: st.lists(children, max_size=4).map(tuple), max_leaves=30), st.data())
-def test_shares_that_came_back_are_one_exactly_at_the_end(tree: tuple[object, ...], data: st.DataObject) -> None:
-    """Calls of a random tree end in a random order; handlers end before or after what they called."""
-    running = [(WHOLE, tree)]
-    collected = NOTHING
-    while running:
-        assert collected < WHOLE
-        share, children = running.pop(data.draw(st.integers(0, len(running) - 1)))
-        count = data.draw(st.integers(0, len(children)))
-        now, rest_of_it = children[:count], children[count:]
-        goes_on = bool(rest_of_it)
-        if goes_on and not now:
-            now, rest_of_it = rest_of_it[:1], rest_of_it[1:]
-            goes_on = bool(rest_of_it)
-        parts, left = divided(share, len(now), goes_on)
-        assert sum(parts, left) == share
-        running += zip(parts, now, strict=True)  # type: ignore[arg-type]
+Tree = tuple[int, list["Tree"]]
+"""A call: its worker, and what it calls."""
+HOME = 1
+
+
+def trees() -> st.SearchStrategy[Tree]:
+    worker = st.integers(HOME, 3)
+    return st.recursive(
+        st.tuples(worker, st.just([])), lambda tree: st.tuples(worker, st.lists(tree, max_size=4)), max_leaves=30
+    )
+
+
+@given(trees(), st.data())
+def test_shares_are_whole_exactly_at_the_end_as_fractions_of_calls_are(tree: Tree, data: st.DataObject) -> None:
+    """The paper's scheme is the model: a fraction for each call, which add up to 1 at the root when all have ended.
+    Calls run in any order; a handler makes some of its calls, and goes on later or ends."""
+    shares = {worker: Shares() for worker in (1, 2, 3)}
+    live = dict.fromkeys(shares, 0)
+    ended = dict.fromkeys(shares, Fraction(0))
+    under_way: list[tuple[list[int], Fraction]] = []
+    running: list[tuple[Fraction, int, list[Tree]]] = [(Fraction(1), HOME, tree[1])]
+    shares[HOME].add(WHOLE)
+    live[HOME] = 1
+    while running or under_way:
+        assert not (shares[HOME].is_whole and not live[HOME])
+        assert ended[HOME] < 1 or not running
+        if under_way and (not running or data.draw(st.booleans())):
+            given_back, fraction = under_way.pop(data.draw(st.integers(0, len(under_way) - 1)))
+            ended[HOME] += fraction
+            for share in given_back:
+                shares[HOME].add(share)
+            continue
+        fraction, worker, children = running.pop(data.draw(st.integers(0, len(running) - 1)))
+        count = data.draw(st.integers(min(1, len(children)), len(children)))
+        goes_on = count < len(children)
+        part = fraction / max(1, count + goes_on)
+        for callee, its_calls in children[:count]:
+            running.append((part, callee, its_calls))
+            live[callee] += 1
+            if callee != worker:
+                shares[callee].add(shares[worker].halve())
         if goes_on:
-            running.append((left, rest_of_it))
-        else:
-            collected += Fraction(written(left))
-    assert collected == WHOLE
+            running.append((part, worker, children[count:]))
+            continue
+        ended[worker] += 0 if count else part
+        live[worker] -= 1
+        if worker != HOME and not live[worker]:
+            under_way.append((shares[worker].take(), ended[worker]))
+            ended[worker] = Fraction(0)
+    assert shares[HOME].is_whole
+    assert not live[HOME]
+    assert ended[HOME] == 1
+
+
+@given(st.lists(st.integers(1, 12), max_size=40))
+def test_a_sum_of_shares_is_exact(shares: list[int]) -> None:
+    found = Shares()
+    right = Fraction(0)
+    for share in shares:
+        found.add(share)
+        right += Fraction(1, 2**share)
+        assert found.is_too_much == (right > 1)
+        assert found.is_whole == (right == 1) or right > 1
+    if shares:
+        given_away = Fraction(1, 2 ** found.halve())
+        assert sum((Fraction(1, 2**share) if share >= 0 else 2**-share for share in found.take()), given_away) == right
 
 
 # Conflicts.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from stretto.transactions.catalog import Catalog
 from stretto.transactions.entity import Entity, reads
 from stretto.transactions.invocation import Invocation, Step
 from stretto.transactions.kinds import ARGUMENTS_BYTES_MAX, described
+from stretto.transactions.shares import WHOLE
 
 
 @dataclass
@@ -71,8 +71,8 @@ def invoked(call: Any, state: bytes | None = None, seed: str = "1-0", at_us: int
     assert isinstance(call, MadeCall)
     kind = described(Account)
     request = Request(EntityName(call.kind, call.key), call.method, call.arguments)
-    invoke = Invoke(1, (), request, "1/1", at_us, seed)
-    invocation = Invocation(invoke, Fraction(1), kind.instance(call.key, state), kind, kind.method(call.method))
+    invoke = Invoke(1, (), request, WHOLE, at_us, seed)
+    invocation = Invocation(invoke, 1, kind.instance(call.key, state), kind, kind.method(call.method))
     return invocation, invocation.start()
 
 
@@ -158,7 +158,7 @@ def test_a_wrong_handler_fails_alone(make: Any, text: str) -> None:
     _, step = invoked(make())
     assert step.failure is not None
     assert text in step.failure.text
-    assert step.calls == []
+    assert not step.calls
 
 
 def test_a_field_of_a_wrong_type_is_found() -> None:

@@ -60,8 +60,7 @@ class HandlersDoNotShare(Execution):
 class OrderOfArrival(Execution):
     """What a wave has for a transaction runs in the order in which it came."""
 
-    def _wave(self, tid: int) -> None:
-        part = self.parts[tid]
+    def _wave(self, part: Part) -> None:
         items, part.waiting = part.waiting, []
         for sender, item in items:
             if isinstance(item, Invoke):
@@ -77,18 +76,25 @@ class WavesRunAhead(Execution):
         return True
 
 
-class _Hasty(Root):
-    @property
-    def complete(self) -> bool:
-        return self.value is not None or bool(self.failures) or super().complete
-
-
 class RootDoesNotWait(Execution):
     """A transaction has ended when its root has, although calls that nobody awaits still run."""
 
-    def begin(self, tid: int, *args: Any) -> None:
-        super().begin(tid, *args)
-        self.roots[tid] = _Hasty()
+    def _end(self, part: Part, *args: Any, **kwargs: Any) -> None:
+        super()._end(part, *args, **kwargs)
+        if part.tid in self.roots:
+            self._note_end(part, self.roots[part.tid])
+
+    def _is_over(self, part: Part, root: Root) -> bool:
+        return root.value is not None or bool(root.failures) or super()._is_over(part, root)
+
+
+class SharesGivenBackEarly(Execution):
+    """A worker gives its shares back while something of the transaction still runs on it."""
+
+    def _end(self, part: Part, *args: Any, **kwargs: Any) -> None:
+        super()._end(part, *args, **kwargs)
+        if part.live and part.tid not in self.roots:
+            self._give_back(part)
 
 
 class LocksForAll(Locks):
@@ -289,7 +295,14 @@ def _in_epoch(parts: EpochParts) -> EntityParts:
     return _of(WorkerParts(in_epoch=parts))
 
 
-_EXECUTIONS = (NewEntitiesAllowed, HandlersDoNotShare, OrderOfArrival, WavesRunAhead, RootDoesNotWait)
+_EXECUTIONS = (
+    NewEntitiesAllowed,
+    HandlersDoNotShare,
+    OrderOfArrival,
+    WavesRunAhead,
+    RootDoesNotWait,
+    SharesGivenBackEarly,
+)
 _EPOCHS = (
     AbortedWritesCount,
     AbortsNotTold,
