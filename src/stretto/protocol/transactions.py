@@ -79,8 +79,9 @@ class Place(NamedTuple):
     epoch: int
     phase: int
     """0: aborted by its own logic on the state before the epoch; 1: committed first, on the same state; 2: committed
-    by the dry run; 3: by the fallback."""
+    by the dry run; 3: by the fallback, or aborted in it."""
     rank: int
+    """In the fallback, the order in which transactions ended; before, that of their TIDs."""
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="reply-of-call"):

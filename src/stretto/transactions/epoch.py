@@ -34,12 +34,15 @@ from stretto.protocol.transactions import (
 )
 from stretto.transactions import conflicts
 from stretto.transactions.catalog import Catalog
-from stretto.transactions.conflicts import ABORTED, FALLBACK, Decision, Sets
+from stretto.transactions.conflicts import ABORTED, FALLBACK, Decision
 from stretto.transactions.execution import Execution, Outgoing, Root
 from stretto.transactions.locks import Locks
 from stretto.transactions.log import Logged, Stopped
 from stretto.transactions.placement import Placement
 from stretto.transactions.sequencing import worker_of
+
+RANKS_MAX = 1 << 20
+"""More than there are workers, and transactions of one worker in an epoch."""
 
 
 class Phase(Enum):
@@ -134,6 +137,7 @@ class Epoch:
         self._locks = setting.parts.locks()
         self._grants: dict[int, int] = {}
         self._outbox = _Outbox()
+        self._concluded = 0
 
     # What happens.
 
@@ -278,9 +282,8 @@ class Epoch:
         self.phase = Phase.FALLBACK
         setting = self._setting
         known = {tid: self._dry.parts[tid].sets() for tid in losers if tid in self._dry.parts}
-        nothing = Sets(set(), set())
         self._fallback = setting.parts.execution(
-            setting.worker, setting.placement, setting.catalog, setting.state, lambda tid: known.get(tid, nothing)
+            setting.worker, setting.placement, setting.catalog, setting.state, self._locks
         )
         self._fallback.stopped = setting.stopped_in(True)
         for tid, sets in sorted(known.items()):
@@ -339,11 +342,18 @@ class Epoch:
         if root.is_new:
             self._again(tid)
         else:
-            self._settle(tid, root, Place(self.number, FALLBACK, tid))
+            self._settle(tid, root, Place(self.number, FALLBACK, self._rank()))
         verdict = Verdict(tid, commits)
-        for worker in sorted(self._dry.roots[tid].participants - {self._setting.worker}):
+        for worker in sorted((self._dry.roots[tid].participants | root.participants) - {self._setting.worker}):
             self._outbox.verdicts.setdefault(worker, []).append(verdict)
         self._release(verdict)
+
+    def _rank(self) -> int:
+        """Returns the place of a transaction among those that the fallback ends: by round, and on one worker by their
+        order. Two that end on different workers in one round have both held their locks before it: they do not
+        conflict, and the number of the worker decides."""
+        self._concluded += 1
+        return (self._round * RANKS_MAX + self._concluded) * RANKS_MAX + self._setting.worker
 
     def _release(self, verdict: Verdict) -> None:
         assert self._fallback is not None

@@ -9,7 +9,7 @@ its acknowledgement shares tell, its waves need no message and follow each other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ from stretto.transactions.activation import MadeCall
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.conflicts import Sets
 from stretto.transactions.invocation import Invocation, Step, failure_of
+from stretto.transactions.locks import Locks
 from stretto.transactions.placement import Placement
 from stretto.transactions.sequencing import worker_of
 from stretto.transactions.shares import WHOLE, Shares
@@ -105,7 +106,7 @@ class Outgoing:
 class Execution:
     """The transactions of one phase of an epoch, as far as they are on this worker.
 
-    `known` are the sets that a transaction must keep to, in the fallback; `state` the entities' committed fields."""
+    `locks` are those that a transaction must keep to, in the fallback; `state` the entities' committed fields."""
 
     def __init__(
         self,
@@ -113,13 +114,13 @@ class Execution:
         placement: Placement,
         catalog: Catalog,
         state: Mapping[EntityName, bytes],
-        known: Callable[[int], Sets] | None = None,
+        locks: Locks | None = None,
     ) -> None:
         self._worker = worker
         self._placement = placement
         self._catalog = catalog
         self._state = state
-        self._known = known
+        self._locks = locks
         self.roots: dict[int, Root] = {}
         self.parts: dict[int, Part] = {}
         self._outgoing: dict[int, Outgoing] = {}
@@ -217,7 +218,7 @@ class Execution:
 
     def _start(self, part: Part, caller: int, invoke: Invoke) -> None:
         name = invoke.request.entity
-        if self._known is not None and name not in self._known(invoke.tid).reads:
+        if self._locks is not None and not self._locks.may_use(invoke.tid, name):
             self._end(part, caller, invoke, Step(ended=True), is_new=True)
             return
         try:
@@ -267,7 +268,7 @@ class Execution:
 
     def _kept(self, part: Part, invocation: Invocation, step: Step) -> tuple[Step, bool]:
         """Note the fields that a handler leaves behind. Returns the step, which fails if they are wrong, and whether
-        the transaction has written what it was not known to write."""
+        the transaction has written what it has no lock for."""
         name, kind = invocation.entity, invocation.kind
         before = part.before[name]
         try:
@@ -277,7 +278,7 @@ class Execution:
         except StrettoError as error:
             return Step(ended=True, failure=failure_of(error, name)), False
         part.after[name] = after
-        if self._known is not None and after != before and name not in self._known(part.tid).writes:
+        if self._locks is not None and after != before and not self._locks.may_write(part.tid, name):
             return Step(ended=True), True
         return step, False
 

@@ -204,6 +204,41 @@ def test_locks_let_run_what_does_not_conflict_and_nothing_else() -> None:
     assert together
 
 
+def test_late_locks_are_those_that_nobody_has_and_are_held_to_the_end() -> None:
+    """Transactions that run touch random entities. Nobody ever uses what another one writes, or writes what it uses."""
+    chance = random.Random(5)
+    late = refused = upgraded = 0
+    for _ in range(500):
+        sets = random_sets(chance)
+        locks = Locks()
+        for tid in sorted(sets):
+            locks.add(tid, sets[tid])
+        running = set(locks.begin())
+        uses = {tid: {*sets[tid].reads} for tid in sets}
+        writes = {tid: {*sets[tid].writes} for tid in sets}
+        there = set(sets)
+        while running:
+            tid, name = chance.choice(sorted(running)), chance.choice(NAMES)
+            if chance.random() < 0.3:
+                there.discard(tid)
+                running = running - {tid} | set(locks.release(tid))
+                continue
+            may_use, mine = locks.may_use(tid, name), name in uses[tid]
+            assert may_use or not mine
+            assert may_use or any(name in uses[other] for other in there - {tid})
+            late, refused = late + (may_use and not mine), refused + (not may_use)
+            if may_use:
+                may_write = locks.may_write(tid, name)
+                assert may_write or (mine and any(name in uses[other] for other in there - {tid}))
+                upgraded += may_write and mine and name not in writes[tid]
+                uses[tid].add(name)
+                writes[tid] |= {name} if may_write else set()
+            for one in running:
+                assert not any(writes[one] & uses[other] for other in running - {one})
+        assert not there
+    assert min(late, refused, upgraded) > 50
+
+
 def _conflicts(sets: dict[int, Sets], tid: int, others: set[int]) -> set[int]:
     mine = sets[tid]
     return {

@@ -46,7 +46,7 @@ class NewEntitiesAllowed(Execution):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._known = None
+        self._locks = None
 
 
 class HandlersDoNotShare(Execution):
@@ -108,6 +108,13 @@ class LocksForAll(Locks):
         return super()._granted(name)
 
 
+class UpgradesAmongReaders(Locks):
+    """A transaction may write what it was to read only, while others read it."""
+
+    def may_write(self, tid: int, name: EntityName) -> bool:
+        return True
+
+
 # Epochs.
 
 
@@ -150,6 +157,25 @@ class FallbackWritesTwoTimes(Epoch):
 
     def _release(self, verdict: Verdict) -> None:
         super()._release(Verdict(verdict.tid, True))
+
+
+class VerdictsForKnownOnly(Epoch):
+    """A worker on which a transaction ran in the fallback, but not in the dry run, does not hear how it ended."""
+
+    def _conclude(self, tid: int, root: Root) -> None:
+        root.participants &= self._dry.roots[tid].participants
+        super()._conclude(tid, root)
+
+
+class RankedByTid(Epoch):
+    """What the fallback commits is said to be in the order of TIDs."""
+
+    def _conclude(self, tid: int, root: Root) -> None:
+        self._tid = tid
+        super()._conclude(tid, root)
+
+    def _rank(self) -> int:
+        return self._tid
 
 
 # The log, sequencing and sessions.
@@ -309,7 +335,10 @@ _EPOCHS = (
     RepliesBeforeTheCut,
     FallbackNotInSnapshots,
     FallbackWritesTwoTimes,
+    VerdictsForKnownOnly,
+    RankedByTid,
 )
+_LOCKS = (LocksForAll, UpgradesAmongReaders)
 _INGRESSES = (CutsForgotten, TakenBeforeDurable, NumberedAnew, TrimmedTooFar)
 _SEQUENCERS = (TidsCollide, CounterForgotten)
 _SESSIONS = (RepeatsRun, SessionsForgotten, RepliesForgotten)
@@ -319,7 +348,7 @@ TRANSACTION_MUTATIONS: dict[str, EntityParts] = {
     "conflicts-ignored": _in_epoch(EpochParts(decide=conflicts_ignored)),
     "skew-allowed": _in_epoch(EpochParts(decide=skew_allowed)),
     **{mutation_name(each): _in_epoch(EpochParts(execution=each)) for each in _EXECUTIONS},
-    mutation_name(LocksForAll): _in_epoch(EpochParts(locks=LocksForAll)),
+    **{mutation_name(each): _in_epoch(EpochParts(locks=each)) for each in _LOCKS},
     **{mutation_name(each): _of(WorkerParts(epoch=each)) for each in _EPOCHS},
     **{mutation_name(each): _of(WorkerParts(ingress=each)) for each in _INGRESSES},
     "torn-tail-read": _of(WorkerParts(read_log=torn_tail_read)),

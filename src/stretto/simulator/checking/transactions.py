@@ -116,7 +116,7 @@ class Users:
     def __init__(self, seed: int, workers_max: int) -> None:
         chance = self.chance = random.Random(seed * 31 + 7)
         self.keys = chance.randint(2, 6)
-        self._plans = Plans(chance, self.keys, itertools.count(1))
+        self._plans = Plans(chance, self.keys, itertools.count(1), chance.choice((1, 1, 12)))
         self._left = chance.randint(*CALLS)
         self._users = chance.randint(*USERS)
         # What only reads is strict for the calls of one client; of several, each knows its own past only.
