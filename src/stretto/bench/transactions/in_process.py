@@ -7,7 +7,7 @@ depends on its calls alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from time import process_time_ns
@@ -48,21 +48,42 @@ IDLE_TURNS_MAX = 100_000
 """So many turns without an answer are a run that does not end."""
 
 
+def packed(frame: Any) -> list[bytes]:
+    """Returns a frame as it is sent: whole."""
+    return [_PACK(frame)]
+
+
+def unpacked(frames: list[bytes]) -> Any:
+    """Returns what was sent in these frames."""
+    if len(frames) == 1:
+        return _UNPACK(frames[0])
+    whole = _UNPACK(frames[0])
+    for each in frames[1:]:
+        part = _UNPACK(each).body
+        for name in ("calls", "returns", "shares"):
+            getattr(whole.body, name).extend(getattr(part, name))
+    return whole
+
+
 @dataclass
 class _Host:
     """A worker, what has come for it, and what it has used."""
 
     name: str
     machine: TransactionWorker
-    frames: list[tuple[str, bytes]] = field(default_factory=list)
+    pack: Callable[[Any], list[bytes]]
+    frames: list[tuple[str, list[bytes]]] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
     """Of its log and snapshots."""
-    sent: list[tuple[str, bytes]] = field(default_factory=list)
+    sent: list[tuple[str, list[bytes]]] = field(default_factory=list)
     log_bytes: int = 0
     cpu_ns: int = 0
     frames_sent: int = 0
 
     def turn(self, now_ns: int) -> None:
+        due_ns = self.machine.next_deadline()
+        if not self.frames and not self.events and (due_ns is None or due_ns > now_ns):
+            return
         began_ns = process_time_ns()
         frames, self.frames = self.frames, []
         events, self.events = self.events, []
@@ -70,8 +91,8 @@ class _Host:
         effects: list[Any] = []
         for event in events:
             effects += handle(event, now_ns)
-        for sender, packed in frames:
-            effects += handle(FrameArrived(sender, _UNPACK(packed)), now_ns)
+        for sender, sent in frames:
+            effects += handle(FrameArrived(sender, unpacked(sent)), now_ns)
         due_ns = self.machine.next_deadline()
         if due_ns is not None and due_ns <= now_ns:
             effects += handle(Ticked(), now_ns)
@@ -82,8 +103,9 @@ class _Host:
         appended: AppendLog | None = None
         for effect in effects:
             if isinstance(effect, Send):
-                self.sent.append((effect.to, _PACK(effect.frame)))
-                self.frames_sent += 1
+                frames = self.pack(effect.frame)
+                self.sent.append((effect.to, frames))
+                self.frames_sent += len(frames)
             elif isinstance(effect, AppendLog):
                 appended = effect
                 self.log_bytes += len(effect.data)
@@ -94,7 +116,7 @@ class _Host:
         if appended is not None:
             self.events.append(LogWritten(appended.attempt, appended.end))
 
-    def take_sent(self) -> list[tuple[str, bytes]]:
+    def take_sent(self) -> list[tuple[str, list[bytes]]]:
         sent, self.sent = self.sent, []
         return sent
 
@@ -109,19 +131,24 @@ class InProcess:
         settings: Settings | None = None,
         parts: WorkerParts | None = None,
         open_max: int = 400,
+        worker: type[TransactionWorker] = TransactionWorker,
+        pack: Callable[[Any], list[bytes]] = packed,
     ) -> None:
         self._catalog = Catalog(entities)
         names = [f"w{number}" for number in range(1, workers + 1)]
         self._hosts = {
-            name: _Host(name, TransactionWorker(number, self._catalog, settings or Settings(), parts))
+            name: _Host(name, worker(number, self._catalog, settings or Settings(), parts), pack)
             for number, name in enumerate(names, 1)
         }
         self._coordinator = TransactionCoordinator(names, 0, None)
         self._door = Door(CLIENT, self._catalog, names, NEVER_NS)
         self._open_max = open_max
         self._now_ns = 1_000_000_000
-        self._to_client: list[bytes] = []
+        self._to_client: list[list[bytes]] = []
         self._answers: dict[int, Reply] = {}
+        self._sent_ns: dict[int, int] = {}
+        self.waits_ns: list[int] = []
+        """How long each call has waited for its reply, in virtual time."""
         self.client_cpu_ns = 0
         for name in names:
             self._tell_coordinator(WorkerUp(name))
@@ -170,15 +197,17 @@ class InProcess:
     def _client_turn(self, calls: Iterable[MadeCall], numbers: list[int]) -> None:
         began_ns = process_time_ns()
         arrived, self._to_client = self._to_client, []
-        for packed in arrived:
-            for effect in self._door.handle(FrameArrived("", _UNPACK(packed)), self._now_ns):
+        for frames in arrived:
+            for effect in self._door.handle(FrameArrived("", unpacked(frames)), self._now_ns):
                 if isinstance(effect, Answer):
                     self._answers[effect.reply.number] = effect.reply
+                    self.waits_ns.append(self._now_ns - self._sent_ns.pop(effect.reply.number))
         for made in calls:
             number, effects = self._door.call(made, self._now_ns)
             numbers.append(number)
+            self._sent_ns[number] = self._now_ns
             for send in effects:
-                self._hosts[send.to].frames.append((CLIENT, _PACK(send.frame)))
+                self._hosts[send.to].frames.append((CLIENT, packed(send.frame)))
         self.client_cpu_ns += process_time_ns() - began_ns
 
     def _workers_turn(self) -> None:
@@ -188,18 +217,18 @@ class InProcess:
             self._deliver(host.name, host.take_sent())
         self._now_ns += TURN_NS
 
-    def _deliver(self, sender: str, sent: Iterable[tuple[str, bytes]]) -> None:
-        for to, packed in sent:
+    def _deliver(self, sender: str, sent: Iterable[tuple[str, list[bytes]]]) -> None:
+        for to, frames in sent:
             if to == CLIENT:
-                self._to_client.append(packed)
+                self._to_client.append(frames)
             elif to == COORDINATOR:
-                self._tell_coordinator(FrameArrived(sender, _UNPACK(packed)))
+                self._tell_coordinator(FrameArrived(sender, unpacked(frames)))
             else:
-                self._hosts[to].frames.append((sender, packed))
+                self._hosts[to].frames.append((sender, frames))
 
     def _tell_coordinator(self, event: Any) -> None:
         for effect in self._coordinator.handle(event):
             if isinstance(effect, Send):
-                self._hosts[effect.to].frames.append((COORDINATOR, _PACK(effect.frame)))
+                self._hosts[effect.to].frames.append((COORDINATOR, packed(effect.frame)))
             elif isinstance(effect, WriteManifest):
                 self._tell_coordinator(ManifestWritten(effect.manifest))
