@@ -28,6 +28,7 @@ from stretto.cli.bench.scheduling import scheduling
 from stretto.cli.bench.spread import barriers, spread
 from stretto.cli.bench.strangers import strangers
 from stretto.cli.bench.tenants import tenants
+from stretto.cli.bench.transactions import transactions
 from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
@@ -56,6 +57,7 @@ bench.command()(fuzz)
 bench.command()(elastic)
 bench.command()(shard_moves)
 bench.command()(scaling)
+bench.command()(transactions)
 bench.command()(henge)
 
 
