@@ -88,6 +88,31 @@ PER_EPOCH = {Kind.PERSON: 1, Kind.AUCTION: 3, Kind.BID: 46}
 
 
 @dataclass(frozen=True, slots=True)
+class Surge:
+    """Events with numbers in [first, last) follow each other `times` as fast as all others.
+
+    Time is counted in *ticks* here: `times` of them from one usual event to the next, and one in a surge."""
+
+    first: int
+    last: int
+    times: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last or self.times < 1:
+            raise UserError("a surge needs first <= last and times of at least 1", f"{self}")
+
+    def ticks(self, number: int) -> int:
+        """Returns when an event happens."""
+        return self.times * number - (self.times - 1) * min(max(number - self.first, 0), self.last - self.first)
+
+    def many_ticks(self, numbers: Int64s) -> Int64s:
+        """`ticks` of many events."""
+        within = np.clip(numbers - self.first, 0, self.last - self.first)
+        found: Int64s = self.times * numbers - (self.times - 1) * within
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class NexmarkConfig:
     """One NEXMark stream. Equal configurations give equal events, on any machine and in any slicing.
 
@@ -109,6 +134,7 @@ class NexmarkConfig:
     person_bytes: int = 200
     auction_bytes: int = 500
     bid_bytes: int = 100
+    surge: Surge | None = None
 
     def __post_init__(self) -> None:
         if self.events is not None and self.events < 0:
@@ -129,17 +155,24 @@ class NexmarkConfig:
 
 def event_time_us(config: NexmarkConfig, number: int) -> int:
     """The event time of one event: base + number / rate in microseconds, truncated to whole milliseconds."""
-    return (config.base_time_us + number * 1_000_000 // config.event_rate) // 1000 * 1000
+    surge = config.surge
+    ticks, per_s = (number, config.event_rate) if surge is None else (surge.ticks(number), _ticks_per_s(config, surge))
+    return (config.base_time_us + ticks * 1_000_000 // per_s) // 1000 * 1000
 
 
 def event_times_us(config: NexmarkConfig, numbers: Int64s) -> Int64s:
     """`event_time_us` of many events."""
-    times: Int64s = numbers * 1_000_000
-    times //= config.event_rate
+    surge = config.surge
+    times: Int64s = (numbers if surge is None else surge.many_ticks(numbers)) * 1_000_000
+    times //= config.event_rate if surge is None else _ticks_per_s(config, surge)
     times += config.base_time_us
     times //= 1000
     times *= 1000
     return times
+
+
+def _ticks_per_s(config: NexmarkConfig, surge: Surge) -> int:
+    return config.event_rate * surge.times
 
 
 def count_before(kind: Kind | str, number: int) -> int:

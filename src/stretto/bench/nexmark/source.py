@@ -16,7 +16,9 @@ from stretto.bench.nexmark.generator import generate
 
 
 class NexmarkSource(Source):
-    """Events of one kind. `rate` is events per second of all kinds, over all partitions; None means at full speed."""
+    """Events of one kind. `rate` is events per second of all kinds, over all partitions; None means at full speed. With
+    a rate, the first event comes at `begins_ns`, or when a partition is first read; one that resumes then begins
+    again, with the event that it resumes at."""
 
     def __init__(
         self,
@@ -25,6 +27,7 @@ class NexmarkSource(Source):
         rate: float | None = None,
         columns: Sequence[str] | None = None,
         block: int = 4096,
+        begins_ns: int | None = None,
     ) -> None:
         whole = SCHEMAS[Kind(kind)]
         self.kind = kind
@@ -32,6 +35,7 @@ class NexmarkSource(Source):
         self.rate = rate
         self.columns = None if columns is None else tuple(columns)
         self.block = block
+        self.begins_ns = begins_ns
         self.schema: pa.Schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
 
     def length(self, partition: int, partitions: int) -> int | None:
@@ -59,7 +63,8 @@ class NexmarkReader(SourceReader):
         self._partition = partition
         self._partitions = partitions
         self._length = source.length(partition, partitions)
-        self._began_ns: int | None = None
+        self._surge = source.config.surge
+        self._began_ns: int | None = source.begins_ns
         self._began_at = 0
 
     @property
@@ -69,8 +74,9 @@ class NexmarkReader(SourceReader):
 
     def seek(self, position: int) -> None:
         self.position = position
-        self._began_at = self._global(position)
-        self._began_ns = None
+        if self._source.begins_ns is None:
+            self._began_at = self._global(position)
+            self._began_ns = None
 
     def available(self, now_ns: int) -> int | None:
         if self._source.rate is None:
@@ -92,10 +98,9 @@ class NexmarkReader(SourceReader):
         arrived_ns, next_ns = now_ns, None
         if self._source.rate is not None:
             first_due_ns = self._due_ns(start, now_ns)
-            due = int((now_ns - first_due_ns) * self._source.rate / 1e9) + 1 if now_ns >= first_due_ns else 0
-            if due <= 0:
+            if now_ns < first_due_ns:
                 return Reading(None, now_ns, next_ns=first_due_ns)
-            count = min(count, due)
+            count = min(count, self._due_by(now_ns, start, count))
             arrived_ns = self._due_ns(start + count - 1, now_ns)
         config, kind = self._source.config, self._source.kind
         batch = generate(config, kind, start, start + count, self._source.columns)
@@ -116,4 +121,15 @@ class NexmarkReader(SourceReader):
         assert self._source.rate is not None
         if self._began_ns is None:
             self._began_ns = now_ns
-        return self._began_ns + int((number - self._began_at) * 1e9 / self._source.rate)
+        if self._surge is None:
+            return self._began_ns + int((number - self._began_at) * 1e9 / self._source.rate)
+        ticks = self._surge.ticks(number) - self._surge.ticks(self._began_at)
+        return self._began_ns + int(ticks * 1e9 / (self._source.rate * self._surge.times))
+
+    def _due_by(self, now_ns: int, start: int, most: int) -> int:
+        """Returns how many of the next `most` events have come, the first of which has."""
+        low, high = 1, most
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._due_ns(start + middle - 1, now_ns) <= now_ns else (low, middle - 1)
+        return low

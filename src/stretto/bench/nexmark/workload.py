@@ -30,8 +30,12 @@ class Workload:
 
     config: NexmarkConfig = field(default_factory=lambda: NexmarkConfig(events=200_000))
     rate: float | None = None
+    begins_ns: int | None = None
+    """When the first event comes, if there is a rate; None: when it is first read."""
     parallelism: int | None = None
     batch: int = 4096
+    block: int = 4096
+    """So many events in a row are read by one partition of a source."""
     sink: Callable[[], Sink] = CollectSink
     slo: SLO | None = None
     engine: str = "actors"
@@ -69,8 +73,9 @@ class Streams:
 
     def source(self, kind: str, columns: Sequence[str]) -> Source:
         """Returns the source of the events of one kind."""
-        source = NexmarkSource(kind, self.workload.config, self.workload.rate, columns)
-        return source if self.workload.gate is None else self.workload.gate.before(source)
+        asked = self.workload
+        source = NexmarkSource(kind, asked.config, asked.rate, columns, asked.block, asked.begins_ns)
+        return source if asked.gate is None else asked.gate.before(source)
 
     def record(self, bids: Stream) -> None:
         """Record bids with their ingestion time."""
