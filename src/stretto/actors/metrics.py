@@ -47,6 +47,8 @@ class FunctionMetrics(msgspec.Struct):
     messages_forwarded: int = 0
     rows_away: int = 0
     """Of the rows processed, those that ran on transient workers."""
+    away_ns: int = 0
+    """When the first batch of the last burst was sent there."""
     arrived_ns: int = 0
     """Of a source: when the last event that it has read had arrived, ..."""
     behind_ns: int = 0
@@ -165,6 +167,7 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
         total.messages_forwarded += part.messages_forwarded
         total.rows_away += part.rows_away
         total.rows_due += part.rows_due
+        total.away_ns = min(filter(None, (total.away_ns, part.away_ns)), default=0)
         total.idle_reads += part.idle_reads
         total.arrived_ns = max(total.arrived_ns, part.arrived_ns)
         total.behind_ns = max(total.behind_ns, part.behind_ns)
@@ -214,6 +217,7 @@ def difference(later: FunctionMetrics, earlier: FunctionMetrics) -> FunctionMetr
         messages_forwarded=later.messages_forwarded - earlier.messages_forwarded,
         rows_away=later.rows_away - earlier.rows_away,
         rows_due=later.rows_due - earlier.rows_due,
+        away_ns=later.away_ns,
         idle_reads=later.idle_reads - earlier.idle_reads,
         arrived_ns=later.arrived_ns,
         behind_ns=later.behind_ns,

@@ -242,6 +242,8 @@ class ByKey(Part):
         """Send a twin what waits for it, as far as there is room."""
         while lane.waiting and len(lane.out) < WINDOW and not lane.asked:
             entry = lane.waiting.popleft()
+            if not away.numbered:
+                seat.metrics.away_ns = self._host.now_ns
             away.numbered += 1
             entry.number = away.numbered
             lane.out[entry.number] = entry
@@ -314,6 +316,7 @@ class ByKey(Part):
         """Counts an entry as run, and sends on what it gave."""
         if isinstance(entry.work, Message) and entry.whole is not None:
             seat.metrics.messages_forwarded += 1
+            seat.metrics.rows_away += outcome.rows_in
             self._channels.count_rows(seat, entry.work, outcome.rows_in)
             self._settle(seat, entry.whole)
         self._host.ran_elsewhere(seat, ELSEWHERE, outcome, cost_ns)
