@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stretto.actors.channel import Message
-    from stretto.actors.reading import Steps
+    from stretto.actors.reading import Conclude, Steps
     from stretto.actors.work import Outcome, Work
 
 WINDOW = 4
@@ -26,12 +26,14 @@ UNSENT_MAX = 64
 
 class Slot:
     """A batch that runs elsewhere, or that waits for such a one: `outcome` is what it gave, once it has run. It is
-    `queued` if it has a place in the order of what is sent on."""
+    `queued` if it has a place in the order of what is sent on. A watermark of a source has a slot too: it `concludes`
+    what was read before, and runs when all of that is sent on."""
 
-    __slots__ = ("cost_ns", "outcome", "queued", "work")
+    __slots__ = ("concludes", "cost_ns", "outcome", "queued", "work")
 
-    def __init__(self, work: Message | Steps) -> None:
+    def __init__(self, work: Message | Steps | Conclude, concludes: bool = False) -> None:
         self.work = work
+        self.concludes = concludes
         self.outcome: Outcome | None = None
         self.queued = False
         self.cost_ns = 0
@@ -61,7 +63,8 @@ class Away:
     owed to them. `held` is the work that waits until everything is back; `parts` are states that twins have given back,
     `again` batches of lost twins that run here, `redone` those of them whose results are sent already. If the order of
     what it sends matters (`ordered`), `slots` has all batches from the first that has not come back, also those that
-    have run here meanwhile. If it is `merged`, twins build state."""
+    have run here meanwhile, and the watermarks of a source, which reads on meanwhile. If it is `merged`, twins build
+    state."""
 
     __slots__ = (
         "again",
@@ -107,7 +110,14 @@ class Away:
     @property
     def has_work(self) -> bool:
         """Whether something can run that is not in the mailbox."""
-        return bool(self.again or self.redone or self.parts) or (self.held is not None and self.is_back)
+        if self.again or self.redone or self.parts or self.concludes:
+            return True
+        return self.held is not None and self.is_back
+
+    @property
+    def concludes(self) -> bool:
+        """Whether a watermark of a source is the next that is sent on."""
+        return bool(self.slots) and self.slots[0].concludes
 
     @property
     def waits(self) -> bool:

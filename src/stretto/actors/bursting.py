@@ -53,7 +53,7 @@ def in_burst(spec: FunctionSpec, is_source: bool) -> InBurst:
         return InBurst(Burst.NOTHING, because)
     ordered = spec.ordered_for is not None
     if is_source:
-        return InBurst(Burst.STEPS, ordered=ordered)
+        return InBurst(Burst.STEPS, ordered=True)  # Its watermarks have their places among the batches.
     if spec.function.discipline is STATELESS:
         return InBurst(Burst.BATCHES, ordered=ordered)
     return InBurst(Burst.MERGED if spec.discipline.spreads else Burst.KEYS)

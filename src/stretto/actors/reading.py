@@ -1,7 +1,7 @@
 """What a source does when it is polled: it reads, its fused steps run on the rows, and a watermark may follow.
 
 All of it is one run. While a burst is redirected (`worker/bursts/`) it is three: the read, which only the source itself
-can do; the steps on each batch, which may run on a transient worker; and what follows them, when all batches are back.
+can do; the steps on each batch, which may run on a transient worker; and what follows them, when all of it is sent on.
 """
 
 from __future__ import annotations

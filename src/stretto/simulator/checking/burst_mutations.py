@@ -8,7 +8,7 @@ from stretto.actors.away import Away
 from stretto.actors.channel import Message
 from stretto.actors.keyed_away import KeyedAway, KeyedLane
 from stretto.actors.keyed_twins import GiveKeys, RunTwinSteps, Survey
-from stretto.actors.reading import Conclude, Read, Steps
+from stretto.actors.reading import Conclude, Steps
 from stretto.actors.seat import Seat
 from stretto.actors.twins import GiveBack, RunTwin
 from stretto.actors.work import Barrier, Errand, Outcome, Work
@@ -97,14 +97,10 @@ class OrderForgotten(Redirecting):
 class WatermarkOvertakes(Redirecting):
     """A source sends its watermark before the batches are back that it has read before it."""
 
-    def _read(self, seat: Seat, errand: Read, outcome: Outcome) -> None:
-        super()._read(seat, errand, outcome)
-        if seat.away is not None and seat.away.held is not None and errand.conclusion is not None:
-            seat.mailbox.append(errand.conclusion)
-            seat.away.held = None
-
-    def instead(self, seat: Seat, away: Away, work: Work) -> Work | None:
-        return work if isinstance(work, Conclude) else super().instead(seat, away, work)
+    def _conclude(self, away: Away, conclusion: Conclude) -> None:
+        super()._conclude(away, conclusion)
+        if away.slots and away.slots[-1].work is conclusion:
+            away.slots.appendleft(away.slots.pop())
 
 
 class TwinKeepsState(Twins):

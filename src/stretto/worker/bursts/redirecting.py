@@ -19,7 +19,7 @@ from stretto.actors.batches import packed_batch, unpacked_batch
 from stretto.actors.bursting import Burst, in_burst
 from stretto.actors.channel import Message
 from stretto.actors.keyed_away import KeyedAway
-from stretto.actors.reading import Read, Steps
+from stretto.actors.reading import Conclude, Read, Steps
 from stretto.actors.seat import Phase, Seat
 from stretto.actors.twins import Redo, RunHere, TakeBack
 from stretto.actors.work import Errand, Outcome, Poll, Work
@@ -57,7 +57,11 @@ class Redirecting(Part):
         return {Redirect: self._on_redirect, Returned: self._on_returned, GivenBack: self._on_given_back}
 
     def errands(self) -> dict[type[Errand], AfterRun]:
-        return {RunHere: AfterRun(completes=self._ran_here), Read: AfterRun(settles=self._read)}
+        return {
+            RunHere: AfterRun(completes=self._ran_here),
+            Read: AfterRun(settles=self._read),
+            Conclude: AfterRun(completes=self._concluded),
+        }
 
     # Orders.
 
@@ -99,6 +103,8 @@ class Redirecting(Part):
         if away.parts:
             parts, away.parts = away.parts, []
             return TakeBack(parts)
+        if away.concludes:
+            return away.slots[0].work
         if away.held is not None and away.is_back:
             held, away.held = away.held, None
             self._end(seat, away)
@@ -119,7 +125,9 @@ class Redirecting(Part):
             return self._placed(seat, away, Slot(work))
         if type(work) is Poll and not away.waits:
             return Read()
-        if away.is_back or isinstance(work, Redo | TakeBack | Read):
+        if away.is_back or isinstance(work, Redo | TakeBack | Read) or (away.concludes and work is away.slots[0].work):
+            return work
+        if type(work) is Message and seat.instance.needs_no_barrier(work.channel, work.payload):
             return work
         away.held = work
         self._ask_back(seat, away)
@@ -127,13 +135,14 @@ class Redirecting(Part):
 
     def _placed(self, seat: Seat, away: Away, slot: Slot) -> Work | None:
         """Sends a batch away, or returns what runs here for it."""
+        assert not isinstance(slot.work, Conclude)
         member = self._place(away, slot.work)
         if away.ordered and (member is not None or away.slots) and not slot.queued:
             slot.queued = True
             away.slots.append(slot)
         if member is None:
             return RunHere(slot) if slot.queued else slot.work
-        self._send(seat, away, member, slot)
+        self._send(seat, away, member, slot, slot.work)
         self._host.offer(seat)
         return None
 
@@ -152,11 +161,13 @@ class Redirecting(Part):
         away.due -= 1.0
         return member
 
-    def _send(self, seat: Seat, away: Away, member: str, slot: Slot) -> None:
+    def _send(self, seat: Seat, away: Away, member: str, slot: Slot, work: Message | Steps) -> None:
         lane = away.lanes.setdefault(member, Lane())
+        if not away.numbered:
+            seat.metrics.away_ns = self._host.now_ns
         away.numbered += 1
         lane.out[away.numbered] = slot
-        work, name = slot.work, STEPS
+        name = STEPS
         if type(work) is Message:
             self._tracking.untrack(work)
             name = work.channel.input
@@ -179,12 +190,31 @@ class Redirecting(Part):
         )
 
     def _read(self, seat: Seat, errand: Read, outcome: Outcome) -> None:
-        """A source has read: its steps are the next that runs, here or elsewhere, and then what follows them."""
+        """A source has read: its steps are the next that runs, here or elsewhere, and what follows them has its place
+        behind them. The end waits until all is back."""
         away = seat.away = seat.away or _away(seat)  # The burst may have ended during the read.
         if errand.steps is not None:
             errand.steps.deadline_ns = outcome.arrived_ns + seat.latency_ns
-            away.again.append(Slot(errand.steps))
-        away.held = errand.conclusion
+            slot = Slot(errand.steps)
+            slot.queued = True
+            away.slots.append(slot)
+            away.again.append(slot)
+        if errand.conclusion is not None:
+            self._conclude(away, errand.conclusion)
+
+    def _conclude(self, away: Away, conclusion: Conclude) -> None:
+        if conclusion.done:
+            away.held = conclusion
+        else:
+            away.slots.append(Slot(conclusion, concludes=True))
+
+    def _concluded(self, seat: Seat, errand: Conclude, outcome: Outcome) -> None:
+        """A watermark of a source is sent: so is what comes after it."""
+        away = seat.away
+        if away is not None and away.slots and away.slots[0].work is errand:
+            away.slots.popleft()
+            self._release(seat, away)
+            self._look(seat, away)
 
     def _ran_here(self, seat: Seat, errand: RunHere, outcome: Outcome) -> None:
         errand.slot.cost_ns = int(seat.cost_ns)
