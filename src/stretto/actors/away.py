@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from stretto.actors.work import Outcome, Work
 
 WINDOW = 4
-"""So many batches of one instance are with one transient worker at most."""
+"""So many batches of one instance are with one transient worker at most ..."""
+LONG_NS, LONG_WINDOW = 10_000_000, 2
+"""... or so many if one takes as long: whatever waits for them waits for all, and the next is there in time."""
 UNSENT_MAX = 64
 """So many batches of an ordered instance may wait for the results of earlier ones; then nothing more is begun."""
 
 
 class Slot:
     """A batch that runs elsewhere, or that waits for such a one: `outcome` is what it gave, once it has run. It is
-    `queued` if it has a place in the order of what is sent on. A watermark of a source has a slot too: it `concludes`
-    what was read before, and runs when all of that is sent on."""
+    `queued` if it has a place in the order of what is sent on. A watermark of a function without state has a slot too:
+    it `concludes` what came before, and runs when all of that is sent on."""
 
     __slots__ = ("concludes", "cost_ns", "outcome", "queued", "work")
 
@@ -44,7 +46,7 @@ class Lane:
     those that have but whose state has not (`kept`). `inputs` are those whose schema it knows. While `asked`, its
     state is on the way."""
 
-    __slots__ = ("asked", "inputs", "kept", "kept_bytes", "out")
+    __slots__ = ("asked", "cost_ns", "inputs", "kept", "kept_bytes", "out")
 
     def __init__(self) -> None:
         self.out: dict[int, Slot] = {}
@@ -52,6 +54,12 @@ class Lane:
         self.kept_bytes = 0
         self.inputs: set[str] = set()
         self.asked = False
+        self.cost_ns = 0
+        """What the last batch took there."""
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.out) >= (WINDOW if self.cost_ns < LONG_NS else LONG_WINDOW)
 
     @property
     def is_empty(self) -> bool:
@@ -63,8 +71,8 @@ class Away:
     owed to them. `held` is the work that waits until everything is back; `parts` are states that twins have given back,
     `again` batches of lost twins that run here, `redone` those of them whose results are sent already. If the order of
     what it sends matters (`ordered`), `slots` has all batches from the first that has not come back, also those that
-    have run here meanwhile, and the watermarks of a source, which reads on meanwhile. If it is `merged`, twins build
-    state."""
+    have run here meanwhile, and watermarks: batches that come after them are begun meanwhile. If it is `merged`, twins
+    build state."""
 
     __slots__ = (
         "again",
@@ -116,7 +124,7 @@ class Away:
 
     @property
     def concludes(self) -> bool:
-        """Whether a watermark of a source is the next that is sent on."""
+        """Whether a watermark is the next that is sent on."""
         return bool(self.slots) and self.slots[0].concludes
 
     @property

@@ -16,8 +16,11 @@ class Burst(Enum):
     """What goes to transient workers, in words for `explain()`."""
 
     NOTHING = "stays here"
-    STEPS = "it reads here, and its steps go to transient workers: a round trip per batch"
-    BATCHES = "any batch goes to transient workers: a round trip per batch"
+    STEPS = (
+        "it reads here, and its steps go to transient workers: a round trip per batch; results wait for those of "
+        "earlier batches"
+    )
+    BATCHES = "any batch goes to transient workers: a round trip per batch; results wait for those of earlier batches"
     MERGED = (
         "any batch goes to transient workers: a round trip per batch, and what they have added to the state comes back "
         "before each watermark and mark"
@@ -29,21 +32,23 @@ class Burst(Enum):
 
 
 class InBurst(NamedTuple):
-    """What a function can do in a burst, and why not more if that is nothing. If it is `ordered`, what it sends stays
-    in its order, which matters downstream: results wait for those of earlier batches."""
+    """What a function can do in a burst, and why not more if that is nothing."""
 
     kind: Burst
     because: str | None = None
-    ordered: bool = False
 
     @property
     def redirects(self) -> bool:
         return self.kind is not Burst.NOTHING
 
+    @property
+    def ordered(self) -> bool:
+        """Whether what it sends stays in its order: that may matter downstream, and watermarks have their places in
+        it. What twins have added to a state is merged before anything is sent."""
+        return self.kind in (Burst.STEPS, Burst.BATCHES)
+
     def __str__(self) -> str:
-        if self.because is not None:
-            return f"{self.kind.value}, because {self.because}"
-        return f"{self.kind.value}; results wait for those of earlier batches" if self.ordered else self.kind.value
+        return self.kind.value if self.because is None else f"{self.kind.value}, because {self.because}"
 
 
 def in_burst(spec: FunctionSpec, is_source: bool) -> InBurst:
@@ -51,11 +56,10 @@ def in_burst(spec: FunctionSpec, is_source: bool) -> InBurst:
     because = _stays_because(spec, is_source)
     if because is not None:
         return InBurst(Burst.NOTHING, because)
-    ordered = spec.ordered_for is not None
     if is_source:
-        return InBurst(Burst.STEPS, ordered=True)  # Its watermarks have their places among the batches.
+        return InBurst(Burst.STEPS)
     if spec.function.discipline is STATELESS:
-        return InBurst(Burst.BATCHES, ordered=ordered)
+        return InBurst(Burst.BATCHES)
     return InBurst(Burst.MERGED if spec.discipline.spreads else Burst.KEYS)
 
 

@@ -68,18 +68,11 @@ def test_steps_go_where_a_source_has_some() -> None:
     assert kinds(plain)["rows"] == (Burst.NOTHING, False)
 
 
-def test_results_keep_their_order_where_it_matters() -> None:
-    for consumer, is_ordered in ((Kept(), True), (None, False)):
-        app = App("mapped", engine="actors")
-        rows = app.source("rows", sources.memory(TABLE), time="t", delay="0 s")
-        keyed = rows.filter("k > 0", name="some", parallelism=2).key_by("k")
-        if consumer is None:
-            keyed.window(tumbling("1 s")).aggregate(n="count(*)", name="counts").sink(sinks.null(), name="out")
-        else:
-            keyed.apply(consumer, "k bigint, t timestamp", name="kept").sink(sinks.null(), name="out")
-        assert kinds(app)["some"] == (Burst.BATCHES, is_ordered)
-    # A source sends its watermarks in the order of what it has read.
-    assert kinds(app_with(None))["rows"] == (Burst.STEPS, True)
+def test_functions_without_state_keep_their_order() -> None:
+    app = App("mapped", engine="actors")
+    rows = app.source("rows", sources.memory(TABLE), time="t", delay="0 s")
+    rows.filter("k > 0", name="some", parallelism=2).sink(sinks.null(), name="out")
+    assert kinds(app)["some"] == (Burst.BATCHES, True)
 
 
 def test_state_decides_what_goes() -> None:

@@ -14,10 +14,11 @@ import pyarrow as pa
 from pyarrow import RecordBatch
 
 from stretto.actors.address import Address
-from stretto.actors.away import WINDOW, Away, Lane, Slot
+from stretto.actors.away import Away, Lane, Slot
 from stretto.actors.batches import packed_batch, unpacked_batch
 from stretto.actors.bursting import Burst, in_burst
 from stretto.actors.channel import Message
+from stretto.actors.critical import Watermark
 from stretto.actors.keyed_away import KeyedAway
 from stretto.actors.reading import Conclude, Read, Steps
 from stretto.actors.seat import Phase, Seat
@@ -60,7 +61,6 @@ class Redirecting(Part):
         return {
             RunHere: AfterRun(completes=self._ran_here),
             Read: AfterRun(settles=self._read),
-            Conclude: AfterRun(completes=self._concluded),
         }
 
     # Orders.
@@ -104,7 +104,7 @@ class Redirecting(Part):
             parts, away.parts = away.parts, []
             return TakeBack(parts)
         if away.concludes:
-            return away.slots[0].work
+            return RunHere(away.slots[0])
         if away.held is not None and away.is_back:
             held, away.held = away.held, None
             self._end(seat, away)
@@ -120,15 +120,20 @@ class Redirecting(Part):
         if isinstance(away, KeyedAway):
             return self._by_key.instead(seat, away, work)
         if type(work) is RunHere:
-            return self._placed(seat, away, work.slot)
+            return work if work.slot.concludes else self._placed(seat, away, work.slot)
         if type(work) is Steps or (type(work) is Message and type(work.payload) is RecordBatch):
             return self._placed(seat, away, Slot(work))
         if type(work) is Poll and not away.waits:
             return Read()
-        if away.is_back or isinstance(work, Redo | TakeBack | Read) or (away.concludes and work is away.slots[0].work):
+        if away.is_back or isinstance(work, Redo | TakeBack | Read):
             return work
-        if type(work) is Message and seat.instance.needs_no_barrier(work.channel, work.payload):
-            return work
+        if type(work) is Message:
+            if seat.instance.needs_no_barrier(work.channel, work.payload):
+                return work
+            if type(work.payload) is Watermark and not away.merged:
+                away.slots.append(Slot(work, concludes=True))
+                self._host.offer(seat)
+                return None
         away.held = work
         self._ask_back(seat, away)
         return None
@@ -156,7 +161,7 @@ class Redirecting(Part):
             return None
         lanes = away.lanes
         member = min(away.members, key=lambda name: len(lanes[name].out) if name in lanes else 0)
-        if member in lanes and (len(lanes[member].out) >= WINDOW or lanes[member].asked):
+        if member in lanes and (lanes[member].is_full or lanes[member].asked):
             return None
         away.due -= 1.0
         return member
@@ -208,14 +213,6 @@ class Redirecting(Part):
         else:
             away.slots.append(Slot(conclusion, concludes=True))
 
-    def _concluded(self, seat: Seat, errand: Conclude, outcome: Outcome) -> None:
-        """A watermark of a source is sent: so is what comes after it."""
-        away = seat.away
-        if away is not None and away.slots and away.slots[0].work is errand:
-            away.slots.popleft()
-            self._release(seat, away)
-            self._look(seat, away)
-
     def _ran_here(self, seat: Seat, errand: RunHere, outcome: Outcome) -> None:
         errand.slot.cost_ns = int(seat.cost_ns)
         if seat.away is not None:
@@ -256,6 +253,7 @@ class Redirecting(Part):
         seat.metrics.messages_forwarded += 1
         seat.metrics.rows_away += frame.rows_in
         slot.outcome, slot.cost_ns = outcome, frame.cost_ns
+        lane.cost_ns = frame.cost_ns
         if away.ordered:
             self._release(seat, away)
         else:
