@@ -7,11 +7,12 @@ back. A burst that has cost more than ordinary workers would have is none: they 
 
 Where it differs from the paper, and why:
 
-- **It looks twice a second**, at rates of the last second: batches are to go within 1.5 s of the beginning of a burst.
+- **It looks at every observation**, four times a second: what piles up until a burst is noticed is what is late.
 - **What arrives counts, not how busy workers are**: how many cores it takes is known from the cost of rows, before the
-  workers have been full for a second. One look is enough if they are full, two if not.
+  workers have been full for a second. One look is enough if all of their time would not do, or if they are full.
 - **Sources that read as fast as they may have no burst.** Their job would take any number of workers.
-- **It goes at once and comes back after two seconds**, so that a wave does not send it to and fro.
+- **It goes at once and comes back after two seconds**, so that a wave does not send it to and fro. It comes back when
+  the ordinary workers can take what arrives and, by the deadline, what has piled up: they need not be idle.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stretto.elasticity.burst_memory import CALM_S, Remembered
+from stretto.elasticity.burst_memory import Remembered
 from stretto.elasticity.burst_plan import BurstPlan, missing_cores, plan_burst
 from stretto.elasticity.burst_prices import Prices, Spending, break_even_share
 from stretto.elasticity.burst_view import JobLoad, load_of
 from stretto.elasticity.controller import Controller
 from stretto.elasticity.decisions import AddWorkers, Decision, EndBurst, GiveCapacity, RedirectBurst
 from stretto.elasticity.effects import burst_values
+from stretto.elasticity.offloading import target_throughput
 from stretto.elasticity.records import Candidate, DecisionRecord, Trigger
 from stretto.elasticity.subjects import Subject
 from stretto.elasticity.view import ElasticView
@@ -44,8 +46,8 @@ class BurstSettings:
     low: float = 0.6
     high: float = 0.8
     target: float = 0.7
-    looks: int = 2
-    calm_looks: int = 4
+    looks: int = 4
+    calm_looks: int = 8
     alike: float = 0.1
     ask_again_ns: int = 60 * SECOND_NS
     prices: Prices = field(default_factory=Prices)
@@ -70,7 +72,7 @@ class BurstController(Controller):
     """Bursts of all jobs that have functions whose batches may run on transient workers."""
 
     name = "bursts"
-    every_ns = SECOND_NS // 2
+    every_ns = SECOND_NS // 4
     effect_ns = 2 * SECOND_NS
     looks_at = Subject.REDIRECTABLE_FUNCTIONS
 
@@ -116,15 +118,17 @@ class BurstController(Controller):
         self, view: ElasticView, load: JobLoad, job: _Followed, free: list[str], now_ns: int
     ) -> list[DecisionRecord]:
         """Returns what is to be done about one job."""
-        missing = missing_cores(load, job.known, job.known.arriving, self._settings.high, view.workers)
         if load.redirected:
-            return self._follow(view, load, job, free, missing, now_ns)
+            return self._follow(view, load, job, free, now_ns)
+        missing = missing_cores(load, job.known, job.known.arriving, self._settings.high, view.workers)
         job.calm_looks = job.less_looks = 0
         if not job.known.is_paced or missing <= 0:
             job.over_looks = 0
             return self._left(view, load, job, now_ns)
         job.over_looks += 1
-        if job.over_looks < self._settings.looks and load.busiest <= self._settings.high:
+        is_sure = load.busiest > self._settings.high or job.over_looks >= self._settings.looks
+        surely = min(job.known.arriving, job.known.usual)
+        if not is_sure and missing_cores(load, job.known, surely, 1.0, view.workers) <= 0:
             return []
         return self._begin(view, load, job, free, now_ns)
 
@@ -156,17 +160,19 @@ class BurstController(Controller):
     # While batches go to transient workers.
 
     def _follow(
-        self, view: ElasticView, load: JobLoad, job: _Followed, free: list[str], missing: float, now_ns: int
+        self, view: ElasticView, load: JobLoad, job: _Followed, free: list[str], now_ns: int
     ) -> list[DecisionRecord]:
         settings, known = self._settings, job.known
-        is_calm = load.behind_s < CALM_S
-        job.calm_looks = job.calm_looks + 1 if is_calm and missing <= 0 else 0
+        is_late = known.queued > 0
+        rate = target_throughput(known.usual, known.queued, load.deadline_s)
+        fits = missing_cores(load, known, rate, settings.high, view.workers) <= 0
+        job.calm_looks = job.calm_looks + 1 if fits else 0
         if job.calm_looks >= settings.calm_looks:
             job.calm_looks = job.over_looks = 0
             because = "what arrives fits on the ordinary workers again"
             return [self._record(view, load, job, now_ns, Trigger.BURST_OVER, because, EndBurst(load.name))]
         found = self._lasting(view, load, job, now_ns)
-        if job.calm_looks or (is_calm and settings.low <= load.busiest <= settings.high):
+        if job.calm_looks or (not is_late and settings.low <= load.busiest <= settings.high):
             job.less_looks = 0
             return found
         plan = plan_burst(load, known, settings.target, view.workers, free)

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stretto.elasticity.burst_memory import Remembered
 from stretto.elasticity.burst_view import FunctionLoad, JobLoad
 from stretto.elasticity.decisions import Redirection
-from stretto.elasticity.offloading import rate_per_core, target_throughput, transient_cores
+from stretto.elasticity.offloading import target_throughput, transient_cores
 from stretto.elasticity.view import WorkerView
 
 SHARE_MIN = 0.02
 """A function of which less would go stays at home."""
+FREED_MIN = 0.2
+"""And so does one of which less is freed at home, since reading, dividing and merging its rows takes most of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +75,50 @@ def plan_burst(
     that keep ordinary workers busiest go first."""
     throughput = target_throughput(known.arriving, known.queued, load.deadline_s)
     missing = missing_cores(load, known, throughput, target, workers)
-    able = {name: throughput * known.cost_of(name) for name, each in load.functions.items() if each.redirects}
-    going = min(missing, sum(able.values()))
-    per_core = rate_per_core(1.0, known.cost_per_event())
-    cores = transient_cores(going * per_core, per_core, known.rho, target) if known.cost_per_event() else 0
+    able = [
+        able
+        for name, each in load.functions.items()
+        if each.redirects and (able := _Able.of(name, known, throughput)).freed > FREED_MIN * able.cost
+    ]
+    able.sort(key=lambda each: (-each.freed, each.name))
+    shares = _shares(able, missing)
+    away = sum(shares[each.name] * each.cost for each in able)
+    cores = transient_cores(away, 1.0, known.rho, target)
     used = [name for name in load.away if name in free]
     members = tuple(sorted((used + [name for name in free if name not in used])[:cores]))
     most = len(members) * known.rho
-    if going > most:
+    if away > most and members:
         # There are too few: both kinds of workers are to be equally full.
-        here = max(0.0, sum(able.values()) - missing_cores(load, known, throughput, 1.0, workers))
-        going = sum(able.values()) * most / (most + here) if members else 0.0
-    redirections: list[Redirection] = []
-    for name, cost in sorted(able.items(), key=lambda each: (-each[1], each[0])):
-        share = min(1.0, going / cost) if cost > 0 else 0.0
-        if members and share >= SHARE_MIN:
-            redirections.append(Redirection(name, members, round(share, 2)))
-            going -= share * cost
-    return BurstPlan(throughput, missing, cores, tuple(redirections))
+        here = max(0.0, sum(each.cost for each in able) - missing_cores(load, known, throughput, 1.0, workers))
+        freed, cost = sum(each.freed for each in able), sum(each.cost for each in able)
+        shares = _shares(able, freed / (here / most + freed / cost))
+    redirections = tuple(
+        Redirection(each.name, members, round(shares[each.name], 2))
+        for each in able
+        if members and shares[each.name] >= SHARE_MIN
+    )
+    return BurstPlan(throughput, missing, cores, redirections)
+
+
+class _Able(NamedTuple):
+    """A function that can run elsewhere: the ordinary cores that it takes at home, and how many of them are free if all
+    of it runs elsewhere."""
+
+    name: str
+    cost: float
+    freed: float
+
+    @classmethod
+    def of(cls, name: str, known: Remembered, throughput: float) -> _Able:
+        cost = throughput * known.cost_of(name)
+        return cls(name, cost, cost - throughput * known.handling_of(name))
+
+
+def _shares(able: Sequence[_Able], missing: float) -> dict[str, float]:
+    """Returns which share of each function goes elsewhere, so that so many ordinary cores are free: all of the first
+    one before any of the next."""
+    shares: dict[str, float] = {}
+    for each in able:
+        shares[each.name] = min(1.0, max(0.0, missing) / each.freed)
+        missing -= shares[each.name] * each.freed
+    return shares

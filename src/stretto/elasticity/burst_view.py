@@ -17,20 +17,22 @@ DEADLINE_MIN_S = 1.0
 
 
 class SourceRead(NamedTuple):
-    """What one instance of a source has read so far, when the last of it arrived, how long it had waited, and whether
-    there was ever nothing to read."""
+    """What one instance of a source has read so far, when the last of it arrived, how long it had waited, whether
+    there was ever nothing to read, and how many rows a second it has read in the last one."""
 
     rows: int
     arrived_ns: int
     behind_s: float
     was_idle: bool = False
+    per_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionLoad:
     """A function in the last second: how busy it kept each ordinary worker, and transient ones together; rows per
-    second in all, and those that ran on transient workers. It is `fluid` if its work goes where there is room among
-    ordinary workers: a strategy spreads it, or its shards move."""
+    second in all, and those that ran on transient workers. `rows_waiting` are in its mailboxes now, and `rows_total`
+    are those that it has had. It is `fluid` if its work goes where there is room among ordinary workers: a strategy
+    spreads it, or its shards move."""
 
     name: str
     home: Mapping[str, float]
@@ -39,6 +41,8 @@ class FunctionLoad:
     rows_away_per_s: float
     redirects: bool
     fluid: bool
+    rows_waiting: float = 0.0
+    rows_total: int = 0
 
     @property
     def at_home(self) -> float:
@@ -70,6 +74,11 @@ class JobLoad:
         return max((each.behind_s for each in self.sources.values()), default=0.0)
 
     @property
+    def rows_read(self) -> int:
+        """Rows that its sources have read so far."""
+        return sum(each.rows for each in self.sources.values())
+
+    @property
     def away(self) -> tuple[str, ...]:
         """The transient workers that batches go to now."""
         return tuple(sorted({member for to in self.redirected.values() for member in to.members}))
@@ -91,6 +100,7 @@ def load_of(view: ElasticView, name: str) -> JobLoad:
         for each, observed in job.functions.items()
         if not observed.shape.feeds
         for actor in observed.actors
+        if actor.member in view.workers  # Its twins read nothing.
     }
     read = sum(functions[each].rows_per_s for each, observed in job.functions.items() if not observed.shape.feeds)
     mine = dict.fromkeys(view.workers, 0.0)
@@ -106,7 +116,8 @@ def load_of(view: ElasticView, name: str) -> JobLoad:
 
 def _source_read(actor: ActorObserved) -> SourceRead:
     totals = actor.totals
-    return SourceRead(totals.rows_in, totals.arrived_ns, totals.behind_ns / 1e9, totals.idle_reads > 0)
+    per_s = actor.interval.rows_in * 1e9 / actor.interval_ns if actor.interval_ns else 0.0
+    return SourceRead(totals.rows_in, totals.arrived_ns, totals.behind_ns / 1e9, totals.idle_reads > 0, per_s)
 
 
 def _function(view: ElasticView, name: str, observed: FunctionObserved) -> FunctionLoad:
@@ -123,7 +134,15 @@ def _function(view: ElasticView, name: str, observed: FunctionObserved) -> Funct
     )
     shape = observed.shape
     fluid = observed.lessees > 0 or shape.workers_max > 1
-    return FunctionLoad(name, home, away, observed.input_rate, rows_away, shape.redirects, fluid)
+    waiting = sum(_rows_waiting(actor) for actor in observed.actors if actor.member in view.workers)
+    total = sum(actor.totals.rows_in for actor in observed.actors)
+    return FunctionLoad(name, home, away, observed.input_rate, rows_away, shape.redirects, fluid, waiting, total)
+
+
+def _rows_waiting(actor: ActorObserved) -> float:
+    """Returns about how many rows wait in a mailbox, if its messages are as large as those of the last second."""
+    recent = actor.interval
+    return actor.totals.queued * recent.rows_in / recent.messages_in if recent.messages_in else 0.0
 
 
 def _deadline_s(job: JobObserved) -> float:

@@ -1,0 +1,5 @@
+"""What a burst does to NEXMark queries, with and without transient workers.
+
+`queries.py`: queries whose rows take time. `load.py`: the stream with its burst. `measuring.py` runs a query once, by
+one of the approaches, and `comparing.py` compares them.
+"""
