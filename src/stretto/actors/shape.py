@@ -26,7 +26,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     splits, and for a keyed function which partition owns which shard. `workers_max` is how many workers the shards of
     each partition may be on; 0 if it is not elastic. `lessees_max` is how many lessees each actor may have; 0 if its
     discipline lets nobody else run its messages, or it was not asked for. If it `redirects`, its batches may run on
-    transient workers (`bursting.py`). `slide_us` is how often it emits in event time; 0 if it does so on no grid."""
+    transient workers (`bursting.py`); if not, `stays_because` says why. `slide_us` is how often it emits in event time; 0 if it does so on no grid."""
 
     name: str
     parallelism: int
@@ -41,6 +41,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     lessees_max: int = 0
     redirects: bool = False
     slide_us: int = 0
+    stays_because: str = ""
 
 
 Shapes = dict[str, FunctionShape]
@@ -57,6 +58,7 @@ def shapes_of(deployment: Deployment) -> Shapes:
 
 
 def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
+    can = in_burst(spec, is_source=not feeds)
     return FunctionShape(
         spec.name,
         spec.parallelism,
@@ -69,6 +71,7 @@ def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
         shards=spec.shards if spec.partitioned_by else None,
         workers_max=spec.tasks_max + 1 if spec.tasks_max else 0,
         lessees_max=spec.lessees_max,
-        redirects=in_burst(spec, is_source=not feeds).redirects,
+        redirects=can.redirects,
         slide_us=spec.slide_us or 0,
+        stays_because=can.because or "",
     )

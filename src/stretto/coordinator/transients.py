@@ -92,7 +92,7 @@ class Transients(Part):
             if shape is None:
                 return f"there is no function '{function}'"
             if not shape.redirects:
-                return f"'{function}' cannot run elsewhere: it is a source or a sink, or its state cannot be merged"
+                return f"'{function}' cannot run elsewhere: {shape.stays_because}"
             if not where.members:
                 return "no transient worker has loaded the job"
             cold = sorted(set(where.members) - self._warm.get(job.attempt, set()))

@@ -12,6 +12,7 @@ from stretto.actors.bursting import Burst, in_burst
 from stretto.actors.context import Context
 from stretto.actors.deployment import FunctionSpec, edges_of
 from stretto.actors.function import Function
+from stretto.actors.shape import shapes_of
 from stretto.api.lowering import lowered
 from stretto.operators.windows import tumbling
 from stretto.state import MapState, ValueState
@@ -81,6 +82,14 @@ def test_state_decides_what_goes() -> None:
     assert kinds(app_with(Kept()))["kept"] == (Burst.KEYS, False)
     assert kinds(app_with(One()))["kept"] == (Burst.NOTHING, False)
     assert kinds(app_with(None))["out"] == (Burst.NOTHING, False)
+
+
+def test_shapes_have_the_reason() -> None:
+    shapes = shapes_of(lowered(app_with(One()).plan(), "bursts", 2, 100))
+    assert shapes["out"].stays_because == "it is a sink"
+    assert shapes["kept"].stays_because == "state 'last' cannot be divided by key: it is one value for all keys"
+    assert shapes["rows"].redirects
+    assert not shapes["rows"].stays_because
 
 
 def test_explain_says_it_with_the_reason() -> None:

@@ -30,7 +30,7 @@ from stretto.protocol.machines import FrameArrived, Send
 from stretto.protocol.membership import Join, Member, MemberRole, Members
 
 SHAPES = {
-    "source": FunctionShape("source", 1),
+    "source": FunctionShape("source", 1, stays_because="it only reads"),
     "counts": FunctionShape("counts", 1, feeds=(Feed("source", "in", True),), redirects=True),
     "sink": FunctionShape("sink", 1, on_driver=True, feeds=(Feed("counts", "in", True),)),
 }
@@ -105,7 +105,7 @@ WRONG = [
     ({"counts": To(("t9~1",), 0.5)}, None, "no transient worker that has loaded the job is called t9~1"),
     ({"counts": To((GUEST,), 0.0)}, None, "a share is more than 0 and at most 1, not 0"),
     ({"counts": To((), 1.5)}, None, "a share is more than 0 and at most 1, not 1.5"),
-    ({"source": To((), 0.5)}, None, "'source' cannot run elsewhere: it is a source or a sink, or its state cannot"),
+    ({"source": To((), 0.5)}, None, "'source' cannot run elsewhere: it only reads"),
     ({"other": To((), 0.5)}, None, "there is no function 'other'"),
     ({"counts": To((), 0.5)}, 3, "3 transient workers are needed, and 1 have loaded the job"),
 ]
