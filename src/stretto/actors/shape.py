@@ -26,7 +26,8 @@ class FunctionShape(msgspec.Struct, frozen=True):
     splits, and for a keyed function which partition owns which shard. `workers_max` is how many workers the shards of
     each partition may be on; 0 if it is not elastic. `lessees_max` is how many lessees each actor may have; 0 if its
     discipline lets nobody else run its messages, or it was not asked for. If it `redirects`, its batches may run on
-    transient workers (`bursting.py`); if not, `stays_because` says why. `slide_us` is how often it emits in event time; 0 if it does so on no grid."""
+    transient workers (`bursting.py`); if not, `stays_because` says why. `slide_us` is how often it emits in event time;
+    0 if it does so on no grid."""
 
     name: str
     parallelism: int

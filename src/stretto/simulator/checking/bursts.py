@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from stretto.actors.deployment import Deployment
+from stretto.actors.keyed_twins import Survey
 from stretto.coordinator.events import MoveShardsRequested, RedirectRequested
 from stretto.coordinator.records import JobStatus
 from stretto.protocol.bursts import AskBack, GivenBack, StepsSent, To, TwinBegins
@@ -36,6 +37,8 @@ TRANSIENT_MAX = 4
 VANISH_MAX = 12
 """So many transient workers vanish in a run at most."""
 SHARES = (0.2, 0.5, 0.9, 1.0)
+SLOW_SURVEY = 20.0
+"""In every fourth seed surveys take so many times as long, as they do with much state: keys come home meanwhile."""
 WATCHED = (TwinBegins, StepsSent, AskBack, GivenBack)
 
 
@@ -69,6 +72,10 @@ def _kind(seed: int) -> type[Scenario]:
     return BurstScenario if seed % 2 else Scenario if seed % 4 else MergedScenario
 
 
+def _slow_work(seed: int) -> dict[type, float]:
+    return {Survey: SLOW_SURVEY} if seed % 4 == 3 else {}
+
+
 def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Parts | None) -> Trial:
     """Run it without checkpoints: transient workers vanish, and nothing may notice."""
     chance = random.Random(seed * 17 + 9)
@@ -81,7 +88,7 @@ def _without_faults(seed: int, workers_max: int, functions_max: int, parts: Part
         parts=parts,
         timing=chance.choice(TIMINGS),
         steps_max=STEPS_MAX,
-        weather=replace(weather_of(chance, workers), pauses={}),
+        weather=replace(weather_of(chance, workers), pauses={}, slow_work=_slow_work(seed)),
         transient=chance.randint(1, TRANSIENT_MAX),
     )
     cluster.submit_plain(scenario.deployment)

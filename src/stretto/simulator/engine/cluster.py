@@ -89,13 +89,15 @@ class Timing:
 class Weather:
     """Disturbances without a crash: duplicated control frames, clock skew, slow workers, pauses.
 
-    `slow` multiplies the cost of a run on a worker, `skew_ns` is how far a member's wall clock is ahead, `pauses` are
-    the intervals in which a worker is stopped: nothing reaches it and nothing leaves it."""
+    `slow` multiplies the cost of a run on a worker, `slow_work` that of a kind of work, `skew_ns` is how far a member's
+    wall clock is ahead, `pauses` are the intervals in which a worker is stopped: nothing reaches it and nothing leaves
+    it."""
 
     copies: float = 0.0
     slow: dict[str, float] = field(default_factory=dict)
     skew_ns: dict[str, int] = field(default_factory=dict)
     pauses: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    slow_work: dict[type, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -627,7 +629,7 @@ class SimulatedCluster:
             cost_ns = self._costs(self._random, instance, work)
         else:
             cost_ns = self._random.randint(*self._timing.cost_ns)
-        return int(cost_ns * self._weather.slow.get(name, 1.0))
+        return int(cost_ns * self._weather.slow.get(name, 1.0) * self._weather.slow_work.get(type(work), 1.0))
 
 
 class _Recorder:
