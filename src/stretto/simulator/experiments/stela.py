@@ -24,6 +24,7 @@ from stretto.simulator.experiments.dataflows import (
     dataflow,
     sources_of,
 )
+from stretto.simulator.experiments.stela_open_queues import OpenQueuesFigure
 from stretto.simulator.experiments.stela_runs import WINDOW_S, Done, in_job, in_topology, measured, rate, run
 from stretto.simulator.experiments.stela_scale_in import THESIS_GAIN, ScaleInFigure, scale_in_figure
 
@@ -185,10 +186,18 @@ def _judge_in(figures: StelaFigures, found: ScaleInFigure) -> None:
     if found.kept_share >= NEAR_BOUND * found.kept_bound:
         figures.falls_short.append(
             f"{text}; {found.kept_share:.0%} of the throughput is kept. Senders wait for credits here, so a bad choice"
-            f" wastes no work: to keep all of it would be about {found.gain_bound:.2f} times"
+            f" wastes no work: to keep all of it would be about {found.gain_bound:.2f} times. In a model of queues"
+            f" without bounds, {_open_text(found.open_queues)}"
         )
     else:
         figures.violations.append(f"{text}; {found.kept_share:.0%} of the throughput is kept of {found.kept_bound:.0%}")
+
+
+def _open_text(found: OpenQueuesFigure) -> str:
+    """Returns what a model of Storm's queues says."""
+    if found.by_random_mean is None:
+        return "no random group has a row in time"
+    return f"{found.by_random_mean:.1f} times as many rows are in time as with random groups"
 
 
 def runs_of(only: Sequence[str], groups: int, with_scale_in: bool) -> int:

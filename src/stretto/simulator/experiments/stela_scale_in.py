@@ -12,7 +12,7 @@ group keeps at least `t / (2 - 1/k)`: four machines that keep everything have at
 has (a little more, since executors cannot be divided evenly). `bounds` has it for these costs.
 
 Storm's queues have no bounds. The thesis says what that is good for: who leaves machines with congested operators alone
-lets them "digest tuples in their queues and continue producing output".
+lets them "digest tuples in their queues and continue producing output". `stela_open_queues.py` models that.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from statistics import mean
 from stretto.elasticity.scaling_strategies import loads_of, moved_away, scaling_strategy_named, workers_of
 from stretto.elasticity.topology import Placement
 from stretto.simulator.experiments.dataflows import OTHER_NS, Dataflow, OperatorModel, dataflow
+from stretto.simulator.experiments.stela_open_queues import OpenQueuesFigure, open_queues_figure
 from stretto.simulator.experiments.stela_runs import Done, in_job, in_topology, measured, rate, run
 
 MACHINES, LEAVING, EXECUTORS = 8, 4, 15
@@ -46,7 +47,8 @@ class ScaleInFigure:
     """Page load from 8 machines to 4: rows per second before, after Stela's choice, and after random ones.
 
     `by_random_mean` and `by_random_worst` are how many times as much Stela's choice keeps. `kept_bound` is the greatest
-    share of the throughput that can be kept, and `gain_bound` how many times the mean of the same groups that is."""
+    share of the throughput that can be kept, and `gain_bound` how many times the mean of the same groups that is.
+    `open_queues` is a model of the same choices where nobody waits for credits."""
 
     before: float
     stela: float
@@ -57,6 +59,7 @@ class ScaleInFigure:
     kept_share: float
     kept_bound: float
     gain_bound: float
+    open_queues: OpenQueuesFigure
 
 
 def scale_in_case() -> tuple[Dataflow, Placement]:
@@ -83,7 +86,8 @@ def scale_in_figure(seconds: float, groups: int, seed: int, done: Done) -> Scale
     chance = random.Random(seed)
     others = [without(homes, chance.sample(workers_of(homes), LEAVING)) for _ in range(groups)]
     found = [rate(run(flow, placement, MACHINES, seconds, seed, done)) for placement in others]
-    kept_bound, gain_bound = bounds(homes, others, work_of(flow))
+    work = work_of(flow)
+    kept_bound, gain_bound = bounds(homes, others, work)
     return ScaleInFigure(
         rate(before),
         kept,
@@ -94,6 +98,7 @@ def scale_in_figure(seconds: float, groups: int, seed: int, done: Done) -> Scale
         round(kept / rate(before), 3),
         round(kept_bound, 3),
         round(gain_bound, 2),
+        open_queues_figure(in_job(plan.placement), others, work, throughput(homes, work)),
     )
 
 
