@@ -231,7 +231,7 @@ class IntentMachine:
                     wants[name][function] -= 1
                     now = now.with_units({(name, function): now.units[name, function] + 1})
         changed = _changed(view.units, now.units)
-        if not changed:
+        if not changed or self._was_no_better(now, view):
             return []
         return self._take_step(Step.RECONFIGURATION, view, now, changed, now_ns, "its job misses its objective")
 

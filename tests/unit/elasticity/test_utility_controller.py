@@ -233,3 +233,14 @@ def test_a_step_is_judged_when_it_has_been_carried_out() -> None:
     refused = IntentMachine()
     assert refused.decide(now, TEN)
     assert [at for at in range(2, 9) if refused.decide(now, at * TEN)] == [7]
+
+
+def test_spare_units_that_did_harm_are_not_given_again_under_a_like_load() -> None:
+    machine = IntentMachine()
+    before = view(job("a", FULL_JUICE, {"f": (2, 1.2)}), spare=1)
+    assert asked(machine.decide(before, TEN)) == {"a/f": 1}
+    # The third unit shares its worker with others, and makes the job slower.
+    assert asked(machine.decide(view(job("a", FULL_JUICE, {"f": (3, 1.6)})), 3 * TEN)) == {"a/f": -1}
+    assert [at for at in range(5, 100) if machine.decide(before, at * TEN)] == []
+    surge = JobStanding("a", FULL_JUICE, None, 0.6, {"f": FunctionStanding("f", 2, 1.6)}, rows_per_s=150.0)
+    assert asked(machine.decide(view(surge, spare=1), 100 * TEN)) == {"a/f": 1}, "another load"
