@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.types as pat
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
 
 from stretto.actors.context import Context
 from stretto.bench.fuzz.aggregate_forms import NUMBER, aggregate_forms
@@ -188,21 +187,21 @@ def _asked(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch) -> 
     if not terms:
         return []
     try:
-        return _together(oracle.frame(rows), terms, rows)
+        return _together(oracle, terms, rows)
     except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
         if len(terms) > 1:
             middle = len(terms) // 2
             return _asked(oracle, terms[:middle], rows) + _asked(oracle, terms[middle:], rows)
         if isinstance(error, AnalysisException):
             return [Refused(str(error).splitlines()[0][:200])]
-        kind = _selected(oracle.frame(rows), terms, rows).dtypes[-1][1]
+        kind = _selected(oracle, terms, rows).dtypes[-1][1]
         if isinstance(error, PySparkException):
             return [Answered(kind, [FAILED])]
         return [Answered(kind, [], comparable=False)]
 
 
-def _together(frame: DataFrame, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Answer]:
-    selected = _selected(frame, terms, rows)
+def _together(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Answer]:
+    selected = _selected(oracle, terms, rows)
     keys = len(terms[0].arguments) - 1
     kinds = [kind for _, kind in selected.dtypes[keys:]]
     table = selected.toArrow()
@@ -214,11 +213,11 @@ def _together(frame: DataFrame, terms: Sequence[Term], rows: pa.RecordBatch) -> 
     ]
 
 
-def _selected(frame: DataFrame, terms: Sequence[Term], rows: pa.RecordBatch) -> DataFrame:
+def _selected(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch) -> DataFrame:
     keys = [key.text for key in terms[0].arguments[1:]]
-    columns = [expr(_call(term, rows.schema).sql).alias(f"v{place}") for place, term in enumerate(terms)]
+    columns = [oracle.column(_call(term, rows.schema).sql, f"v{place}") for place, term in enumerate(terms)]
     # In one partition, since `first` and `last` are by the order of rows.
-    return frame.coalesce(1).groupBy(*keys).agg(*columns)
+    return oracle.frame(rows).coalesce(1).groupBy(*keys).agg(*columns)
 
 
 def _call(term: Term, schema: pa.Schema) -> AggregateCall:

@@ -38,8 +38,9 @@ AGGREGATES_SHARE = 0.05
 """Aggregates for each expression."""
 AGGREGATES_ROUND, AGGREGATE_ROWS = 24, 60
 REFUSALS_ASKED_MAX = 200
-GENERATED_EVERY = 10
-"""Of so many rounds, one is asked of Spark's generated code, which costs much more than its interpreter."""
+GENERATED_EVERY, GENERATED = 10, 20
+"""Of so many rounds, so many expressions of one are asked of Spark's generated code, which costs far more than its
+interpreter. Whatever differs from the one is asked of the other, too (`settling.py`)."""
 SETTLED_TOGETHER = 30
 """Disagreements that are made small side by side, since each step of it is a query."""
 FILLINGS = 3
@@ -160,8 +161,8 @@ class _Fuzzing:
             for start in range(0, total, ROUND):
                 # While Spark answers a round, stretto answers the next one.
                 number = start // ROUND
-                mode = Mode.GENERATED if number % GENERATED_EVERY == GENERATED_EVERY - 1 else Mode.EARLY
-                asked = self._asked(self._cases(vocabulary, start, crashed), pool.submit, mode)
+                generated = GENERATED if number % GENERATED_EVERY == GENERATED_EVERY - 1 else 0
+                asked = self._asked(self._cases(vocabulary, start, crashed), pool.submit, generated)
                 crashed = []
                 if waiting is not None:
                     self._answered(waiting)
@@ -195,11 +196,17 @@ class _Fuzzing:
         """Returns the verdicts on cases: those of all cases over the rows of all, in one query."""
         return self._asked(cases, _at_once).verdicts()
 
-    def _asked(self, cases: Sequence[Case], submit: Callable[..., Any], mode: Mode = Mode.EARLY) -> _Asked:
-        """Returns stretto's answers for cases, and those of Spark that are to come for what stretto does not refuse."""
+    def _asked(self, cases: Sequence[Case], submit: Callable[..., Any], generated: int = 0) -> _Asked:
+        """Returns stretto's answers for cases, and those of Spark that are to come for what stretto does not refuse.
+
+        The first so many cases are asked of Spark's generated code."""
         mine = [ours.answer(case.term.text, case.rows) for case in cases]
         asked = [place for place, each in enumerate(mine) if not isinstance(each, Refused) or each.crash]
-        return _Asked(cases, mine, asked, submit(self._sparks, [cases[place] for place in asked], mode))
+        first = sum(place < generated for place in asked)
+        return _Asked(cases, mine, asked, submit(self._sparks_partly, [cases[place] for place in asked], first))
+
+    def _sparks_partly(self, cases: Sequence[Case], generated: int) -> list[Answer]:
+        return [*self._sparks(cases[:generated], Mode.GENERATED), *self._sparks(cases[generated:], Mode.EARLY)]
 
     def _sparks(self, cases: Sequence[Case], mode: Mode) -> list[Answer]:
         """Returns Spark's answers; cases whose rows have the same columns share their queries."""

@@ -6,7 +6,7 @@ or agrees once the part that differs as documented is replaced by Spark's own va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -56,8 +56,10 @@ class Settling:
 
     def settle(self, wrong: Sequence[Wrong], judged: Judged, judged_parts: Judged) -> None:
         """Makes what disagrees small, and reports it. Parts of an aggregate are expressions, and judged as such."""
-        wrong = self._without_other_bytes(self._confirmed(self._planned(wrong, judged)), judged)
-        wrong = self._without_known(wrong, judged)
+        wrong = self._confirmed(self._planned(wrong, judged), (Mode.OPTIMIZED, Mode.EARLY))
+        # Generated code costs most, so it is asked about what is left.
+        wrong = self._confirmed(self._without_other_bytes(wrong, judged), (Mode.GENERATED,))
+        wrong = self._without_known(self._alone(wrong), judged)
         if not wrong:
             return
 
@@ -94,23 +96,32 @@ class Settling:
                 left.append((case, disagreement) if still else (plain, found))
         return left
 
-    def _confirmed(self, wrong: Sequence[Wrong]) -> list[Wrong]:
-        """Returns what differs from all answers that Spark itself has, by how it evaluates an expression."""
+    def _confirmed(self, wrong: Sequence[Wrong], modes: Sequence[Mode]) -> list[Wrong]:
+        """Returns what differs from the answers that Spark itself has, by how it evaluates an expression."""
         agreed: dict[int, Documented] = {}
         left = [number for number, (case, _) in enumerate(wrong) if not _is_aggregate(case)]
-        for number, (case, _) in enumerate(wrong):
-            if _is_aggregate(case) and overflows_on_the_way(case.term, case.rows):
-                agreed[number] = STEPS
-        for mode in (Mode.OPTIMIZED, Mode.EARLY, Mode.GENERATED):  # The last one costs most.
+        for mode in modes:
             answers = self._asked([wrong[number][0] for number in left], mode) if left else []
             same = {number for number, answer in zip(left, answers, strict=True) if _agrees(wrong[number][0], answer)}
             agreed |= dict.fromkeys(same, MODES)
             left = [number for number in left if number not in same]
-        for number in left:
-            case, _ = wrong[number]
+        return self._counted(wrong, agreed)
+
+    def _alone(self, wrong: Sequence[Wrong]) -> list[Wrong]:
+        """Returns what differs from Spark's answers too where each row is evaluated alone, or where a sum overflows."""
+        agreed: dict[int, Documented] = {}
+        for number, (case, _) in enumerate(wrong):
+            if _is_aggregate(case):
+                if overflows_on_the_way(case.term, case.rows):
+                    agreed[number] = STEPS
+                continue
             alone = self._apart(case) if "map" in case.term.text else None
             if alone is not None and _agrees(case, alone):
                 agreed[number] = MODES
+        return self._counted(wrong, agreed)
+
+    def _counted(self, wrong: Sequence[Wrong], agreed: Mapping[int, Documented]) -> list[Wrong]:
+        """Counts the documented differences at some places, and returns the others."""
         for meant in agreed.values():
             self._report.documented[meant.name] += 1
         self._report.agreed += len(agreed)

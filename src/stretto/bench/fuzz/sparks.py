@@ -25,6 +25,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 
 from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused
+from stretto.bench.fuzz.collecting import Collector
+from stretto.bench.fuzz.lookups import keep_lookups
 from stretto.bench.fuzz.plain import plain_values
 
 _SETTINGS = {
@@ -50,6 +52,13 @@ _ZERO, _ROW = "fuzz_zero", "fuzz_row"
 # A constant that fails would fail the query while it is planned, unless a condition decides whether it is evaluated.
 _ALWAYS = f"{_ZERO} = 0"
 FAILED = Failure("fails in Spark")
+_CUT = "..."
+"""What stands in an error for text that it leaves out."""
+_NAMED = re.compile(r"in `(\w+)`")
+_SIGNS = {"ArrayBasedMapBuilder": "map"}
+"""Functions that an error of Java's is about, by what it says."""
+SUSPECTS_MAX = 3
+"""Columns that are asked about together if one of them is at fault."""
 
 
 class Mode(Enum):
@@ -67,6 +76,7 @@ class Mode(Enum):
 
 
 _MONTHS = ("interval year", "interval month", "interval year to month")
+_AS_MONTHS = "cast(cast({} as array<interval month>) as array<int>)"
 _NOT_SENT = ("interval year", "interval month", "interval>")
 ASKED_MAX = 50
 """Expressions that are asked about together. One that is refused or fails has the rest asked again, and generated code
@@ -87,9 +97,11 @@ class SparkOracle:
         # PySpark logs every error that it raises; here errors are answers.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
         jvm: Any = self._spark._jvm
+        keep_lookups(jvm)
         self._parser = jvm.org.apache.spark.sql.execution.SparkSqlParser()
         self._try = jvm.org.apache.spark.sql.catalyst.expressions.TryEval
         self._column = jvm.org.apache.spark.sql.classic.ExpressionUtils.column
+        self._collector = Collector(jvm, timezone, without_jobs=mode is Mode.EARLY)
 
     def frame(self, rows: pa.RecordBatch) -> DataFrame:
         """Returns rows as a DataFrame in which they keep their order, with a column that is always 0, and one that
@@ -108,8 +120,47 @@ class SparkOracle:
         apart = partial(self._apart_of, texts, frame, rows.num_rows)
         for part in _parts(self._parsed(texts, found), ASKED_MAX):
             for kinds, selected in _analysed(frame, part, found):
-                _evaluate(frame, selected, {place: part[place] for place in kinds}, kinds, found, apart)
+                self._evaluate(frame, selected, {place: part[place] for place in kinds}, kinds, found, apart)
         return [found[place] for place in range(len(texts))]
+
+    def _evaluate(
+        self,
+        frame: DataFrame,
+        selected: DataFrame,
+        columns: Columns,
+        kinds: dict[int, str],
+        found: dict[int, Answer],
+        apart: Apart,
+    ) -> None:
+        """Evaluates columns together, which are all that is selected; fewer of them when the query as a whole fails, to
+        find the cause."""
+        for place in columns:
+            found[place] = Answered(kinds[place], [], comparable=False)
+        sent = [place for place in columns if _is_sent(kinds[place])]
+        if not sent:
+            return
+        try:
+            table = self._collector.table(self._sendable(selected, sent, kinds))
+        except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
+            failed = _quoted(error, columns) or (sent if len(columns) == 1 else [])
+            for place in failed:
+                if place in sent:
+                    found[place] = _failed(error, kinds[place], partial(apart, place))
+            rest = {place: asked for place, asked in columns.items() if place not in failed}
+            for part in [rest] if failed else _divided(error, rest):
+                if part:
+                    self._evaluate(frame, _selected(frame, part), part, kinds, found, apart)
+            return
+        for place, column in zip(sent, table.columns, strict=True):
+            found[place] = Answered(kinds[place], _rows(column.combine_chunks()))
+
+    def _sendable(self, selected: DataFrame, sent: list[int], kinds: dict[int, str]) -> DataFrame:
+        """Returns the columns that can be sent, as a number of months for such intervals, which Arrow does not have."""
+        months = {place for place in sent if kinds[place] in _MONTHS}
+        if len(sent) == len(selected.columns) and not months:
+            return selected
+        texts = {place: f"c{place}" for place in sent} | {place: _AS_MONTHS.format(f"c{place}") for place in months}
+        return selected.select(*(self.column(text, f"c{place}") for place, text in texts.items()))
 
     def apart(self, text: str, rows: pa.RecordBatch) -> list[Any] | None:
         """Returns the values of an expression that Spark accepts, of which each row has its own copy, or None.
@@ -123,7 +174,7 @@ class SparkOracle:
     def _apart(self, text: str, frame: DataFrame, count: int) -> list[Any] | None:
         try:
             columns = {row: self._column_of(f"{_ROW} = {row}", text, row) for row in range(count)}
-            table = _collected(_selected(frame, columns))
+            table = self._collector.table(_selected(frame, columns))
         except Exception:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
             return None
         return [_rows(column.combine_chunks())[row] for row, column in zip(columns, table.columns, strict=True)]
@@ -154,9 +205,15 @@ class SparkOracle:
         for operator, words in _QUOTED_BESIDE.items():
             if operator in text:
                 whole = words.sub(r"`\1`(", whole)
-        tree = self._try(self._parser.parseExpression(whole))
+        return _Asked(whole, self._named(self._try(self._parser.parseExpression(whole)), f"c{place}"))
+
+    def column(self, text: str, name: str) -> Column:
+        """Returns an expression as a column of this name; where a row fails, its query does."""
+        return self._named(self._parser.parseExpression(text), name)
+
+    def _named(self, tree: Any, name: str) -> Column:
         # Java's own method, since PySpark's asks Java four times more to note the place of the call.
-        return _Asked(whole, ClassicColumn(self._column(tree).alias(f"c{place}")))
+        return ClassicColumn(self._column(tree).alias(name))
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # To compare columns would make another one.
@@ -211,39 +268,26 @@ def _refused(frame: DataFrame, columns: Columns, error: Exception) -> dict[int, 
 
 
 def _quoted(error: Exception, columns: Columns) -> list[int]:
-    """Returns the places of the column whose text an error quotes."""
-    lines = str(error).splitlines()
-    return [place for place, asked in columns.items() if asked.text in lines]
+    """Returns the place of the column whose text an error quotes, maybe only around the part that is at fault."""
+    lines = [line for line in str(error).splitlines() if line]
+    whole = [place for place, asked in columns.items() if asked.text in lines]
+    if whole:
+        return whole
+    parts = [line.removeprefix(_CUT).removesuffix(_CUT) for line in lines if _CUT in (line[:3], line[-3:])]
+    found = [place for place, asked in columns.items() if any(part and part in asked.text for part in parts)]
+    return found if len(found) == 1 else []
 
 
-def _evaluate(
-    frame: DataFrame,
-    selected: DataFrame | None,
-    columns: Columns,
-    kinds: dict[int, str],
-    found: dict[int, Answer],
-    apart: Apart,
-) -> None:
-    """Evaluates columns together; evaluates fewer of them when the query as a whole fails, to find the cause.
-
-    `selected` is what selects the columns, if it was made already."""
-    for place in columns:
-        found[place] = Answered(kinds[place], [], comparable=False)
-    sent = {place: _sendable(asked, kinds[place], place) for place, asked in columns.items() if _is_sent(kinds[place])}
-    if not sent:
-        return
-    try:
-        table = _collected(selected if selected is not None and sent == columns else _selected(frame, sent))
-    except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
-        failed = _quoted(error, sent) or (list(sent) if len(sent) == 1 else [])
-        for place in failed:
-            found[place] = _failed(error, kinds[place], partial(apart, place))
-        rest = {place: columns[place] for place in sent if place not in failed}
-        for part in [rest] if failed else _parts(rest, -(-len(rest) // PARTS)):
-            _evaluate(frame, None, part, kinds, found, apart)
-        return
-    for place, column in zip(sent, table.columns, strict=True):
-        found[place] = Answered(kinds[place], _rows(column.combine_chunks()))
+def _divided(error: Exception, columns: Columns) -> list[Columns]:
+    """Returns columns in parts: if an error names a function, what has it is apart from the rest."""
+    names = _NAMED.findall(str(error).split("SQLSTATE")[0]) + [
+        name for sign, name in _SIGNS.items() if sign in str(error)
+    ]
+    suspects = {place: asked for place, asked in columns.items() if any(name in asked.text for name in names)}
+    rest = {place: asked for place, asked in columns.items() if place not in suspects}
+    if not rest or not suspects:
+        return _parts(columns, -(-len(columns) // PARTS))
+    return [rest, *_parts(suspects, SUSPECTS_MAX)]
 
 
 def _failed(error: Exception, kind: str, apart: Callable[[], list[Any] | None]) -> Answer:
@@ -254,25 +298,12 @@ def _failed(error: Exception, kind: str, apart: Callable[[], list[Any] | None]) 
     return Answered(kind, rows or [], comparable=rows is not None)
 
 
-def _collected(selected: Any) -> pa.Table:
-    """Returns the rows of a DataFrame; `toArrow` would refuse structs with two fields of one name."""
-    return pa.Table.from_batches(selected._collect_as_arrow(empty_list_if_zero_records=False))
-
-
 def _kinds(selected: DataFrame, columns: Columns) -> dict[int, str]:
     return {place: kind[len("array<") : -1] for place, (_, kind) in zip(columns, selected.dtypes, strict=True)}
 
 
 def _is_sent(kind: str) -> bool:
     return kind in _MONTHS or not any(word in kind + ">" for word in _NOT_SENT)
-
-
-def _sendable(asked: _Asked, kind: str, place: int) -> _Asked:
-    """Returns the column, or the number of months where it holds such intervals, which Arrow does not have."""
-    if kind not in _MONTHS:
-        return asked
-    months = asked.column.cast("array<interval month>").cast("array<int>").alias(f"c{place}")
-    return _Asked(asked.text, months)
 
 
 def _rows(array: pa.ListArray) -> list[Any]:
