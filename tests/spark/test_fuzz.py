@@ -84,3 +84,14 @@ def test_all_rows_reach_spark_as_they_are(spark: SparkSession) -> None:
         assert isinstance(mine, Answered)
         assert mine.kind == sparks.kind
         assert same(mine.rows, sparks.rows), field
+
+
+def test_an_interrupt_ends_with_what_was_found_so_far(spark: SparkSession, few_forms: None) -> None:
+    def interrupt(what: str, share: float) -> None:
+        if what == "comparing expressions":
+            raise KeyboardInterrupt
+
+    report = fuzzing.run(spark, Setup(60, 1), interrupt)
+    assert report.interrupted
+    assert report.expressions == 60
+    assert report.aggregates == 0

@@ -91,7 +91,14 @@ class Watch:
 class Display:
     """Redraws a table in place in a terminal, or prints lines elsewhere. `tick` limits the rate by itself."""
 
-    def __init__(self, console: Console, table: Callable[[], RenderableType], line: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        console: Console,
+        table: Callable[[], RenderableType],
+        line: Callable[[], str],
+        line_every_s: float = LINE_EVERY_S,
+    ) -> None:
+        self._line_every_s = line_every_s
         self._console = console
         self._table = table
         self._line = line
@@ -116,7 +123,7 @@ class Display:
 
     def tick(self) -> None:
         now_s = time.monotonic()
-        if now_s - self._drawn_s < (LINE_EVERY_S if self._live is None else DRAW_EVERY_S):
+        if now_s - self._drawn_s < (self._line_every_s if self._live is None else DRAW_EVERY_S):
             return
         self._drawn_s = now_s
         if self._live is not None:

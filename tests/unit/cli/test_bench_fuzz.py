@@ -33,14 +33,19 @@ def no_session(name: str, master: str, java_options: str) -> Iterator[None]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Setup]:
-    """The setups that were run; the run of seed 2 finds something."""
+    """The setups that were run; the run of seed 2 finds something, and that of seed 3 is interrupted after it."""
     setups: list[Setup] = []
 
-    def run(spark: Any, setup: Setup, progress: Any) -> Report:
+    def run(spark: Any, setup: Setup, progress: Any, found: Any) -> Report:
         setups.append(setup)
         progress("comparing expressions", 1.0)
-        found = [FINDING] if setup.seed == 2 else []
-        return Report(setup.seed, setup.timezone, setup.expressions, agreed=setup.expressions, findings=found)
+        findings = [FINDING] if setup.seed >= 2 else []
+        for finding in findings:
+            found(finding)
+        report = Report(setup.seed, setup.timezone, setup.expressions, agreed=setup.expressions, findings=findings)
+        if setup.seed == 3:
+            report.interrupted, report.unsettled = True, ["lower(s)"]
+        return report
 
     monkeypatch.setattr(fuzz, "spark_session", no_session)
     monkeypatch.setattr(fuzz.fuzzing, "run", run)
@@ -61,3 +66,19 @@ def test_a_disagreement_ends_with_code_1_and_the_query_that_shows_it(asked: list
     assert result.exit_code == 1
     assert "SELECT upper(s) FROM VALUES ('ß') AS t(s)" in result.stdout
     assert "other value, 1x: upper(s)" in result.stdout
+
+
+def test_a_disagreement_is_printed_when_it_is_found(asked: list[Setup]) -> None:
+    result = CliRunner().invoke(program, ["bench", "fuzz", "--seed", "2", "--json"])
+    assert json.loads(result.stdout)["findings"][0]["expression"] == "upper(s)"
+    assert "SELECT upper(s) FROM VALUES ('ß') AS t(s)" in result.stderr
+
+
+def test_an_interrupt_prints_what_was_found_so_far(asked: list[Setup]) -> None:
+    result = CliRunner().invoke(program, ["bench", "fuzz", "--seed", "3", "--json"])
+    assert result.exit_code == 130
+    shown = json.loads(result.stdout)
+    assert shown["interrupted"] is True
+    assert shown["match"] is False
+    assert shown["unsettled"] == ["lower(s)"]
+    assert len(shown["findings"]) == 1

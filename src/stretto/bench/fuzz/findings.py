@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from stretto.bench.fuzz.aggregates import GROUPED
@@ -17,6 +18,8 @@ from stretto.bench.fuzz.terms import Term
 _SHOWN_MAX = 300
 EXAMPLES_MAX = 3
 """Disagreements of one kind and shape that are shown."""
+_INNER = ("heads", "found")
+"""Fields of a report that are not printed."""
 
 
 @dataclass
@@ -34,9 +37,16 @@ class Finding:
     count: int = 1
 
 
+def _unheard(finding: Finding) -> None:
+    pass
+
+
 @dataclass
 class Report:
-    """All that a run found. `agreed` are the expressions that both sides evaluated alike."""
+    """All that a run found. `agreed` are the expressions that both sides evaluated alike.
+
+    `interrupted` is whether the run was ended before its end; `unsettled` are the expressions that differed then, and
+    could still turn out to be documented. `found` is called with each finding."""
 
     seed: int
     timezone: str
@@ -52,7 +62,10 @@ class Report:
     never_exercised: list[str] = field(default_factory=list)
     functions: int = 0
     seconds: float = 0.0
+    interrupted: bool = False
+    unsettled: list[str] = field(default_factory=list)
     heads: Counter[tuple[str, str]] = field(default_factory=Counter)
+    found: Callable[[Finding], None] = _unheard
 
     def add(self, case: Case, disagreement: Disagreement, original: str) -> None:
         """Records a disagreement that was made small; of those alike, a few are kept and the rest counted."""
@@ -64,6 +77,7 @@ class Report:
             (*same, *alike)[0].count += 1
         else:
             self.findings.append(found)
+            self.found(found)
         self.heads[found.kind, found.head] += 1
 
     def knows(self, kind: Kind, term: Term) -> bool:
@@ -88,8 +102,14 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         per_second = (self.expressions + self.aggregates) / self.seconds if self.seconds else 0.0
-        plain = {name: value for name, value in asdict(self).items() if name != "heads"}
-        return {**plain, "evaluations_per_s": round(per_second, 1), "match": not self.findings}
+        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _INNER}
+        findings = [asdict(each) for each in self.findings]
+        return {
+            **plain,
+            "findings": findings,
+            "evaluations_per_s": round(per_second, 1),
+            "match": not self.findings and not self.interrupted,
+        }
 
 
 def finding(case: Case, disagreement: Disagreement, original: str) -> Finding:

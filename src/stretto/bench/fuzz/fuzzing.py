@@ -18,7 +18,7 @@ from stretto.bench.fuzz.aggregate_forms import aggregate_forms
 from stretto.bench.fuzz.answers import Answer, Answered, Refused
 from stretto.bench.fuzz.columns import random_rows, schema
 from stretto.bench.fuzz.documented import ORDER
-from stretto.bench.fuzz.findings import Report
+from stretto.bench.fuzz.findings import Finding, Report
 from stretto.bench.fuzz.forms import Form, all_forms
 from stretto.bench.fuzz.generator import Generator
 from stretto.bench.fuzz.judging import Disagreement, Kind, Verdict, judge, judge_kind
@@ -47,6 +47,7 @@ FILLINGS = 3
 """Arguments of a signature that Spark is asked about before the signature counts as refused."""
 
 Progress = Callable[[str, float], None]
+Found = Callable[[Finding], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,16 @@ class Setup:
         return [form for form in aggregate_forms() if not self.only or form.label in self.only]
 
 
-def run(spark: SparkSession, setup: Setup, progress: Progress = lambda what, share: None) -> Report:
-    """Returns what was found. Equal setups give equal expressions and rows."""
+def run(
+    spark: SparkSession,
+    setup: Setup,
+    progress: Progress = lambda what, share: None,
+    found: Found = lambda finding: None,
+) -> Report:
+    """Returns what was found; a Ctrl-C ends the run with what was found so far. Equal setups give equal expressions and
+    rows. `found` is called with each finding at once."""
     with in_zone(zone_named(setup.timezone)):
-        return _Fuzzing(spark, setup, progress).run()
+        return _Fuzzing(spark, setup, progress, found).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +103,28 @@ def _at_once(answer: Callable[..., list[Answer]], *arguments: Any) -> Future[lis
 
 
 class _Fuzzing:
-    def __init__(self, spark: SparkSession, setup: Setup, progress: Progress) -> None:
+    def __init__(self, spark: SparkSession, setup: Setup, progress: Progress, found: Found) -> None:
         self._setup = setup
         self._progress = progress
         self._oracles = {mode: SparkOracle(spark.newSession(), setup.timezone, mode) for mode in Mode}
         self._oracle = self._oracles[Mode.EARLY]
         self._schema = schema()
-        self._report = Report(setup.seed, setup.timezone, functions=len(FUNCTIONS))
+        self._report = Report(setup.seed, setup.timezone, functions=len(FUNCTIONS), found=found)
         self._settling = Settling(self._report, self._sparks, self._apart)
         self._wrong: list[Wrong] = []
         """Disagreements of expressions that are not settled yet."""
 
     def run(self) -> Report:
         began = time.monotonic()
+        try:
+            self._compare()
+        except KeyboardInterrupt:
+            self._report.interrupted = True
+            self._report.unsettled = [case.term.text for case, _ in self._wrong]
+        self._report.seconds = round(time.monotonic() - began, 1)
+        return self._report
+
+    def _compare(self) -> None:
         vocabulary = explore(
             self._setup.forms(),
             self._schema,
@@ -121,8 +137,6 @@ class _Fuzzing:
             self._expressions(vocabulary)
         self._aggregates(vocabulary)
         self._refusals(vocabulary.refusals)
-        self._report.seconds = round(time.monotonic() - began, 1)
-        return self._report
 
     def _rng(self, *names: object) -> Random:
         return Random("/".join(map(str, (self._setup.seed, *names))))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from types import TracebackType
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from stretto.bench.fuzz import fuzzing
-from stretto.bench.fuzz.findings import Report
+from stretto.bench.fuzz.findings import Finding, Report
 from stretto.bench.fuzz.fuzzing import Setup
-from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
+from stretto.cli.progress import Display
+from stretto.cli.reporting import INTERRUPTED, WRONG_ANSWER, errors, note, print_json, reported
 from stretto.runtime.session import local_master, spark_session
 
 DEFAULT = Setup()
+LINE_EVERY_S = 10.0
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn600m"
 """Without the first, half of the time would be Java's optimizing compiler, whose code is hardly used again. The others
 keep the collection of garbage rare and on one core."""
@@ -42,32 +46,71 @@ def fuzz(
     `--only upper,lower` makes expressions of these and of columns and constants: quick, while one writes a function.
     Names are those of Spark's functions and aggregates, operators (`+`, `IN`, `CASE`) and casts (`cast as int`).
 
+    Each disagreement is printed on stderr when it is found, and the report at the end. Ctrl-C ends the run early, and
+    prints what was found so far.
+
     The exit code is 1 when there is a disagreement."""
+    names = tuple(name.strip() for name in only.split(",") if name.strip())
     with (
         reported(),
         spark_session("stretto bench fuzz", local_master(0), JAVA_OPTIONS) as spark,
-        Progress(console=Console(stderr=True)) as bar,
+        _Progress() as progress,
     ):
-        task = bar.add_task("starting", total=1.0)
-        names = tuple(name.strip() for name in only.split(",") if name.strip())
-        setup = Setup(expressions, seed, timezone, names)
-        report = fuzzing.run(spark, setup, lambda what, share: bar.update(task, completed=share, description=what))
-    if json:
-        print_json(report.as_dict())
-    else:
-        _print(report)
+        report = fuzzing.run(spark, Setup(expressions, seed, timezone, names), progress.at, progress.found)
+        # Before Spark is stopped, which may take long after Ctrl-C.
+        if json:
+            print_json(report.as_dict())
+        else:
+            _print(report)
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)
     if report.findings:
         raise typer.Exit(WRONG_ANSWER)
+
+
+class _Progress:
+    """Shows on stderr how far a run is, and what it finds: a line that is redrawn in a terminal, lines elsewhere."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        self._what, self._share, self._ways = "starting", 0.0, 0
+        self._display = Display(errors, lambda: Text(self._line()), self._line, LINE_EVERY_S)
+
+    def __enter__(self) -> _Progress:
+        self._display.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._display.__exit__(kind, error, trace)
+
+    def at(self, what: str, share: float) -> None:
+        self._what, self._share = what, share
+        self._display.tick()
+
+    def found(self, finding: Finding) -> None:
+        self._ways += 1
+        for line in _lines(finding):
+            self._display.say(line)
+
+    def _line(self) -> str:
+        elapsed_s = time.monotonic() - self._began_s
+        return f"{self._what}: {self._share:.0%}, {elapsed_s:,.0f} s, {self._ways:,} ways to disagree so far"
+
+
+def _lines(found: Finding) -> list[str]:
+    named = (("here", found.ours), ("Spark", found.sparks), ("see", found.select))
+    return [f"{found.kind}, {found.count}x: {found.expression}", *(f"    {name:<6}{text}" for name, text in named)]
 
 
 def _print(report: Report) -> None:
     console = Console()
     for found in sorted(report.findings, key=lambda found: -found.count):
-        console.print(
-            f"{found.kind}, {found.count}x: {found.expression}", markup=False, highlight=False, soft_wrap=True
-        )
-        for name, text in (("here", found.ours), ("Spark", found.sparks), ("see", found.select)):
-            console.print(f"    {name:<6}{text}", markup=False, highlight=False, soft_wrap=True)
+        for line in _lines(found):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for text in report.unsettled:
+        note(f"differed when the run was interrupted, not settled: {text}")
     table = Table("documented difference", "rows")
     for name, count in report.documented.items():
         table.add_row(name, f"{count:,}")
