@@ -242,6 +242,10 @@ AGGREGATES = (
     ("count_if(double(s2) > 1) FILTER (WHERE nullif(h, 3) = 0)", "b"),
     ("max_by(n, double(s2)) FILTER (WHERE nullif(h, 3) = 0)", "b"),
     ("count(n, double(s2)) FILTER (WHERE nullif(h, 3) = 0)", "b"),
+    *((f"{call} FILTER (WHERE s2 RLIKE '^[0-9.]+$')", "b") for call in (
+        "approx_count_distinct(double(s2))", "count(DISTINCT double(s2))", "count(double(s2))",
+        "sum(DISTINCT double(s2))", "max(DISTINCT double(s2))", "count(DISTINCT n, double(s2))",
+    )),
 )  # fmt: skip
 
 

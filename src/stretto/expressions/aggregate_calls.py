@@ -21,6 +21,13 @@ from stretto.expressions.scalar import Scalar, compile_value
 
 DISTINCT = "_distinct"
 """At the end of a function's name: the function of the distinct values."""
+_AGNOSTIC = frozenset(
+    (
+        "max", "min", "bool_and", "bool_or", "every", "some", "any", "bit_and", "bit_or", "collect_set", "first",
+        "first_value", "last", "last_value", "any_value",
+    )
+)  # fmt: skip
+"""Functions from which Spark removes DISTINCT, since their answers are the same without it."""
 
 _ONE_ROW = pa.record_batch({"row": [0]})
 
@@ -102,8 +109,11 @@ class Written:
         condition = self._where(conditions)
         if condition is not None:
             # Compiled for an error about this text alone.
-            compile_value(text, self._schema, "an argument")
-            text = f"CASE WHEN {condition} THEN ({text}) END"
+            fails = compile_value(text, self._schema, "an argument").may_fail
+            where = f"CASE WHEN {condition} THEN ({text}) END"
+            # Spark groups by what is DISTINCT before FILTER, and so evaluates it for every row.
+            before = fails and self.distinct and self._condition is not None and self.name not in _AGNOSTIC
+            text = f"CASE WHEN {present(text)} THEN {where} END" if before else where
         return compile_value(text, self._schema, "an argument")
 
     def first(self, text: str, argument: Scalar) -> Scalar:

@@ -62,7 +62,8 @@ def approx_count_distinct(written: Written) -> AggregateCall:
         raise written.error(
             f"approx_count_distinct of {written.arguments[1]}", "the second argument is an error", "pass 0.05"
         )
-    return _count_distinct(written, (text,), f"count(DISTINCT {text}){written.where()}")
+    # Not DISTINCT with FILTER, which evaluates also what FILTER leaves out.
+    return _count_distinct(written, (text,), f"count(DISTINCT {written.scalar(text).text})")
 
 
 # Sums and averages

@@ -178,8 +178,19 @@ AGGREGATES: dict[str, Any] = {
     "percentile(z, 0.25)": -0.0,
     "percentile(z, 0.5)": 0.0,
     "median(-z)": -0.0,
+    "approx_count_distinct(int(s)) FILTER (WHERE s <> '')": 1,
+    "count(int(s)) FILTER (WHERE s <> '')": 1,
+    "max(DISTINCT int(s)) FILTER (WHERE s <> '')": 1,
 }
-AGGREGATES_FAIL = ("corr(s, n)", "regr_count(s, null)", "regr_slope(null, s)", "regr_syy(s, n)")
+AGGREGATES_FAIL = (
+    "corr(s, n)",
+    "regr_count(s, null)",
+    "regr_slope(null, s)",
+    "regr_syy(s, n)",
+    "count(DISTINCT int(s)) FILTER (WHERE s <> '')",
+    "count(DISTINCT n, int(s)) FILTER (WHERE s <> '')",
+    "sum(DISTINCT int(s)) FILTER (WHERE s <> '')",
+)
 
 
 def aggregated(text: str) -> Any:
