@@ -78,7 +78,7 @@ class _Interrupted(Execution):
 
     def _start(self, part: Part, caller: int, invoke: Invoke) -> None:
         if invoke.seed not in self.stopped:
-            self.fuse.blow(invoke.seed, in_fallback=self._known is not None)
+            self.fuse.blow(invoke.seed, in_fallback=self._locks is not None)
         super()._start(part, caller, invoke)
 
 
