@@ -124,6 +124,10 @@ class Draining(Part):
         """Says who is drained next. Homes leave all of them at one barrier, and do not move from one to another."""
         self._announced = frozenset(members)
 
+    def leaves(self, member: str) -> bool:
+        """Whether a worker is being drained, or has nothing left to wait for."""
+        return member in self._since_ns
+
     def drain(self, member: str) -> None:
         """Has a worker leave; what becomes of it is reported under its name."""
         self._since_ns[member] = self._host.now_ns

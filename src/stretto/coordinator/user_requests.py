@@ -46,6 +46,8 @@ class Leavers(Protocol):
 
     def announce(self, members: Iterable[str]) -> None: ...
 
+    def leaves(self, member: str) -> bool: ...
+
 
 class WarmWorkers(Protocol):
     """Whoever knows which transient workers have loaded a job."""
@@ -111,13 +113,16 @@ class UserRequests(Part):
     def _on_scale_in(self, event: ScaleInRequested) -> None:
         """A user has workers leave, all of them or none."""
         members, why = self._drains.leavers(event.count)
-        self._drains.announce(members if why is None else ())
+        if why is not None:
+            for member in members:
+                self._decisions.refuse(self._asked(DrainWorker(member)), why, event.token)
+            return
+        leaving = list(members)
         for member in members:
-            record = self._asked(DrainWorker(member))
-            if why is None:
-                self._decisions.enact(record, event.token)
-            else:
-                self._decisions.refuse(record, why, event.token)
+            self._drains.announce(leaving)
+            self._decisions.enact(self._asked(DrainWorker(member)), event.token)
+            if not self._drains.leaves(member):
+                leaving.remove(member)  # It was refused: homes may move there.
         self._drains.announce(())
 
     def _on_drain(self, event: DrainRequested) -> None:
