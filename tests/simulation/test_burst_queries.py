@@ -63,6 +63,7 @@ class Ran:
 def run(query: str, controllers: list[BurstController]) -> Ran:
     worked = queries.query_of(query)
     rate = BUSY * WORKERS / (worked.rows_per_event * ROW_US / 1e6)
+    row_us = ROW_US / worked.times
     first, surge = int(rate * BEFORE_S), int(rate * BURST_S * TIMES)
     config = NexmarkConfig(
         seed=1,
@@ -82,7 +83,7 @@ def run(query: str, controllers: list[BurstController]) -> Ran:
         checked=False,
         transient=TRANSIENT,
     )
-    job = cluster.submit(lowered(queries.build(query, workload, ROW_US).plan(), query, WORKERS, ROWS))
+    job = cluster.submit(lowered(queries.build(query, workload, row_us).plan(), query, WORKERS, ROWS))
     p99_ms, before = [], FunctionMetrics()
     for moment_s in (BEFORE_S, BEFORE_S + BURST_S, None):
         while cluster.next_ns is not None and (moment_s is None or cluster.next_ns < BEGINS_NS + moment_s * SECOND_NS):

@@ -123,7 +123,7 @@ class LatencySketch:
             if left < 0:
                 break
         # The middle of a bin may exceed the maximum, which is known exactly.
-        return min(_value(key), self._max_ms)
+        return min(value_of(key), self._max_ms)
 
     @property
     def max_ms(self) -> float | None:
@@ -151,7 +151,7 @@ class LatencySketch:
         self._max_ms = max(self._max_ms, other.max_ms)
 
 
-def _value(key: int) -> float:
+def value_of(key: int) -> float:
     """Returns the value that represents a bin: its relative distance to both ends is equal."""
     return 2 ** (key / BINS_PER_DOUBLING) * (1 - RELATIVE_ERROR)
 
@@ -248,8 +248,8 @@ def _bins_between(later: SketchBins | None, earlier: SketchBins | None) -> Sketc
     zeros = later.zeros - earlier.zeros
     if not bins and not zeros:
         return None
-    least = _value(min(bins)) if bins and not zeros else 0.0
-    greatest = _value(max(bins)) if bins else 0.0
+    least = value_of(min(bins)) if bins and not zeros else 0.0
+    greatest = value_of(max(bins)) if bins else 0.0
     return SketchBins(
         bins,
         zeros,

@@ -15,6 +15,7 @@ from stretto.bench import memory as memories
 from stretto.bench import message_path, profiling
 from stretto.bench.nexmark.queries import Workload
 from stretto.bench.nexmark.run import chosen
+from stretto.cli.bench.burst import burst
 from stretto.cli.bench.chaos import chaos
 from stretto.cli.bench.checkpoint import checkpoint
 from stretto.cli.bench.compare import compare
@@ -54,6 +55,7 @@ bench.command()(savepoints)
 bench.command()(checkpoint)
 bench.command()(strangers)
 bench.command()(fuzz)
+bench.command()(burst)
 bench.command()(elastic)
 bench.command()(shard_moves)
 bench.command()(scaling)
