@@ -127,8 +127,22 @@ def test_the_break_even_share_of_figure_15() -> None:
     """80 transient cores (20 machines' worth) at four times the price, against machines that are always there."""
     prices = Prices()
     assert break_even_share(prices, transient=80, ordinary=20 * 4) == 0.25
-    # Against 15 more machines, which do not suffice: cheaper below 15 percent, as in the paper, and up to 19.
+    # Against 15 more machines, which do not suffice.
     assert break_even_share(prices, transient=80, ordinary=15 * 4) == pytest.approx(0.1875)
+
+
+@pytest.mark.parametrize(("machines", "cheaper_up_to_percent"), [(20, 15), (25, 25)])
+def test_in_steps_of_five_percent_figure_15_is_that_of_the_paper(machines: int, cheaper_up_to_percent: int) -> None:
+    """The paper says 15 and 25 percent of a day. Both follow from five machines and 80 transient cores at four times
+    the price only if shares are taken in steps, since the lines cross at 18.75 and 25: no price and number of cores has
+    15 and 25, as long as all that Sponge pays for all day are five machines (the shares are as 15 to 20)."""
+    prices = Prices()
+
+    def sponge(percent: int) -> float:
+        return 5 * 4 * prices.ordinary + percent / 100 * 80 * prices.transient
+
+    cheaper = [percent for percent in range(0, 105, 5) if sponge(percent) <= machines * 4 * prices.ordinary]
+    assert max(cheaper) == cheaper_up_to_percent
 
 
 def test_transient_workers_are_dearer_after_the_break_even_share_of_the_time() -> None:
