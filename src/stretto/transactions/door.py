@@ -13,9 +13,7 @@ from stretto.transactions.events import Answer
 from stretto.transactions.placement import Placement
 
 AGAIN_NS = 50_000_000
-"""How long a call waits for its reply before it is sent again; then twice as long, and so on ..."""
-AGAIN_NS_MAX = 2_000_000_000
-"""... up to this: a worker that is busy must not be sent everything again and again."""
+"""How long a call waits for its reply before it is sent again."""
 
 
 @dataclass
@@ -27,14 +25,25 @@ class _Open:
 
 class Door:
     """One client of the entities on these workers. Its name is where replies go to. Without workers, calls wait until
-    `move` names them."""
+    `move` names them.
 
-    def __init__(self, name: str, catalog: Catalog, members: list[str], again_ns: int = AGAIN_NS) -> None:
+    A call is sent again after `again_ns`, then after twice as long, and so on up to `again_ns_max`: where little is
+    lost, a worker that is busy must not be sent everything again and again."""
+
+    def __init__(
+        self,
+        name: str,
+        catalog: Catalog,
+        members: list[str],
+        again_ns: int = AGAIN_NS,
+        again_ns_max: int = AGAIN_NS,
+    ) -> None:
         self._name = name
         self._catalog = catalog
         self._members = members
         self._placement = Placement(len(members)) if members else None
         self._again_ns = again_ns
+        self._again_ns_max = again_ns_max
         self._open: dict[int, _Open] = {}
         """By number, and in the order of numbers."""
         self._due: list[tuple[int, int]] = []
@@ -68,7 +77,7 @@ class Door:
             _, number = heapq.heappop(self._due)
             if number in self._open:
                 each = self._open[number]
-                each.wait_ns = min(2 * each.wait_ns, max(AGAIN_NS_MAX, self._again_ns))
+                each.wait_ns = min(2 * each.wait_ns, self._again_ns_max)
                 found += self._sent(number, now_ns)
         return found
 

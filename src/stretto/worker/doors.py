@@ -16,7 +16,9 @@ from stretto.worker.events import CallsMade, DoorMoved, DoorOpened, DoorShut, Pa
 from stretto.worker.part import FrameHandlers, Handlers, Host, Part
 
 AGAIN_NS = 200_000_000
-"""How long a call waits for its reply before it is sent again. Connections lose nothing while all members are there."""
+AGAIN_NS_MAX = 2_000_000_000
+"""How long a call waits for its reply before it is sent again, the first time and at most. Connections lose nothing
+while all members are there."""
 SENT_BYTES_MAX = 8 << 20
 SENT_MAX = 2_000
 """The most calls, and bytes of their arguments, in one frame."""
@@ -47,7 +49,7 @@ class Doors(Part):
         return {RepliesSent: self._on_replies}
 
     def _on_opened(self, event: DoorOpened) -> None:
-        self._opened[event.job] = _Opened(Door(event.client, event.catalog, [], AGAIN_NS))
+        self._opened[event.job] = _Opened(Door(event.client, event.catalog, [], AGAIN_NS, AGAIN_NS_MAX))
 
     def _on_shut(self, event: DoorShut) -> None:
         self._opened.pop(event.job, None)

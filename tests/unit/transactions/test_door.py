@@ -5,7 +5,7 @@ from __future__ import annotations
 from stretto.protocol.machines import FrameArrived, Ticked
 from stretto.protocol.transactions import Call, Look, Reply
 from stretto.transactions.catalog import Catalog
-from stretto.transactions.door import AGAIN_NS, AGAIN_NS_MAX, Door
+from stretto.transactions.door import AGAIN_NS, Door
 from stretto.transactions.entity import Entity, reads
 from stretto.transactions.events import Answer
 
@@ -23,7 +23,7 @@ class Light(Entity):
 
 
 def door(*members: str) -> Door:
-    return Door("driver~1/a", Catalog([Light]), list(members))
+    return Door("driver~1/a", Catalog([Light]), list(members), AGAIN_NS, 10 * AGAIN_NS)
 
 
 def reply(number: int, client: str = "driver~1/a") -> FrameArrived:
@@ -42,7 +42,7 @@ def test_a_call_is_sent_again_ever_more_rarely_until_it_is_answered() -> None:
         now_ns = due_ns
         assert made.handle(Ticked(), now_ns) == sends
     assert waits[:3] == [AGAIN_NS, 2 * AGAIN_NS, 4 * AGAIN_NS]
-    assert waits[-1] == AGAIN_NS_MAX
+    assert waits[-1] == 10 * AGAIN_NS
     assert [type(each) for each in made.handle(reply(number), now_ns)] == [Answer]
     assert made.next_deadline() is None
     assert made.handle(reply(number), now_ns) == []
