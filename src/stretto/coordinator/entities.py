@@ -64,6 +64,7 @@ class EntityJob:
     places: list[str | None]
     hosting: set[str] = field(default_factory=set)
     status: JobStatus = JobStatus.WAITING
+    waits_for: str | None = None
     checkpoint: int = 0
     committing: dict[int, Manifest] = field(default_factory=dict)
     unstopped: set[str] = field(default_factory=set)
@@ -140,8 +141,10 @@ class EntityJobs(Part):
                 self._host_at(job, place, free.pop(0))
         missing = job.places.count(None)
         if job.status is JobStatus.WAITING:
-            waits_for = f"{missing} more workers: its entities are on {len(job.places)}" if missing else None
-            self._announce(job, JobStatus.WAITING if missing else JobStatus.DEPLOYING, waits_for=waits_for)
+            waits_for = f"workers: its entities need {len(job.places)}, and {missing} are missing" if missing else None
+            if waits_for is None or waits_for != job.waits_for:
+                job.waits_for = waits_for
+                self._announce(job, JobStatus.WAITING if missing else JobStatus.DEPLOYING, waits_for=waits_for)
 
     def _host_at(self, job: EntityJob, place: int, member: str) -> None:
         job.places[place] = member
@@ -176,7 +179,7 @@ class EntityJobs(Part):
     def _fatal(self, job: EntityJob, member: str, death: Death | None) -> Failure | None:
         """Returns why the job cannot survive the loss of a worker, if it cannot."""
         how = "is lost" if death is None else f"{death.how}"
-        if job.order.plan is None and job.status is not JobStatus.DEPLOYING:
+        if job.order.plan is None and job.status in (JobStatus.RUNNING, JobStatus.RECOVERING):
             return Failure(
                 "ClusterError",
                 f"worker {member} with entities of job '{job.order.job}' {how}",
@@ -267,7 +270,8 @@ class EntityJobs(Part):
 
     def _fail(self, job: EntityJob, failure: Failure) -> None:
         for member in job.members:
-            self._host.send(member, DropEntities(job.order.job))
+            if member in self._membership.members:
+                self._host.send(member, DropEntities(job.order.job))
         self._end(job, JobStatus.FAILED, failure)
 
     def _on_stop(self, event: EntitiesStopRequested) -> None:
