@@ -39,6 +39,8 @@ from stretto.scheduling.strategy import Strategy
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from stretto.runtime.entities.in_process import InProcess
+
 
 SOURCE = Kind(
     "a source, such as sources.memory(rows)",
@@ -204,6 +206,16 @@ class App:
         for added in udfs:
             self.udfs = registered(self.name, self.udfs, added)
         return self
+
+    def in_process(self) -> InProcess:
+        """Returns the app's entities in this process, for tests: `call` and `map` are those of a job, without Spark.
+        Each transaction runs twice, and one whose runs differ is an error: its handler has looked at a clock or at
+        something else that a replay would not see again."""
+        from stretto.runtime.entities.in_process import InProcess
+
+        if not self.entities:
+            raise PlanError(f"app '{self.name}' has no entities", None, "Declare them: App(name, entities=[...]).")
+        return InProcess(self.entities)
 
     @property
     def has_streams(self) -> bool:
