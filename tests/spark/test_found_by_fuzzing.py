@@ -227,6 +227,7 @@ REFUSED = (
     "floor(x, i + NULL)", "regexp_replace(s, 'a', 'b', ifnull(NULL, NULL))", "round(x, nvl(1, 2))",
     "round(x, elt(1, 1))", "mask(s, nvl('a', 'b'))", "round(x, int(1 between 1 and 2))",
     "sequence(date'2020-01-01', date'2020-01-03', 1)", "NULL in (ai, dt)", "date_part(raise_error(s), dt)",
+    "element_at(map(i, s), 1.5)", "try_element_at(map(i, s), cast(1 as decimal(10,2)))",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from stretto.expressions.ranks import ranks_together
 from stretto.expressions.registry import fixed, with_aliases
 from stretto.expressions.structs import field
 
+CommonType = Callable[[pa.DataType, pa.DataType], pa.DataType | None]
 Place = Callable[[Any, Any, Any, Site], tuple[Any, Any]]
 """From indexes, lengths, and the rows that have both: the place of each element from 0, and the rows that have it."""
 
@@ -132,9 +133,9 @@ def _hits(lists: Lists, keys: pa.Array) -> Any:
     return (mine == wanted[lists.parents]) & (mine > 0)
 
 
-def _keyed(node: Node, key: Node, name: str, site: Site) -> tuple[Node, Node]:
+def _keyed(node: Node, key: Node, common: CommonType, site: Site) -> tuple[Node, Node]:
     """Returns a map and a key of one type."""
-    kind = types.wider(node.type.key_type, key.type)
+    kind = common(node.type.key_type, key.type)
     if kind is None or key.type == types.NULL:
         raise site.mismatch(node.type, key.type)
     return cast(node, pa.map_(kind, node.type.item_type), site), cast(key, kind, site)
@@ -143,7 +144,8 @@ def _keyed(node: Node, key: Node, name: str, site: Site) -> tuple[Node, Node]:
 def _element_at(place: Place) -> Callable[[Site, Node, Node], Node]:
     def build(site: Site, node: Node, index: Node) -> Node:
         if pat.is_map(node.type):
-            return map_value(*_keyed(node, index, "element_at", site), site)
+            # Spark wants a type here that holds all values of both, so no int beside decimal(10,2).
+            return map_value(*_keyed(node, index, types.tightest, site), site)
         if not pat.is_list(node.type):
             raise site.wrong_type("an array or a map", node.type)
         if index.type in (types.BIGINT, types.NULL):
@@ -166,7 +168,7 @@ def get(site: Site, node: Node, index: Node) -> Node:
 def map_contains_key(site: Site, node: Node, key: Node) -> Node:
     if not pat.is_map(node.type):
         raise site.wrong_type("map", node.type)
-    node, key = _keyed(node, key, "map_contains_key", site)
+    node, key = _keyed(node, key, types.wider, site)
 
     def apply(array: pa.Array, keys: pa.Array) -> pa.Array:
         lists = taken_apart(array)

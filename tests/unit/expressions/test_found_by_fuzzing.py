@@ -61,6 +61,8 @@ ANSWERS: dict[str, tuple[str, Any]] = {
     "9999999999999999999999999999999999999 div 0.1": ("bigint", 687399551400673270),
     "array_join(raise_error(s), null)": ("string", None),
     "soundex(raise_error(s))": ("string", None),
+    "element_at(mi, decimal(1.0))": ("string", "a"),
+    "map_contains_key(mi, 1.5)": ("boolean", False),
     "map_from_arrays(array(-0.0D), array(1))": ("map<double,int>", [(-0.0, 1)]),
     "aggregate(cast(null as array<int>), int(s), (total, z) -> z)": ("int", None),
     "1.5 / null": ("decimal(8,6)", None),
@@ -137,7 +139,7 @@ REFUSED = (
     "timestampadd('DAY', 1, timestamp'2020-01-01')", "timestampdiff(1, s, s)", "array_position(null, null)",
     "round(f, null + n)", "bround(f, n * null)", "round(f, raise_error(s))", "floor(f, null + n)",
     "regexp_replace(s, 'a', 'b', ifnull(null, null))", "round(f, elt(1, 1))", "null in (ai, n)",
-    "round(f, int(1 between 1 and 2))",
+    "round(f, int(1 between 1 and 2))", "element_at(mi, 1.5)", "try_element_at(mi, cast(1 as decimal(10,2)))",
 )  # fmt: skip
 
 
