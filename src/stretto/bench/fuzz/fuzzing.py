@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from stretto.bench.fuzz import aggregates as grouping
 from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.aggregate_forms import aggregate_forms
-from stretto.bench.fuzz.answers import Answer, Answered, Refused
+from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused
 from stretto.bench.fuzz.columns import random_rows, schema
 from stretto.bench.fuzz.documented import ORDER
 from stretto.bench.fuzz.findings import Finding, Report
@@ -23,6 +23,7 @@ from stretto.bench.fuzz.forms import Form, all_forms
 from stretto.bench.fuzz.generator import Generator
 from stretto.bench.fuzz.judging import Disagreement, Kind, Verdict, judge, judge_kind
 from stretto.bench.fuzz.nearness import with_near
+from stretto.bench.fuzz.ours import Unfinished
 from stretto.bench.fuzz.settling import Settling, Wrong
 from stretto.bench.fuzz.shrinking import Case
 from stretto.bench.fuzz.sparks import Mode, SparkOracle
@@ -85,15 +86,27 @@ class _Asked:
     """Cases with stretto's answers, and Spark's answers for the cases at some places, which may be on their way."""
 
     cases: Sequence[Case]
-    mine: list[Answer]
+    mine: list[Answer | Unfinished]
     places: list[int]
     theirs: Future[list[Answer]]
 
-    def verdicts(self) -> list[Verdict]:
-        found = [Verdict()] * len(self.cases)
-        for place, answer in zip(self.places, self.theirs.result(), strict=True):
-            found[place] = judge(self.cases[place].term, self.mine[place], answer)
-        return found
+    def compared(self) -> tuple[list[Answer], list[Verdict]]:
+        """Returns stretto's answers, with the verdicts on them."""
+        sparks = dict(zip(self.places, self.theirs.result(), strict=True))
+        mine = [_finished(answer, sparks.get(place)) for place, answer in enumerate(self.mine)]
+        verdicts = [
+            judge(case.term, answer, sparks[place]) if place in sparks else Verdict()
+            for place, (case, answer) in enumerate(zip(self.cases, mine, strict=True))
+        ]
+        return mine, verdicts
+
+
+def _finished(mine: Answer | Unfinished, sparks: Answer | None) -> Answer:
+    """Returns stretto's answer, where Spark's says which rows fail."""
+    if not isinstance(mine, Unfinished):
+        return mine
+    told = sparks.rows if isinstance(sparks, Answered) and sparks.comparable else []
+    return mine.finished([isinstance(row, Failure) for row in told] or [True] * mine.rows.num_rows)
 
 
 def _at_once(answer: Callable[..., list[Answer]], *arguments: Any) -> Future[list[Answer]]:
@@ -196,8 +209,8 @@ class _Fuzzing:
         return [Case(term, rows) for term in (*terms, *more)]
 
     def _answered(self, asked: _Asked) -> None:
-        verdicts = asked.verdicts()
-        self._note(asked.mine, verdicts)
+        mine, verdicts = asked.compared()
+        self._note(mine, verdicts)
         self._wrong += _disagreements(asked.cases, verdicts)
         if len(self._wrong) >= SETTLED_TOGETHER:
             self._settle()
@@ -208,13 +221,13 @@ class _Fuzzing:
 
     def _judged(self, cases: Sequence[Case]) -> list[Verdict]:
         """Returns the verdicts on cases: those of all cases over the rows of all, in one query."""
-        return self._asked(cases, _at_once).verdicts()
+        return self._asked(cases, _at_once).compared()[1]
 
     def _asked(self, cases: Sequence[Case], submit: Callable[..., Any], generated: int = 0) -> _Asked:
         """Returns stretto's answers for cases, and those of Spark that are to come for what stretto does not refuse.
 
         The first so many cases are asked of Spark's generated code."""
-        mine = [ours.answer(case.term.text, case.rows) for case in cases]
+        mine = [ours.begun(case.term.text, case.rows) for case in cases]
         asked = [place for place, each in enumerate(mine) if not isinstance(each, Refused) or each.crash]
         first = sum(place < generated for place in asked)
         return _Asked(cases, mine, asked, submit(self._sparks_partly, [cases[place] for place in asked], first))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +14,40 @@ from stretto.errors import ExpressionError
 from stretto.expressions import Scalar, compile_scalar, spark_type_name
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The answer of an expression that fails for a batch of rows, at rows that are still to be found."""
+
+    scalar: Scalar
+    rows: pa.RecordBatch
+    kind: str
+    failure: Failure
+    on_nothing: Failure | None
+
+    def finished(self, failing: Sequence[bool]) -> Answered:
+        """Returns the answer for every row. Rows that are expected to fail are evaluated one by one, and the others
+        together, or one by one if they fail."""
+        found: dict[int, list[Any] | Failure] = {}
+        fine = [place for place, fails in enumerate(failing) if not fails]
+        values = _evaluated(self.scalar, self.rows.take(pa.array(fine))) if 0 < len(fine) < len(failing) else None
+        if isinstance(values, list):
+            found = {place: [value] for place, value in zip(fine, values, strict=True)}
+        rest = [place for place in range(len(failing)) if place not in found]
+        found |= zip(rest, _one_by_one(self.scalar, self.rows.take(pa.array(rest))), strict=True)
+        # If every row is fine, the batch as a whole is at fault.
+        together = not any(isinstance(each, Failure) for each in found.values())
+        rows = [self.failure if together else _only(found[place]) for place in range(len(failing))]
+        return Answered(self.kind, rows, self.on_nothing)
+
+
 def answer(text: str, rows: pa.RecordBatch) -> Answer:
     """Returns the answer for every row; rows are evaluated one by one only if they fail together."""
+    first = begun(text, rows)
+    return first.finished([True] * rows.num_rows) if isinstance(first, Unfinished) else first
+
+
+def begun(text: str, rows: pa.RecordBatch) -> Answer | Unfinished:
+    """Returns the answer for every row, to be finished if they fail together."""
     try:
         scalar = compile_scalar(text, rows.schema)
         kind = spark_type_name(scalar.type)
@@ -22,13 +56,11 @@ def answer(text: str, rows: pa.RecordBatch) -> Answer:
     except Exception as error:
         return Refused(_described(error), crash=True)
     values = _evaluated(scalar, rows)
+    evaluated = _evaluated(scalar, rows.slice(0, 0))
+    nothing = evaluated if isinstance(evaluated, Failure) else None
     if isinstance(values, Failure):
-        alone = _one_by_one(scalar, rows)
-        # If every row is fine alone, the batch as a whole is at fault.
-        together = not any(isinstance(each, Failure) for each in alone)
-        values = [values if together else _only(each) for each in alone]
-    nothing = _evaluated(scalar, rows.slice(0, 0))
-    return Answered(kind, values, nothing if isinstance(nothing, Failure) else None)
+        return Unfinished(scalar, rows, kind, values, nothing)
+    return Answered(kind, values, nothing)
 
 
 def kind(text: str, schema: pa.Schema) -> str | None:
