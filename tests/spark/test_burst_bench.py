@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from stretto.bench.burst import vanishing
 from stretto.bench.burst.load import BurstLoad
 from stretto.bench.burst.measuring import Approach, measure
+from stretto.bench.burst.vanishing import Vanishing
 from stretto.bench.nexmark.run import SparkAnswers
 from stretto.bench.verify import Match, compare
 
@@ -22,3 +24,11 @@ def test_a_burst_on_transient_workers_has_the_answer_of_spark_sql(spark: SparkSe
     assert verdict.rows_expected
     assert found.transient_most
     assert found.first_transient_row_s is not None
+
+
+def test_killed_transient_workers_leave_the_answer_of_spark_sql(spark: SparkSession) -> None:
+    report = vanishing.run(spark, Vanishing("q4", kills=2, transient=2, rows_per_kill=200))
+    assert report.match, report.complaint
+    assert report.kills == 2
+    assert report.rows
+    assert report.rows_away

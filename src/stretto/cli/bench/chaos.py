@@ -10,6 +10,8 @@ import typer
 
 from stretto.bench import chaos as chaotic
 from stretto.bench import neighbours as neighbourly
+from stretto.bench.burst import vanishing
+from stretto.bench.burst.vanishing import Vanishing
 from stretto.bench.chaos import Chaos, Fault
 from stretto.bench.deadly import Deadly
 from stretto.bench.elastic.shuffling import SHUFFLING
@@ -74,6 +76,14 @@ def chaos(
             "--kills times each.",
         ),
     ] = False,
+    transient: Annotated[
+        bool,
+        typer.Option(
+            "--transient",
+            help="Instead, kill transient workers while batches of a query (q1, q4, q5 or q8) run there, without "
+            "checkpoints.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed; equal seeds inject the same faults.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
@@ -83,6 +93,9 @@ def chaos(
     many shards have moved. The exit code is 1 when a row is wrong."""
     if scaling:
         _run_scaling(query, kills, workers, every, seed, json)
+        return
+    if transient:
+        _run_vanishing(query, kills, seed, json)
         return
     if neighbours:
         _run_neighbours(workers, parked, lost_after, only, json)
@@ -131,6 +144,17 @@ def _run_scaling(query: str, kills: int, workers: int, every: str, seed: int, js
     found = report.as_dict()
     (print_json if json else print_figures)(found)
     if not found["match"]:
+        raise typer.Exit(WRONG_ANSWER)
+
+
+def _run_vanishing(query: str, kills: int, seed: int, json: bool) -> None:
+    asked = Vanishing(query, kills, seed=seed)
+    # One that replaces a lost one may hold its slot at the same time.
+    slots = local_master(asked.workers + asked.transient + 1)
+    with reported(), spark_session("stretto bench chaos", slots) as spark:
+        report = vanishing.run(spark, asked, note)
+    (print_json if json else print_figures)(report.as_dict())
+    if not report.match:
         raise typer.Exit(WRONG_ANSWER)
 
 
