@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 from stretto.errors import UserError
 from stretto.protocol.transactions import EntityName, Invoke, Look, Reply
-from stretto.transactions.activation import OutOfTime, nothing_runs
 from stretto.transactions.catalog import Catalog
-from stretto.transactions.execution import out_of_time
 from stretto.transactions.invocation import Invocation, failure_of
 from stretto.transactions.shares import WHOLE
 
@@ -22,11 +20,7 @@ def looked(catalog: Catalog, state: Mapping[EntityName, bytes], look: Look, epoc
     instance = kind.instance(name.key, state.get(name))
     before = kind.fields(instance)
     invoke = Invoke(0, (), request, WHOLE, at_us, f"{origin.client}-{origin.number}")
-    try:
-        step = Invocation(invoke, 0, instance, kind, method).start() if method.only_reads else None
-    except OutOfTime:
-        nothing_runs()
-        return Reply(origin.client, origin.number, None, failure_of(out_of_time(request), name), None, epoch)
+    step = Invocation(invoke, 0, instance, kind, method).start() if method.only_reads else None
     if step is None or kind.fields(instance) != before:
         text = "it is not marked with @reads" if step is None else "it has changed a field"
         failure = failure_of(UserError(f"{name.kind}.{method.name} does not only read", text), name)

@@ -31,6 +31,7 @@ from stretto.protocol.transactions import (
     Wave,
 )
 from stretto.transactions import log, snapshots
+from stretto.transactions.activation import OutOfTime, nothing_runs
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.epoch import Epoch, EpochParts, Phase, Sequenced, Setting, Settled
 from stretto.transactions.events import (
@@ -46,6 +47,7 @@ from stretto.transactions.events import (
     WorkerEffect,
     WorkerEvent,
 )
+from stretto.transactions.execution import out_of_time
 from stretto.transactions.ingress import Ingress
 from stretto.transactions.invocation import failure_of
 from stretto.transactions.log import Cut, Logged, Stopped
@@ -56,6 +58,7 @@ from stretto.transactions.sessions import Sessions, Standing
 from stretto.transactions.snapshots import PIECES_MAX, Again
 
 COORDINATOR = "coordinator"
+ENDED_MAX = 100
 LOOKS_MAX = 10_000
 """The most looks that wait for an epoch. A client sends what is dropped again."""
 
@@ -113,6 +116,8 @@ class Attempt:
     early: dict[int, list[tuple[int, int, Wave | Conflicts]]] = field(default_factory=dict)
     """Rounds of epochs that have not begun here."""
     looks: list[Look] = field(default_factory=list)
+    ended: dict[tuple[str, int], Failure] = field(default_factory=dict)
+    """The last looks that ran out of time, by client and number."""
     epoch: Epoch | None = None
     cut_end: int = 0
     """Where the log ends after the cut of the running epoch."""
@@ -409,11 +414,19 @@ class TransactionWorker:
         # In the fallback, what it has committed is seen already.
         is_ahead = own.epoch is not None and own.epoch.phase is Phase.FALLBACK
         epoch = own.finished + is_ahead
-        failure = self._refused(own, frame.request)
+        name = frame.origin.client, frame.origin.number
+        failure = own.ended.get(name) or self._refused(own, frame.request)
         if failure is None:
-            self._do(Send(frame.origin.client, looked(self._catalog, own.state, frame, epoch, self._now_ns // 1_000)))
-        else:
-            self._do(Send(frame.origin.client, _reply(frame, failure, epoch)))
+            try:
+                reply = looked(self._catalog, own.state, frame, epoch, self._now_ns // 1_000)
+                self._do(Send(frame.origin.client, reply))
+                return
+            except OutOfTime:
+                nothing_runs()
+                failure = failure_of(out_of_time(frame.request), frame.request.entity)
+                # The client has sent it again meanwhile, several times perhaps.
+                own.ended = {name: failure, **dict(list(own.ended.items())[: ENDED_MAX - 1])}
+        self._do(Send(frame.origin.client, _reply(frame, failure, epoch)))
 
     # Snapshots.
 
