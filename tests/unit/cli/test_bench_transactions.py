@@ -18,7 +18,7 @@ runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
 def ran(*options: str) -> tuple[int, dict[str, object]]:
-    result = runner.invoke(program, ["bench", "transactions", "--calls", "200", "--json", *options])
+    result = runner.invoke(program, ["bench", "transactions", "--in-process", "--calls", "200", "--json", *options])
     return result.exit_code, json.loads(result.stdout)
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from stretto.bench.transactions.service import Done, Fields, Service
+from stretto.protocol.transactions import Reply
 from stretto.transactions.entity import Entity
 
 Rows = Mapping[str, Mapping[str, Fields]]
@@ -51,12 +52,20 @@ class Run:
 
     def more(self, count: int) -> list[Done]:
         """Run so many further calls. Returns them with their replies."""
-        return self._map(list(islice(self._calls, count)))
+        return self._map(self.draw(count))
 
-    def _map(self, made: list[Any]) -> list[Done]:
-        done = list(map(Done, made, self.service.map(made)))
+    def draw(self, count: int) -> list[Any]:
+        """Returns so many further calls. Whoever makes them says so with `add`."""
+        return list(islice(self._calls, count))
+
+    def add(self, made: Sequence[Any], replies: Sequence[Reply]) -> list[Done]:
+        """Calls were made, and answered."""
+        done = list(map(Done, made, replies))
         self.done += done
         return done
+
+    def _map(self, made: list[Any]) -> list[Done]:
+        return self.add(made, self.service.map(made))
 
     def problems(self) -> list[str]:
         """Returns what is wrong with everything that was run."""
