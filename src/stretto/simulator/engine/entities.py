@@ -207,19 +207,21 @@ class SimulatedEntities:
         delay_ns = self._time(self._climate.delay_ns)
         if self.chance.random() < self._climate.slow:
             delay_ns *= 20
-        life = self._life(sender)
-        self.after(delay_ns, lambda: self._arrive(sender, life, to, packed))
+        life, its_life = self._life(sender), self._life(to)
+        self.after(delay_ns, lambda: self._arrive(sender, life, to, its_life, packed))
         if self.chance.random() < self._climate.repeated:
             again_ns = delay_ns + self.chance.choice((3, 30, 300)) * self._time(self._climate.delay_ns)
-            self.after(again_ns, lambda: self._arrive(sender, life, to, packed))
+            self.after(again_ns, lambda: self._arrive(sender, life, to, its_life, packed))
         self.watch(sender, to, frame)
 
     def _life(self, name: str) -> int:
         return self.hosts[name].life if name in self.hosts else 0
 
-    def _arrive(self, sender: str, life: int, to: str, packed: bytes) -> None:
+    def _arrive(self, sender: str, life: int, to: str, its_life: int, packed: bytes) -> None:
         if life != self._life(sender) and self.chance.random() < 0.5:
             return
+        if sender == COORDINATOR and its_life != self._life(to):
+            return  # It knows processes, and does not order the next one what was for this one.
         event = FrameArrived(sender, _UNPACK(packed))
         if to in self.doors:
             self._carry_out_client(to, self.doors[to].handle(event, self.now_ns))
