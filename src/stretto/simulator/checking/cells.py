@@ -119,7 +119,8 @@ class Plans:
     appended: Iterator[int]
     """Values that were not appended before."""
     follows: int = 1
-    """How often a cell is called that a list leads to: then the fallback needs other cells than the dry run."""
+    """How often a cell is called that a list leads to, so that the fallback needs other cells than the dry run, and how
+    often one is only read, so that it writes what others read."""
 
     def plan(self, depth: int = 0, awaited: bool = True) -> list[Step]:
         return [self._step(depth, awaited) for _ in range(self.chance.randint(1, 3))]
@@ -131,7 +132,7 @@ class Plans:
         # What nobody waits for does not follow: nobody would know where it appended.
         calls = (4, 3, 2, self.follows * awaited) if depth < 3 else (0, 0, 0, 0)
         # Only a root draws: its reply then has the numbers in the order in which they were drawn.
-        weights = (4, 5, 2, 1, int(depth == 0), *calls)
+        weights = (3 + self.follows, 5, 2, 1, int(depth == 0), *calls)
         do = self.chance.choices(list(Do), weights)[0]
         match do:
             case Do.APPEND:

@@ -115,19 +115,21 @@ class Users:
 
     def __init__(self, seed: int, workers_max: int) -> None:
         chance = self.chance = random.Random(seed * 31 + 7)
-        self.keys = chance.randint(2, 6)
-        self._plans = Plans(chance, self.keys, itertools.count(1), chance.choice((1, 1, 12)))
+        # Full epochs of transactions that follow lists to other cells: the fallback needs those, and locks them late.
+        wanders = chance.random() < 0.3
+        self.keys = chance.randint(2, 3 if wanders else 6)
+        self._plans = Plans(chance, self.keys, itertools.count(1), 12 if wanders else 1)
         self._left = chance.randint(*CALLS)
-        self._users = chance.randint(*USERS)
+        self._users = USERS[1] if wanders else chance.randint(*USERS)
         # What only reads is strict for the calls of one client; of several, each knows its own past only.
         clients = chance.choice(self.CLIENTS)
         self._looks = 0.3 if clients == 1 else 0.0
         self.settings = Settings(
-            epoch_ns=chance.choice((100_000, 1_000_000, 5_000_000)),
-            calls_max=chance.choice((1, 3, 100)),
+            epoch_ns=chance.choice((100_000, 1_000_000, 5_000_000)[2 * wanders :]),
+            calls_max=chance.choice((1, 3, 100)[2 * wanders :]),
             snapshot_ns=chance.choice((3_000_000, 20_000_000, 200_000_000)),
             reordering=chance.random() < 0.8,
-            fallback=chance.random() < 0.8,
+            fallback=wanders or chance.random() < 0.8,
         )
         self.asked: dict[tuple[str, int], Asked] = {}
         self.open = 0
