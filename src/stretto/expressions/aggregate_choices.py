@@ -77,7 +77,7 @@ def bits(written: Written) -> AggregateCall:
     (text,) = written.arguments
     kind = written.type_of(text)
     sql = written.call_sql(written.name, text)
-    if kind == types.NULL:
-        text, kind = f"CAST(({text}) AS INT)", types.INT
+    if kind == types.NULL:  # Spark puts a NULL in its place, and so does not evaluate it.
+        text, kind = "CAST(NULL AS INT)", types.INT
     written.require(kind, types.is_integral(kind), "whole numbers", text)
     return written.made(written.function(written.name), written.scalar(text), kind, sql)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -54,6 +54,11 @@ _WORDS = frozenset(
     )
 )
 _TYPES_WITH_LENGTH = (TokenType.VARCHAR, TokenType.CHAR)
+#: What Spark applies to a value and not to the answer of another one, as in `a IS NULL = b`.
+_TESTS = (exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Is)
+_NO_OPERATORS = (exp.Connector, exp.Escape, exp.Dot)
+#: Signs that are one word in Spark.
+_NEGATED = {TokenType.LT: TokenType.GTE, TokenType.GT: TokenType.LTE}
 _DIRECTIONS = {TokenType.ASC: False, TokenType.DESC: True}
 
 
@@ -159,6 +164,7 @@ def parse(text: str, several: bool = False) -> Parsed:
     if tree is None:
         raise ExpressionError("not one expression", f"in {text!r}", "put each expression in its own string")
     _refuse_dropped(tokens, tree, text)
+    _refuse_bare_tests(tree, text)
     if several and isinstance(tree, exp.Aliases):
         names = tuple(identifier.name for identifier in tree.expressions)
         # The names, the commas between them, and the parentheses.
@@ -184,6 +190,32 @@ def _refuse_dropped(tokens: list[Token], tree: exp.Expr, text: str) -> None:
     kept = [node.name for node in tree.find_all(exp.Literal, exp.RawString, exp.HexString)]
     if len(literals) > len(kept):
         raise _unread(next((token for token in literals if token.text not in kept), literals[0]), text)
+
+
+def _refuse_bare_tests(tree: exp.Expr, text: str) -> None:
+    """Raises if IN, LIKE, IS and the like are an operand without parentheses, other than of AND, OR and NOT."""
+    for node in tree.find_all(*_TESTS):
+        place: exp.Expr = node
+        while isinstance(place.parent, exp.Not | exp.Escape) or _is_made_up(place.parent):
+            place = place.parent
+        parent = place.parent
+        is_operand = isinstance(parent, (exp.Binary, *_TESTS)) and not isinstance(parent, _NO_OPERATORS)
+        if not is_operand or place.arg_key == "expressions":
+            continue
+        first, last = span_of(node) or (0, len(text) - 1)
+        raise ExpressionError(
+            f"{text[first : last + 1]!r} as an operand without parentheses",
+            f"at position {first + 1} in the expression {text!r}",
+            "put parentheses around what belongs together, as in (a IN (1)) IS TRUE",
+        )
+
+
+def _is_made_up(node: exp.Expr | None) -> TypeGuard[exp.Paren]:
+    """Whether these are parentheses of sqlglot's own, which are not in the text: they begin with what is in them."""
+    if not isinstance(node, exp.Paren) or SPAN not in node.meta:
+        return isinstance(node, exp.Paren)
+    inner = span_of(node.this)
+    return inner is not None and inner[0] == node.meta[SPAN][0]
 
 
 def _unread(token: Token, text: str) -> ExpressionError:
@@ -232,7 +264,20 @@ def tokens_of(text: str) -> list[Token]:
         tokens = list(_DIALECT.tokenize(text))
     except TokenError as error:
         raise ExpressionError(f"cannot read the expression {text!r}", str(error), "check its quotes") from None
-    return _rejoin_quotes(text, _rejoin_suffixed_numbers(text, tokens))
+    return _rejoin_quotes(text, _rejoin_suffixed_numbers(text, _rejoin_negated(tokens)))
+
+
+def _rejoin_negated(tokens: list[Token]) -> list[Token]:
+    """Returns tokens where `!<` is `>=` and `!>` is `<=`, which sqlglot reads as two."""
+    joined: list[Token] = []
+    for token in tokens:
+        last = joined[-1] if joined else None
+        if last is not None and last.text == "!" and last.end + 1 == token.start and token.token_type in _NEGATED:
+            kind = _NEGATED[token.token_type]
+            joined[-1] = Token(kind, last.text + token.text, last.line, last.col, last.start, token.end)
+        else:
+            joined.append(token)
+    return joined
 
 
 def _rejoin_quotes(text: str, tokens: list[Token]) -> list[Token]:
