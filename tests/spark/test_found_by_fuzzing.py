@@ -57,6 +57,7 @@ STRINGS_AS_NUMBERS = (
     "b and 'true'", "'x' and b", "not s2", "bround(s2)", "conv(s, 10, 2)", "negative(s2)",
 )  # fmt: skip
 CONDITIONALS = (
+    "n !< 2", "n!>2 and i!<2", "n = 1 is true", "(n not in (1)) is true", "s like 'x!%' escape '!' and not s is null",
     "nvl2(n, i, 7)", "nvl2(n, '1', 7)", "decode(i, 0, 'zero', NULL, 'none', 'other')", "decode(i, 0, 'zero', 1, 'one')",
     "decode(i, '0', 1, s, 2.5)", "zeroifnull(n)", "zeroifnull(s)", "zeroifnull(2.5BD)", "nullifzero(i)",
     "nullifzero(d)", "equal_null(n, i)", "equal_null(s, n)", "equal_null(NULL, s)", "typeof(n / 2)",
@@ -227,6 +228,8 @@ REFUSED = (
     "floor(x, i + NULL)", "regexp_replace(s, 'a', 'b', ifnull(NULL, NULL))", "round(x, nvl(1, 2))",
     "round(x, elt(1, 1))", "mask(s, nvl('a', 'b'))", "round(x, int(1 between 1 and 2))",
     "sequence(date'2020-01-01', date'2020-01-03', 1)", "NULL in (ai, dt)", "date_part(raise_error(s), dt)",
+    "n in (1) is true", "n not in (1) is null", "s is null = true", "s like 'x' is true", "(n) not in (1) is true",
+    "n is null is true", "n between 1 and 2 is true",
     "element_at(map(i, s), 1.5)", "try_element_at(map(i, s), cast(1 as decimal(10,2)))",
 )  # fmt: skip
 
@@ -239,6 +242,7 @@ AGGREGATES = (
     ("regr_slope(NULL, s2)", "b"), ("regr_avgx(NULL, s2)", "b"), ("covar_pop(s2, NULL)", "b"),
     ("percentile(z, 0.0)", "b"), ("percentile(z, 0.5)", "h"), ("median(-z)", "h"), ("percentile(z, 1.0)", "h"),
     ("mode(za)", "b"), ("collect_set(zs)", "h"), ("array_agg(DISTINCT za)", "h"), ("count(i)", "za"), ("max(i)", "zs"),
+    ("bit_xor(assert_true(b))", "h"), ("bit_and(assert_true(b))", "h"),
     ("count(DISTINCT zs)", "b"), ("regr_avgy(n, s2) FILTER (WHERE nullif(h, 3) = 0)", "b"),
     ("count_if(double(s2) > 1) FILTER (WHERE nullif(h, 3) = 0)", "b"),
     ("max_by(n, double(s2)) FILTER (WHERE nullif(h, 3) = 0)", "b"),
