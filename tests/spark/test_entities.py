@@ -114,13 +114,13 @@ class Ledger:
         self._chance = random.Random(seed)
         self._called = 0
         self.answered: list[tuple[MadeCall, Reply]] = []
-        answer = job._client.answer
+        answer = job.entity_client.answer
 
         def noted(answers: list[tuple[Any, Reply]]) -> None:
             self.answered += [(ticket.made, reply) for ticket, reply in answers if ticket.made.method == "transfer"]
             answer(answers)
 
-        job._client.answer = noted  # type: ignore[method-assign]
+        job.entity_client.answer = noted  # type: ignore[method-assign]
 
     def transfer(self, count: int) -> list[int | Exception]:
         calls = [self._transfer() for _ in range(count)]

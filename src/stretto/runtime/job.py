@@ -194,11 +194,11 @@ class Job:
         What a handler raises aborts the transaction, and is raised here. A transaction takes place exactly once,
         whatever is lost meanwhile. After `timeout` seconds a TimeoutError is raised; the transaction may still take
         place then."""
-        return self._client.call(made, timeout)
+        return self.entity_client.call(made, timeout)
 
     async def acall(self, made: Awaitable[T]) -> T:
         """Calls an entity as `call` does, from a coroutine."""
-        return await self._client.acall(made)
+        return await self.entity_client.acall(made)
 
     def map(
         self, calls: Iterable[Awaitable[T]], *, return_exceptions: bool = False, timeout: float | None = None
@@ -207,10 +207,11 @@ class Job:
 
         When all have ended, the first exception is raised; with `return_exceptions`, each is in the place of its
         result. `timeout` is how many seconds each may take."""
-        return self._client.map(calls, return_exceptions, timeout)
+        return self.entity_client.map(calls, return_exceptions, timeout)
 
     @property
-    def _client(self) -> EntityClient:
+    def entity_client(self) -> EntityClient:
+        """The door of its entities."""
         if self._entities is None:
             raise UserError(
                 f"job '{self.name}' has no entities", None, "Declare them: App(name, entities=[Account, ...])."

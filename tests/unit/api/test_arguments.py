@@ -68,6 +68,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "App.stream": {"name": "bids"},
     "App.spread": {},
     "App.elastic": {},
+    "App.in_process": {},
     "App.explain": {},
     "App.to_spark": {"spark": SimpleNamespace(sparkContext=None)},
     "Stream.select": {"expressions": "price"},

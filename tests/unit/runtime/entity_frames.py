@@ -56,14 +56,15 @@ places = st.none() | st.builds(Place, counts, st.integers(0, 3), ints)
 replies = st.builds(Reply, texts, counts, st.none() | content, st.none() | aborts, places, counts)
 paths = st.lists(counts, max_size=3).map(tuple)
 tids = st.lists(counts, max_size=3)
+acknowledged = st.builds(Acknowledged, counts, tids, st.lists(st.tuples(paths, aborts), max_size=2), st.booleans())
 waves = st.builds(
     Wave,
     st.booleans(),
     counts,
     st.booleans(),
-    st.lists(st.builds(Invoke, counts, paths, requests, texts, counts, texts), max_size=2),
+    st.lists(st.builds(Invoke, counts, paths, requests, counts, counts, texts, st.booleans()), max_size=2),
     st.lists(st.builds(Returned, counts, paths, st.none() | content, st.booleans()), max_size=2),
-    st.lists(st.builds(Acknowledged, counts, paths, texts, st.none() | aborts, st.booleans()), max_size=2),
+    st.lists(acknowledged, max_size=2),
     tids,
     tids,
     st.lists(st.builds(Verdict, counts, st.booleans()), max_size=2),

@@ -62,4 +62,4 @@ class BurstLoad:
     def workload(self, begins_ns: int) -> Workload:
         """Returns the workload whose first event comes at a moment."""
         batch = max(1, round(self.rows / min(1.0, query_of(self.query).rows_per_event)))
-        return Workload(self.config, self.rate, begins_ns, self.workers, batch, block=batch)
+        return Workload(self.config, self.rate, self.workers, batch, block=batch, begins_ns=begins_ns)

@@ -29,7 +29,8 @@ class Collector:
     def table(self, selected: Any) -> pa.Table:
         """Returns the rows of a DataFrame; `toArrow` would refuse structs with two fields of one name."""
         if self._without_jobs:
-            frame = selected._jdf
+            frame = getattr(selected, "_jdf", None)
+            assert frame is not None
             plan = frame.queryExecution().optimizedPlan()
             if plan.nodeName() == _EVALUATED and not plan.data().isEmpty():
                 return self._written(plan.data().iterator(), frame.schema())

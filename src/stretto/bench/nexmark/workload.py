@@ -30,12 +30,12 @@ class Workload:
 
     config: NexmarkConfig = field(default_factory=lambda: NexmarkConfig(events=200_000))
     rate: float | None = None
-    begins_ns: int | None = None
-    """When the first event comes, if there is a rate; None: when it is first read."""
     parallelism: int | None = None
     batch: int = 4096
     block: int = 4096
     """So many events in a row are read by one partition of a source."""
+    begins_ns: int | None = None
+    """When the first event comes, if there is a rate; None: when it is first read."""
     sink: Callable[[], Sink] = CollectSink
     slo: SLO | None = None
     engine: str = "actors"

@@ -46,8 +46,7 @@ class OnSpark:
 
     def begin(self, made: Any) -> Future[Reply]:
         """Returns the reply of a call, which is there later."""
-        future: Future[Reply] = self._job._client._begin(made, wait=True).future
-        return future
+        return self._job.entity_client.begin(made)
 
     def map(self, calls: Sequence[MadeCall]) -> list[Reply]:
         return self.replies([self.begin(made) for made in calls])

@@ -78,6 +78,11 @@ class EntityClient:
             raise first
         return found
 
+    def begin(self, made: Any) -> Future[Reply]:
+        """Returns the reply to a call, which is there later. Waits while too many calls are under way."""
+        future: Future[Reply] = self._begin(made, wait=True).future
+        return future
+
     def _begin(self, made: Any, wait: bool) -> Any:
         """Returns the ticket of a call that is under way; None if there is no room for it and it must not wait."""
         if not isinstance(made, MadeCall):
