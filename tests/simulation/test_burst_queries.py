@@ -73,7 +73,7 @@ def run(query: str, controllers: list[BurstController]) -> Ran:
         hot_auction_ratio=1,
         in_flight_auctions=1_000,
     )
-    workload = Workload(config, rate, BEGINS_NS, WORKERS, batch=ROWS, block=ROWS)
+    workload = Workload(config, rate, WORKERS, ROWS, block=ROWS, begins_ns=BEGINS_NS)
     cluster = WaitingCluster(
         WORKERS,
         1,
