@@ -221,10 +221,20 @@ MAPS = (
     "reduce(ai, int(s2), (total, z) -> total + z)",
 )  # fmt: skip
 # Two constants are evaluated in order, though the second one alone decides.
-CONSTANTS = ("'' and (1 = 2)", "'' and (0 <=> 1L)", "(1 div 0 = 1) or (1 = 1)", "(1 = 2) and ''")
+CONSTANTS = (
+    "'' and (1 = 2)", "'' and (0 <=> 1L)", "(1 div 0 = 1) or (1 = 1)", "(1 = 2) and ''",
+    "date('') <= try_cast('b' as date)", "(1 div 0) + try_cast('b' as int)", "'' | try_cast('' as int)",
+    "'' between (try_cast('b' as tinyint) - 0Y) and '%'", "int(current_timezone()) + greatest(NULL, NULL)",
+    "timediff(HOUR, current_timezone(), if(NULL, NULL, greatest(NULL, NULL)))", "(1 div 0) + try_divide(1, 0)",
+)  # fmt: skip
 REFUSED = (
     "s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)", "round(x, i + NULL)", "bround(x, NULL * i)",
     "round(x, assert_true(b))", "round(x, raise_error('a'))", "round(x, round(i, NULL))", "round(x, if(b, NULL, NULL))",
+    "round(x, if(NULL, NULL, nvl2(NULL, NULL, NULL)))", "round(x, case NULL when NULL then ifnull(NULL, NULL) end)",
+    "round(x, if(true, 1, i))", "round(x, nvl(NULL, NULL) + 1)", "round(x, 1 + try_add(1, NULL))",
+    "round(x, int(not nvl(NULL, NULL)))", "round(x, int(nvl(NULL, NULL) or true))", "round(x, nvl(NULL, NULL) | 1)",
+    "round(x, int(1 = nvl(NULL, NULL)))", "round(x, int(1 in (nvl(NULL, NULL))))", "round(x, nvl(NULL, NULL) div 1)",
+    "regexp_replace(s, 'a', 'b', if(NULL, NULL, if(NULL, NULL, nullifzero(NULL))))",
     "floor(x, i + NULL)", "regexp_replace(s, 'a', 'b', ifnull(NULL, NULL))", "round(x, nvl(1, 2))",
     "round(x, elt(1, 1))", "mask(s, nvl('a', 'b'))", "round(x, int(1 between 1 and 2))",
     "sequence(date'2020-01-01', date'2020-01-03', 1)", "NULL in (ai, dt)", "date_part(raise_error(s), dt)",
@@ -241,6 +251,8 @@ AGGREGATES = (
     ("regr_count(NULL, s2)", "b"), ("regr_sxx(s2, NULL)", "b"), ("regr_syy(NULL, s2)", "b"), ("regr_r2(n, s2)", "h"),
     ("regr_slope(NULL, s2)", "b"), ("regr_avgx(NULL, s2)", "b"), ("covar_pop(s2, NULL)", "b"),
     ("percentile(z, 0.0)", "b"), ("percentile(z, 0.5)", "h"), ("median(-z)", "h"), ("percentile(z, 1.0)", "h"),
+    ("percentile_approx(z, 0.5)", "h"), ("approx_percentile(float(z), array(0.1, 0.75))", "b"),
+    ("first_value(interval 1 month)", "b"),
     ("mode(za)", "b"), ("collect_set(zs)", "h"), ("array_agg(DISTINCT za)", "h"), ("count(i)", "za"), ("max(i)", "zs"),
     ("bit_xor(assert_true(b))", "h"), ("bit_and(assert_true(b))", "h"),
     ("count(DISTINCT zs)", "b"), ("regr_avgy(n, s2) FILTER (WHERE nullif(h, 3) = 0)", "b"),

@@ -13,7 +13,16 @@ import pyarrow.compute as pc
 from stretto.expressions import decimals, types
 from stretto.expressions.casts import cast
 from stretto.expressions.nodes import Node, Site, combine, elementwise, null
-from stretto.expressions.vectors import Value, arrow_operand, both_valid, bound, dtype_of, from_arrow
+from stretto.expressions.vectors import (
+    INT64_MAX,
+    Value,
+    arrow_operand,
+    both_valid,
+    bound,
+    dtype_of,
+    from_arrow,
+    widened,
+)
 
 _DECIMAL_MAX = 10**types.DECIMAL_DIGITS_MAX
 _UFUNCS: dict[str, Callable[..., Any]] = {"+": np.add, "-": np.subtract, "*": np.multiply}
@@ -164,6 +173,8 @@ def _decimal_division(left: Node, right: Node, site: Site) -> Node:
         b, b_valid = second(batch)
         valid = both_valid(a_valid, b_valid)
         a, b = decimals.align(a, decimals.nonzero(b, valid, site, "div"), s1, s2)
+        if bound(a) > INT64_MAX:  # The lowest int64 by -1 is no int64.
+            a, b = widened(a), widened(b)
         quotients = truncated_quotient(a, b)
         if bound(quotients) >= _DECIMAL_MAX:
             over = abs(quotients) >= _DECIMAL_MAX
@@ -188,16 +199,16 @@ def absolute(node: Node, site: Site) -> Node:
 
 
 def sign_changing(apply: Callable[..., Any], node: Node, site: Site) -> Node:
-    """Returns minus or abs; both overflow only for the lowest integer of a type."""
+    """Returns minus or abs; both overflow only for the lowest integer, or interval, of a type."""
     if node.type == types.NULL:
         return null(types.DOUBLE, site)
-    if node.type in (types.DURATION, types.MONTHS):
-        return replace(elementwise(node.type, apply, site, (node,)), fields=node.fields)
-    if not types.is_numeric(node.type):
+    is_interval = node.type in (types.DURATION, types.MONTHS)
+    if not is_interval and not types.is_numeric(node.type):
         raise site.wrong_type("a number", node.type)
-    if not types.is_integral(node.type):
+    if not is_interval and not types.is_integral(node.type):
         return elementwise(node.type, apply, site, (node,))
-    inner, kind, lowest = node.run, node.type, np.iinfo(dtype_of(node.type)).min
+    inner, kind = node.run, node.type
+    lowest = -(2**31) if kind == types.MONTHS else np.iinfo(dtype_of(kind)).min
 
     def run(batch: pa.RecordBatch) -> Value:
         values, valid = inner(batch)
@@ -206,9 +217,9 @@ def sign_changing(apply: Callable[..., Any], node: Node, site: Site) -> Node:
             raise overflow(kind, site)
         if np.ndim(values) == 0 and lows:
             return values, valid
-        return apply(values), valid
+        return apply(values), valid  # Under a null, the lowest one wraps around.
 
-    return combine(kind, run, site, (node,), fallible=True)
+    return replace(combine(kind, run, site, (node,), fallible=True), fields=node.fields)
 
 
 def pmod(left: Node, right: Node, site: Site) -> Node:

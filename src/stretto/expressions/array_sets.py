@@ -45,7 +45,7 @@ def array_contains(site: Site, node: Node, value: Node) -> Node:
     """Returns whether the value is an element; null if it is not, and an element is null."""
     if types.NULL in (node.type, value.type):
         raise site.error("array_contains of NULL", None, "CAST the NULL")
-    kind = types.wider(array_of(node, site).type.value_type, value.type)
+    kind = types.sought(array_of(node, site).type.value_type, value.type)
     if kind is None:
         raise site.mismatch(node.type, value.type)
     node, value = cast(comparable_elements(node, site), pa.list_(kind), site), cast(value, kind, site)

@@ -24,6 +24,8 @@ from stretto.expressions.vectors import Value, from_arrow, to_arrow
 
 Build = Callable[..., Node]
 """Called with the operands and the site; returns the strict operation."""
+Beyond = type[ExpressionError] | tuple[()]
+"""What is raised though it fails in the operation itself."""
 
 
 class _QuietSite(Site):
@@ -34,7 +36,7 @@ class _QuietSite(Site):
         return ""
 
 
-def attempted(build: Build, nodes: Sequence[Node], site: Site, beyond: type[ExpressionError] | tuple[()] = ()) -> Node:
+def attempted(build: Build, nodes: Sequence[Node], site: Site, beyond: Beyond = ()) -> Node:
     """Returns `build(*nodes, site)` that is null on the rows where it would raise, unless it raises what is beyond."""
     plain = build(*nodes, site)
     if not plain.fallible:
@@ -43,7 +45,7 @@ def attempted(build: Build, nodes: Sequence[Node], site: Site, beyond: type[Expr
     if not any(node.columns for node in nodes):
         # A constant that did not fail is not fallible any more, so it is this one, or an operand of it.
         fails = any(node.fallible for node in nodes) or _raises(plain, beyond)
-        return plain if fails else null(plain.type, site)
+        return plain if fails else _evaluated_null(plain, site)
     slots = list(nodes)
     for place in places:
         slots[place] = slot(nodes[place].type, str(place), nodes[place].site)
@@ -52,20 +54,36 @@ def attempted(build: Build, nodes: Sequence[Node], site: Site, beyond: type[Expr
     inputs = [(nodes[place].run, nodes[place].type) for place in places]
     names = [str(place) for place in places]
 
-    def run(batch: pa.RecordBatch) -> Value:
-        columns = [to_arrow(inner(batch), source, batch.num_rows) for inner, source in inputs]
-        rows = pa.RecordBatch.from_arrays(columns, names=names)
+    def tried(rows: pa.RecordBatch) -> Value:
         try:
             return run_strict(rows)
         except beyond:
             raise
         except ExpressionError:
-            return from_arrow(_row_by_row(run_strict, kind, rows), kind)
+            return from_arrow(_row_by_row(run_strict, kind, rows, beyond), kind)
+
+    def run(batch: pa.RecordBatch) -> Value:
+        columns = [to_arrow(inner(batch), source, batch.num_rows) for inner, source in inputs]
+        rows = pa.RecordBatch.from_arrays(columns, names=names)
+        try:
+            return tried(rows)
+        except beyond as error:
+            raise _told(error, site) from None
 
     return combine(kind, run, site, nodes, fallible=beyond != ())
 
 
-def _raises(node: Node, beyond: type[ExpressionError] | tuple[()]) -> bool:
+def _told(error: ExpressionError, site: Site) -> ExpressionError:
+    """Returns an error of a quiet place with the text of the place."""
+    return type(error)(error.fact.removesuffix("''") + repr(site.part), error.detail, error.fix)
+
+
+def _evaluated_null(node: Node, site: Site) -> Node:
+    """Returns the NULL of a constant that fails: Spark has to evaluate it, and sees no NULL before."""
+    return replace(null(node.type, site), nulled=False, folds=node.folds)
+
+
+def _raises(node: Node, beyond: Beyond) -> bool:
     """Whether a constant that fails raises what is beyond."""
     try:
         node.run(pa.record_batch({"row": [0]}))
@@ -81,37 +99,40 @@ def _attempted_whole(node: Node, site: Site) -> Node:
     if not node.fallible:
         return node
     if not node.columns:
-        return null(node.type, site)
+        return _evaluated_null(node, site)
     inner, kind = node.run, node.type
 
     def run(batch: pa.RecordBatch) -> Value:
         try:
             return inner(batch)
         except ExpressionError:
-            return from_arrow(pa.concat_arrays(_halved(inner, kind, batch)), kind)
+            return from_arrow(pa.concat_arrays(_halved(inner, kind, batch, ())), kind)
 
     return replace(combine(kind, run, site, (node,)), fallible=False, fields=node.fields)
 
 
-def _row_by_row(run: Run, kind: pa.DataType, rows: pa.RecordBatch) -> pa.Array:
+def _row_by_row(run: Run, kind: pa.DataType, rows: pa.RecordBatch, beyond: Beyond) -> pa.Array:
     """Returns the results of rows of which some fail; of equal texts only one is tried."""
     if rows.num_columns > 1 or rows.schema.types[0] != types.STRING:
-        return pa.concat_arrays(_halved(run, kind, rows))
+        return pa.concat_arrays(_halved(run, kind, rows, beyond))
     texts = rows.column(0).dictionary_encode()
     distinct = pa.RecordBatch.from_arrays([texts.dictionary], names=rows.schema.names)
     if not distinct.num_rows:
         return pa.nulls(rows.num_rows, kind)
-    return pa.concat_arrays(_halved(run, kind, distinct)).take(texts.indices)
+    return pa.concat_arrays(_halved(run, kind, distinct, beyond)).take(texts.indices)
 
 
-def _halved(run: Run, kind: pa.DataType, rows: pa.RecordBatch) -> list[pa.Array]:
+def _halved(run: Run, kind: pa.DataType, rows: pa.RecordBatch, beyond: Beyond) -> list[pa.Array]:
     count = rows.num_rows
     try:
         return [to_arrow(run(rows), kind, count)]
+    except beyond:
+        raise
     except ExpressionError:
         if count <= 1:
             return [pa.nulls(count, kind)]
-    return _halved(run, kind, rows.slice(0, count // 2)) + _halved(run, kind, rows.slice(count // 2))
+    half = count // 2
+    return _halved(run, kind, rows.slice(0, half), beyond) + _halved(run, kind, rows.slice(half), beyond)
 
 
 def try_cast(node: Node, kind: pa.DataType, site: Site) -> Node:

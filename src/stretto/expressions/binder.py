@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from stretto.expressions import (
     arrays,
     bits,
     comparisons,
-    decimals,
     elements,
     functions,
     likes,
@@ -34,10 +32,11 @@ from stretto.expressions.calendar_fields import extracted
 from stretto.expressions.casts import cast
 from stretto.expressions.date_arithmetic import UNIT_FIRST
 from stretto.expressions.ddl import type_from_ast
-from stretto.expressions.folding import later, of_seen_nulls
+from stretto.expressions.folding import is_plain, later, of_seen_nulls
 from stretto.expressions.implicit_casts import casts_of
 from stretto.expressions.intervals import interval, is_interval, united_over
 from stretto.expressions.lambdas import Lambda, Scope
+from stretto.expressions.literals import bytes_of, number
 from stretto.expressions.nodes import Node, Site, constant, constant_argument, null, slot
 from stretto.expressions.parse import too_deep
 from stretto.expressions.reads import refuse_unread, unsupported
@@ -49,7 +48,6 @@ from stretto.expressions.vectors import Value
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
 _BITWISE = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
 _COMPARISON = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-_SUFFIXES = {"L": types.BIGINT, "S": types.SMALLINT, "Y": types.TINYINT}
 
 
 def bind(tree: exp.Expression, schema: pa.Schema, whole: str) -> Node:
@@ -111,6 +109,8 @@ class _Binder:
         #: The parameters of the functions around, by their names in lower case.
         self._variables = variables or {}
         self._depth = depth
+        #: What was bound within the part that is being bound.
+        self._parts: list[Node] = []
         self._forms: dict[type, Callable[[Any, Site], Node]] = {
             exp.Paren: lambda tree, site: self.bind(tree.this),
             exp.Column: self._column,
@@ -121,7 +121,7 @@ class _Binder:
             exp.Literal: self._literal,
             exp.Concat: self._adjacent_strings,
             exp.RawString: lambda tree, site: constant(types.STRING, (pa.scalar(tree.name), None), site, literal=True),
-            exp.HexString: lambda tree, site: constant(types.BINARY, (_bytes(tree.name), None), site, literal=True),
+            exp.HexString: lambda tree, site: constant(types.BINARY, (bytes_of(tree.name), None), site, literal=True),
             exp.Boolean: lambda tree, site: constant(types.BOOLEAN, (np.bool_(tree.this), None), site, literal=True),
             exp.Null: lambda tree, site: null(types.NULL, site),
             exp.Interval: self._interval,
@@ -151,6 +151,16 @@ class _Binder:
         }
 
     def bind(self, tree: Any) -> Node:
+        """Returns a part of the expression as a node, which is not seen as a constant before its own parts are."""
+        around, self._parts = self._parts, []
+        node = self._bound(tree)
+        parts, self._parts = self._parts, around
+        if is_plain(node) and not all(map(is_plain, parts)) and not _names_type(tree):
+            node = later(node)
+        around.append(node)
+        return node
+
+    def _bound(self, tree: Any) -> Node:
         site = Site(tree, self._whole)
         kind = type(tree)
         if kind in _ARITHMETIC:
@@ -234,11 +244,14 @@ class _Binder:
         left, right = self.bind(tree.this), self.bind(tree.expression)
         with casts_of((left, right)) as operands:
             node = time_arithmetic(operator, left, right, site)
+        of_times = node is not None
         if node is None:
             left, right = signs.numbers(left, right, site)
             operands = [left, right]
             node = arithmetic(operator, left, right, site)
-        checked = logic.strict(node, operands[::-1] if _right_first(operator, left, right) else operands, site)
+        # What takes an interval away may fail at the interval alone.
+        operands = operands[::-1] if _right_first(operator, left, right) else operands
+        checked = logic.strict(node, operands, site, casts=of_times)
         return replace(checked, fields=node.fields)
 
     def _null_safe(self, tree: Any, site: Site) -> Node:
@@ -371,39 +384,9 @@ def _own_name(argument: exp.Expression) -> str | None:
     return None
 
 
-def _bytes(digits: str) -> pa.Scalar:
-    return pa.scalar(bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits), types.BINARY)
-
-
-def number(text: str, site: Site) -> Node:
-    """Returns a number as in Spark: int or bigint by its size, decimal with a point, double with an exponent."""
-    bare, suffix = text, ""
-    for ending in ("BD", "L", "S", "Y", "D", "F"):
-        if text.upper().endswith(ending):
-            bare, suffix = text[: -len(ending)], ending
-            break
-    if suffix in _SUFFIXES:
-        return _integer(int(bare), _SUFFIXES[suffix], site)
-    if suffix in ("D", "F") or (not suffix and "e" in bare.lower()):
-        kind = types.FLOAT if suffix == "F" else types.DOUBLE
-        value = vectors.dtype_of(kind).type(float(bare))
-        if not np.isfinite(value):
-            raise site.error("a number out of range", None, "use a smaller one")
-        return constant(kind, (value, None), site, literal=True)
-    if not suffix and "." not in bare:
-        value = int(bare)
-        for kind in (types.INT, types.BIGINT):
-            info = np.iinfo(vectors.dtype_of(kind))
-            if int(info.min) <= value <= int(info.max):
-                return _integer(value, kind, site)
-    return _decimal(bare, site)
-
-
-def _integer(value: int, kind: pa.DataType, site: Site) -> Node:
-    dtype = vectors.dtype_of(kind)
-    if not int(np.iinfo(dtype).min) <= value <= int(np.iinfo(dtype).max):
-        raise site.error(f"{value} does not fit {types.spark_type_name(kind)}", None, "use a wider type")
-    return constant(kind, (dtype.type(value), None), site, literal=True)
+def _names_type(tree: Any) -> bool:
+    """Whether this is typeof, which is a constant of any argument."""
+    return isinstance(tree, exp.Anonymous) and str(tree.name).lower() == "typeof"
 
 
 def _right_first(operator: str, left: Node, right: Node) -> bool:
@@ -415,16 +398,3 @@ def _right_first(operator: str, left: Node, right: Node) -> bool:
     if operator == "*" or any(spans):
         return operator == "*" and spans == [False, True]
     return operator != "-"
-
-
-def _decimal(text: str, site: Site) -> Node:
-    # From its digits, since Decimal's own arithmetic rounds to 28 of them.
-    sign, digits, exponent = Decimal(text).as_tuple()
-    assert isinstance(exponent, int)
-    scale = max(-exponent, 0)
-    unscaled = int("".join(map(str, digits))) * 10 ** max(exponent, 0) * (-1 if sign else 1)
-    precision = max(len(str(abs(unscaled))), scale)
-    if precision > types.DECIMAL_DIGITS_MAX:
-        raise site.error("a number of more than 38 digits", None, "use fewer digits, or a double: 1e40")
-    kind = pa.decimal128(precision, scale)
-    return constant(kind, (decimals.fit(unscaled, None, kind, site), None), site, literal=True)

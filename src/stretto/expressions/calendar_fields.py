@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.expressions import civil, types
+from stretto.expressions.arithmetic import truncated_quotient
 from stretto.expressions.intervals import DAY_TIME, FIELD_MICROS, YEAR_MONTH, fields_of, is_interval
 from stretto.expressions.local_times import of_local_time
 from stretto.expressions.moments import day, moment
@@ -138,7 +139,7 @@ def _of_interval(field: str, node: Node, site: Site) -> Node:
     dtype = dtype_of(kind)
 
     def apply(span: Any) -> Any:
-        return (np.sign(span) * (np.abs(span) // size % modulus)).astype(dtype)
+        return np.fmod(truncated_quotient(span, size), modulus).astype(dtype)
 
     return elementwise(kind, apply, site, (node,))
 

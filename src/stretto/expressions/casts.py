@@ -145,7 +145,7 @@ def _truncate_decimal(values: Any, scale: int) -> Any:
     if scale == 0:
         return values
     divisor = 10**scale
-    if scale > 18:
+    if scale > _LONG_DIGITS or bound(values) > INT64_MAX:  # The lowest int64 has no magnitude among them.
         values = widened(values)
     return decimals.signed(values < 0, abs(values) // divisor)
 
@@ -227,7 +227,7 @@ def _saturated_micros(node: Node, site: Site) -> Node:
         micros = values * np.int64(MICROS_PER_SECOND)
         if bound(values) <= limit:
             return micros
-        return np.where(values > limit, INT64_MAX, np.where(values < -limit - 1, -INT64_MAX - 1, micros))[()]
+        return np.where(values > limit, INT64_MAX, np.where(values < -limit, -INT64_MAX - 1, micros))[()]
 
     return elementwise(types.TIMESTAMP, apply, site, (node,))
 

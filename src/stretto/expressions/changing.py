@@ -54,7 +54,8 @@ def overlay(site: Site, node: Node, new: Node, start: Node, size: Node | None = 
 
     def of_row(value: Any, other: Any, place: int, covered: int) -> Any:
         covered = covered if covered >= 0 else len(other)
-        return cut(value, 1, place - 1) + other + cut(value, place + covered, _INT_MAX)
+        # Of the lowest int Java takes one more away, and the rest is the whole text still.
+        return cut(value, 1, place - 1) + other + cut(value, max(place + covered, -_INT_MAX), _INT_MAX)
 
     return by_rows(subject.type, of_row, site, (subject, part, whole(start, site), count))
 

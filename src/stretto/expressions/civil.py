@@ -84,6 +84,16 @@ def plus_months(days: Any, months: Any) -> Any:
     return first_of_month(wanted) + np.minimum(day(days), day(first_of_month(wanted + 1) - 1)) - 1
 
 
+def next_weekday(days: Any, wanted: Any) -> Any:
+    """Returns the first date after these on a day of the week, from 0 for Monday.
+
+    In 32 bits, which wrap around as Java's ints do."""
+    start = days.astype(np.int64)
+    since_thursday = (wanted + DAYS_PER_WEEK - _THURSDAY) % DAYS_PER_WEEK  # The day 0 was a Thursday.
+    apart = (since_thursday - 1 - start).astype(np.int32)
+    return (start + 1 + apart % DAYS_PER_WEEK).astype(np.int32)
+
+
 def start_of(unit: str, days: Any) -> Any:
     """Returns the first day of the week, month, quarter or year of a day."""
     if unit == "week":

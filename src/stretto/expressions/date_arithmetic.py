@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.expressions import civil, types
+from stretto.expressions.arithmetic import truncated_quotient
 from stretto.expressions.casts import cast
 from stretto.expressions.intervals import FIELD_MICROS
 from stretto.expressions.moments import day, integer, moment, string
@@ -117,14 +118,26 @@ def timestampdiff(site: Site, unit: Node, start: Node, end: Node) -> Node:
     """Returns the whole units from one local time to another."""
     name, zone = _unit(unit, site), session_zone()
 
-    def apply(one: Any, other: Any) -> Any:
+    def apply(valid: Any, one: Any, other: Any) -> Value:
         (days, micros), (end_days, end_micros) = zone.local(one), zone.local(other)
         if name in _MONTHS:
-            return _whole_months(days, micros, end_days, end_micros, _MONTHS[name])
-        apart = (end_days - days) * MICROS_PER_DAY + (end_micros - micros)
-        return np.sign(apart) * (np.abs(apart) // _MICROS[name])
+            return _whole_months(days, micros, end_days, end_micros, _MONTHS[name]), valid
+        return _whole_units(end_days - days, end_micros - micros, name, valid, site), valid
 
-    return elementwise(types.BIGINT, apply, site, (moment(start, site), moment(end, site)))
+    nodes = (moment(start, site), moment(end, site))
+    return computed(types.BIGINT, apply, site, nodes, fallible=name == "microsecond")
+
+
+def _whole_units(days: Any, micros: Any, name: str, valid: Any, site: Site) -> Any:
+    """Returns the whole units in so many days and microseconds, which together 64 bits may not hold."""
+    carried = ((days < 0) & (micros > 0)).astype(np.int64) - ((days > 0) & (micros < 0))
+    days, micros = days + carried, micros - carried * MICROS_PER_DAY
+    size = _MICROS[name]
+    if size >= MICROS_PER_DAY:
+        return truncated_quotient(days, size // MICROS_PER_DAY)
+    if size > 1:
+        return days * (MICROS_PER_DAY // size) + truncated_quotient(micros, size)
+    return checked_sum(_times(days, MICROS_PER_DAY, valid, site), micros, valid, types.BIGINT, site)
 
 
 def _whole_months(days: Any, micros: Any, end_days: Any, end_micros: Any, size: int) -> Any:
@@ -133,7 +146,7 @@ def _whole_months(days: Any, micros: Any, end_days: Any, end_micros: Any, size: 
     end_days = end_days - later + earlier
     packed = [civil.months_of(each) * 32 + civil.day(each) for each in (days, end_days)]
     apart = packed[1] - packed[0]
-    return np.sign(apart) * (np.abs(apart) // (32 * size))
+    return truncated_quotient(apart, 32 * size)
 
 
 def months_between(site: Site, end: Node, start: Node, rounding: Node | None = None) -> Node:
@@ -146,16 +159,18 @@ def months_between(site: Site, end: Node, start: Node, rounding: Node | None = N
         months = [civil.months_of(days) for days, _ in dates]
         ordinals = [civil.day(days) for days, _ in dates]
         last = [civil.last_of_month(days) == days for days, _ in dates]
-        seconds = [
-            (each - zone.start_of_day(days)) // MICROS_PER_SECOND
-            for each, (days, _) in zip((one, other), dates, strict=True)
-        ]
+        starts = [zone.start_of_day(days) for days, _ in dates]
+        same = (ordinals[0] == ordinals[1]) | (last[0] & last[1])
+        # The first day that there is began before the first time, and its beginning wraps around.
+        too_early = ((starts[0] > one) | (starts[1] > other)) & ~same
+        if np.any(too_early if valid is None else too_early & valid):
+            raise site.error("timestamp overflow", "the day of a timestamp began too early", "use later timestamps")
+        seconds = [(one - starts[0]) // MICROS_PER_SECOND, (other - starts[1]) // MICROS_PER_SECOND]
         whole = (months[0] - months[1]).astype(np.float64)
         part = (ordinals[0] - ordinals[1]) * 86_400 + seconds[0] - seconds[1]
-        same = (ordinals[0] == ordinals[1]) | (last[0] & last[1])
         return np.where(same, whole, whole + part / _SECONDS_PER_MONTH)[()], valid
 
-    between = computed(types.DOUBLE, exact, site, (moment(end, site), moment(start, site)), fallible=False)
+    between = computed(types.DOUBLE, exact, site, (moment(end, site), moment(start, site)))
     rounded = elementwise(types.DOUBLE, lambda months: np.floor(months * 1e8 + 0.5) / 1e8, site, (between,))
     if rounding is None:
         return rounded
@@ -197,8 +212,7 @@ def next_day(site: Site, node: Node, name: Node) -> Node:
         else:
             given_valid = given.is_valid().to_numpy(zero_copy_only=False)
             wanted = weekdays(given, given_valid & (True if valid is None else valid))
-        move = (wanted - civil.weekday(days) - 1) % civil.DAYS_PER_WEEK + 1
-        return (days + move).astype(np.int32), both_valid(valid, None if np.all(given_valid) else given_valid)
+        return civil.next_weekday(days, wanted), both_valid(valid, None if np.all(given_valid) else given_valid)
 
     return combine(types.DATE, run, site, (start, names), fallible=True)
 

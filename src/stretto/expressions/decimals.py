@@ -226,7 +226,9 @@ def negated(node: Node, site: Site, only_negative: bool = False) -> Node:
 
     def change(values: Any) -> Any:
         if not is_wide(values):
-            return np.abs(values) if only_negative else -values
+            if bound(values) <= INT64_MAX:
+                return np.abs(values) if only_negative else -values
+            values = widened(values)  # The lowest int64 has no opposite among them.
         opposite = _rounded_to_34(-values)
         if not only_negative:
             return opposite

@@ -168,7 +168,7 @@ def get(site: Site, node: Node, index: Node) -> Node:
 def map_contains_key(site: Site, node: Node, key: Node) -> Node:
     if not pat.is_map(node.type):
         raise site.wrong_type("map", node.type)
-    node, key = _keyed(node, key, types.wider, site)
+    node, key = _keyed(node, key, types.sought, site)
 
     def apply(array: pa.Array, keys: pa.Array) -> pa.Array:
         lists = taken_apart(array)

@@ -46,17 +46,18 @@ CHOOSES = frozenset(("coalesce", "decode", "ifnull", "nullif", "nullifzero", "nv
 
 OPTIMIZED = frozenset(
     (
-        "array_append", "array_compact", "array_prepend", "array_size", "btrim", "date_part", "datepart", "decode",
-        "encode", "equal_null", "ifnull", "ilike", "is_valid_utf8", "left", "luhn_check", "make_valid_utf8",
-        "map_contains_key", "nullif", "nullifzero", "nvl", "nvl2", "regexp_count", "regexp_substr", "right",
-        "split_part", "to_date", "to_timestamp", "to_timestamp_ltz", "try_add", "try_divide", "try_element_at",
-        "try_make_timestamp", "try_mod", "try_multiply", "try_subtract", "try_to_date", "try_to_timestamp",
-        "try_url_decode", "try_validate_utf8", "url_decode", "url_encode", "validate_utf8", "zeroifnull",
+        "array_append", "array_compact", "array_prepend", "array_size", "btrim", "current_timezone", "date_part",
+        "datepart", "decode", "encode", "equal_null", "ifnull", "ilike", "is_valid_utf8", "left", "luhn_check",
+        "make_valid_utf8", "map_contains_key", "nullif", "nullifzero", "nvl", "nvl2", "regexp_count", "regexp_substr",
+        "right", "split_part", "to_date", "to_timestamp", "to_timestamp_ltz", "try_add", "try_divide",
+        "try_element_at", "try_make_timestamp", "try_mod", "try_multiply", "try_subtract", "try_to_date",
+        "try_to_timestamp", "try_url_decode", "try_validate_utf8", "url_decode", "url_encode", "validate_utf8",
+        "zeroifnull",
     )
 )  # fmt: skip
 """Functions that stand for others, by which Spark replaces them after it has checked the arguments around them."""
 
-NEVER_FOLDED = frozenset(("array_sort", "assert_true", "current_timezone", "elt", "map_concat", "raise_error"))
+NEVER_FOLDED = frozenset(("array_sort", "assert_true", "elt", "map_concat", "raise_error"))
 """Functions that are no constants, whatever their arguments are. Those that take functions are such too."""
 
 
@@ -103,6 +104,11 @@ def of_seen_nulls(node: Node, operands: Sequence[Node]) -> Node:
     if not sees_null(operands):
         return replace(node, nulled=False) if node.nulled else node
     return replace(null(node.type, node.site), fields=node.fields)
+
+
+def is_plain(node: Node) -> bool:
+    """Whether Spark sees at once that this is a constant."""
+    return not node.columns and node.folds is Folds.ANALYSED
 
 
 def later(node: Node) -> Node:

@@ -87,9 +87,10 @@ def read_by(pattern: str, strings: pa.Array, zone: Zone) -> tuple[Any, Any, Any]
             exists &= ~present | ((given >= low) & (given <= high))
             numbers[letter] = np.where(present, given, {"M": 1, "d": 1}.get(letter, 0))
     zero = np.zeros(len(strings), np.int64)
-    days, on_calendar = date_or_none(
-        _years(fields, texts, zero), numbers.get("M", zero + 1), numbers.get("d", zero + 1)
-    )
+    years = _years(fields, texts, zero)
+    if "y" in texts and np.any(years == 0):  # Java reads the year 0, and no -0.
+        exists &= (years != 0) | ~pc.starts_with(texts["y"], "-").to_numpy(zero_copy_only=False)
+    days, on_calendar = date_or_none(years, numbers.get("M", zero + 1), numbers.get("d", zero + 1))
     seconds = _hours(numbers, texts, zero) * 3_600 + numbers.get("m", zero) * 60 + numbers.get("s", zero)
     micros = seconds * MICROS_PER_SECOND + _fraction(texts, zero)
     zones = [pc.ascii_upper(texts[letter]) for letter in "XxZ" if letter in texts]

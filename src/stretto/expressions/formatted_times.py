@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stretto.expressions import types
+from stretto.expressions.arithmetic import truncated_quotient
 from stretto.expressions.attempts import attempted
 from stretto.expressions.casts import cast
 from stretto.expressions.format_parsing import read_by
@@ -134,7 +135,7 @@ def to_unix_timestamp(site: Site, node: Node, pattern: Node | None = None) -> No
     moments = _read(site, node, pattern or _default_pattern(site))
 
     def seconds(micros: Any) -> Any:
-        return np.sign(micros) * (np.abs(micros) // MICROS_PER_SECOND)
+        return truncated_quotient(micros, MICROS_PER_SECOND)
 
     return elementwise(types.BIGINT, seconds, site, (moments,))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from typing import Any
@@ -52,7 +52,7 @@ def format_string(site: Site, template: Node, *nodes: Node) -> Node:
         if types.is_nested(node.type) or node.type in (types.BINARY, types.DURATION, types.MONTHS):
             raise site.wrong_type("a string, a number, a boolean or a time", node.type)
     kinds = tuple(_number(node.type) for node in nodes)
-    plain = [Node(_number(node.type), node.run, node.site, node.columns, node.fallible) for node in nodes]
+    plain = [replace(node, type=_number(node.type)) for node in nodes]
 
     def of_row(format_text: str | None, *values: Any) -> str | None:
         if format_text is None:

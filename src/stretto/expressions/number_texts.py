@@ -14,6 +14,11 @@ from stretto.expressions.registry import fixed
 from stretto.expressions.rows import by_rows
 
 _EXACT = Context(prec=800)
+_DOUBLE_DECIMALS_MAX = 340
+"""Java writes no more decimals of what is no decimal."""
+_DECIMALS_MAX = 1_000_000
+_DIGITS_MAX = 40
+"""Digits of a decimal before and behind its point, with a carry."""
 
 
 def format_number(site: Site, node: Node, places: Node) -> Node:
@@ -31,8 +36,13 @@ def format_number(site: Site, node: Node, places: Node) -> Node:
             return None
         if isinstance(value, float) and not math.isfinite(value):
             return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
+        if not types.is_decimal(node.type):
+            count = min(count, _DOUBLE_DECIMALS_MAX)
+        if count > _DECIMALS_MAX:
+            raise site.error(f"{count} decimals", f"there may be {_DECIMALS_MAX}", "ask for fewer")
         number = _of_double(value, count) if fractional else Decimal(value)
-        rounded = number.quantize(Decimal(1).scaleb(-count), ROUND_HALF_EVEN, _EXACT)
+        context = _EXACT if count + _DIGITS_MAX <= _EXACT.prec else Context(prec=count + _DIGITS_MAX)
+        rounded = number.quantize(Decimal(1).scaleb(-count, context), ROUND_HALF_EVEN, context)
         return f"{rounded:,f}"
 
     return by_rows(types.STRING, of_row, site, (node, whole(places, site)))

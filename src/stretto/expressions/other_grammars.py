@@ -7,6 +7,7 @@ or refuse the text in the batch twin only. These are found by their words, becau
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -19,6 +20,17 @@ _LITERALS_OF = {
 }
 
 
+_OPENS_TYPE = ("ARRAY", "MAP", "STRUCT")
+#: What Spark takes for the beginning of a clause after a |, since |> begins one: it reads no expression there.
+BEGINS_CLAUSE = frozenset(
+    (
+        "AGGREGATE", "ANTI", "AS", "ASOF", "BIN", "CLUSTER", "CROSS", "DISTRIBUTE", "DROP", "EXCEPT", "EXTEND", "FULL",
+        "INNER", "INTERSECT", "JOIN", "LATERAL", "LEFT", "LIMIT", "MINUS", "NATURAL", "OFFSET", "ORDER", "PIVOT",
+        "RIGHT", "SELECT", "SEMI", "SET", "SORT", "TABLESAMPLE", "UNION", "UNPIVOT", "WHERE", "WINDOW",
+    )
+)  # fmt: skip
+
+
 def refuse_other_grammars(tokens: Sequence[Token], text: str) -> None:
     """Raises for the first word that has no meaning in Spark SQL, or one that is not supported."""
     _refuse_hints(tokens, text)
@@ -28,6 +40,35 @@ def refuse_other_grammars(tokens: Sequence[Token], text: str) -> None:
         if found is not None:
             what, fix = found
             raise ExpressionError(f"{what} is not supported in {text!r}", f"at position {token.start + 1}", fix)
+    for before, token in pairwise(tokens):
+        word = text[token.start : token.end + 1]
+        if before.token_type == TokenType.PIPE and word.upper() in BEGINS_CLAUSE:
+            raise ExpressionError(
+                f"{word!r} after | is not supported in {text!r}",
+                f"at position {token.start + 1}: Spark SQL takes it for the beginning of a clause",
+                f"put parentheses around what is after |, or write `{word}` in backticks",
+            )
+
+
+def refuse_shift_after_type(tokens: Sequence[Token], text: str) -> None:
+    """Raises if Spark would not read a `>>` that follows these words, as it takes it for the end of a type.
+
+    To Spark's lexer ARRAY, MAP and STRUCT begin a type, also as functions, and the next > ends it."""
+    opened, shifted_until = 0, -1
+    for token in tokens:
+        if text[token.start : token.end + 1].upper() in _OPENS_TYPE:
+            opened += 1
+        elif token.token_type == TokenType.GT and token.start > shifted_until:
+            if opened:
+                opened -= 1
+            elif text.startswith(">>", token.start):
+                shifted_until = token.start + (2 if text.startswith(">>>", token.start) else 1)
+    if opened:
+        raise ExpressionError(
+            f">> after array, map or struct is not supported in {text!r}",
+            f"at position {tokens[-1].end + 2}: Spark SQL takes > for the end of a type there",
+            "write shiftright(a, b), or `array`(...) with the word in backticks",
+        )
 
 
 def _refuse_hints(tokens: Sequence[Token], text: str) -> None:

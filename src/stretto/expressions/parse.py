@@ -117,9 +117,16 @@ class _Parser(CallForms, SparkTimes):
         number.replace(exp.Neg(this=number.copy()))
         return operand
 
-    def _parse_range(self, *arguments: Any, **options: Any) -> Any:
+    def _parse_equality(self, *arguments: Any, **options: Any) -> Any:
         first = self._curr
-        return self._placed(first, super()._parse_range(*arguments, **options))
+        return self._placed(first, super()._parse_equality(*arguments, **options))
+
+    def _parse_range(self, this: Any = None, parse_is: bool = False) -> Any:
+        node = super()._parse_range(this, parse_is=parse_is)
+        if node is not this and isinstance(this, exp.Expr):
+            first, _ = span_of(this) or (0, 0)
+            node.meta[SPAN] = (first, self._prev.end)
+        return node
 
     def _parse_lambda(self, *arguments: Any, **options: Any) -> Any:
         first = self._curr
@@ -193,16 +200,17 @@ def _refuse_dropped(tokens: list[Token], tree: exp.Expr, text: str) -> None:
 
 
 def _refuse_bare_tests(tree: exp.Expr, text: str) -> None:
-    """Raises if IN, LIKE, IS and the like are an operand without parentheses, other than of AND, OR and NOT."""
-    for node in tree.find_all(*_TESTS):
+    """Raises if NOT, IN, LIKE, IS and the like are an operand without parentheses, other than of AND, OR and NOT."""
+    for node in tree.find_all(*_TESTS, exp.Not):
         place: exp.Expr = node
         while isinstance(place.parent, exp.Not | exp.Escape) or _is_made_up(place.parent):
             place = place.parent
         parent = place.parent
-        is_operand = isinstance(parent, (exp.Binary, *_TESTS)) and not isinstance(parent, _NO_OPERATORS)
-        if not is_operand or place.arg_key == "expressions":
+        if not isinstance(parent, (exp.Binary, *_TESTS)) or isinstance(parent, _NO_OPERATORS):
             continue
-        first, last = span_of(node) or (0, len(text) - 1)
+        if place.arg_key == "expressions":
+            continue
+        first, last = span_of(node if SPAN in node.meta else parent) or (0, len(text) - 1)
         raise ExpressionError(
             f"{text[first : last + 1]!r} as an operand without parentheses",
             f"at position {first + 1} in the expression {text!r}",

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.expressions import civil, decimals, intervals, types
+from stretto.expressions.arithmetic import negate, truncated_quotient
 from stretto.expressions.casts import cast
 from stretto.expressions.local_times import fitting, instants
 from stretto.expressions.nodes import Node, Site, computed, elementwise, null
@@ -65,18 +66,23 @@ def _shifted_interval(operator: str, left: Node, right: Node, site: Site) -> Nod
         return cast(moved, types.STRING, site)
     if left.type != right.type:
         raise site.mismatch(left.type, right.type)
-    amount = negated(right, site) if operator == "-" else right
 
     def apply(valid: Any, one: Any, other: Any) -> Value:
-        return checked_sum(one, other, valid, left.type, site), valid
+        if operator == "+":
+            return checked_sum(one, other, valid, left.type, site), valid
+        # Not by the opposite, since the lowest interval has none.
+        if bound(one) + bound(other) < 2**31:
+            return one - other, valid
+        return _fitting(widened(one) - widened(other), valid, left.type, site), valid
 
-    return intervals.with_fields(computed(left.type, apply, site, (left, amount)), intervals.united(left, right))
+    return intervals.with_fields(computed(left.type, apply, site, (left, right)), intervals.united(left, right))
 
 
 def negated(node: Node, site: Site) -> Node:
     """Returns an interval, or a number of days, with the other sign."""
-    result = elementwise(node.type, np.negative, site, (node,))
-    return intervals.with_fields(result, node.fields) if node.fields else result
+    if intervals.is_interval(node.type):
+        return negate(node, site)
+    return elementwise(node.type, np.negative, site, (node,))
 
 
 def moved_days(node: Node, days: Node, site: Site) -> Node:
@@ -99,7 +105,7 @@ def plus(node: Node, span: Node, site: Site) -> Node:
         if zone.is_utc:
             return checked_sum(micros, amount, valid, types.TIMESTAMP, site), valid
         # Whole days are days of the calendar, which may have 23 or 25 hours; the rest is time that passes.
-        whole = np.sign(amount) * (np.abs(amount) // MICROS_PER_DAY)
+        whole = truncated_quotient(amount, MICROS_PER_DAY)
         days, of_day = zone.local(micros)
         offset = zone.offset_s(micros // MICROS_PER_SECOND)
         moved = np.where(whole == 0, micros, instants(zone, days + whole, of_day, valid, site, offset))[()]

@@ -116,8 +116,12 @@ def _checked_total(values: tuple[Any, ...], sizes: list[int], limit: int, valid:
     rough = sum(np.max(np.abs(np.float64(value)), initial=0) * size for value, size in zip(values, sizes, strict=True))
     if rough < limit:
         return sum(np.int64(value) * np.int64(size) for value, size in zip(values, sizes, strict=True))
-    total = sum(widened(value) * size for value, size in zip(values, sizes, strict=True))
-    inside = np.asarray((total >= -limit - 1) & (total <= limit), np.bool_)
+    products = [widened(value) * size for value, size in zip(values, sizes, strict=True)]
+    total = sum(products)
+    # Java computes each product in as many bits, also one that another makes up for.
+    inside = np.logical_and.reduce(
+        [np.asarray((each >= -limit - 1) & (each <= limit), np.bool_) for each in np.broadcast_arrays(*products, total)]
+    )
     if not _all(inside, valid):
         raise site.error("interval overflow", "the parts are too large together", "use smaller ones")
     return np.where(inside, total, 0).astype(np.int64)[()]

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.expressions import civil, types
+from stretto.expressions.arithmetic import truncated_quotient
 from stretto.expressions.lists import of_lengths, put_together, ranges
 from stretto.expressions.local_times import day_starts, instants
 from stretto.expressions.nodes import Node, Site, arrayed
@@ -63,7 +64,7 @@ def _split(by: Any, by_months: bool) -> _Steps:
     nothing = np.zeros_like(by)
     if by_months:
         return _Steps(by, nothing, nothing)
-    days = np.sign(by) * (np.abs(by) // MICROS_PER_DAY)
+    days = truncated_quotient(by, MICROS_PER_DAY)
     return _Steps(nothing, days, by - days * MICROS_PER_DAY)
 
 
@@ -85,10 +86,17 @@ def _by_local_time(
     values = np.where(needed[rows], zone.local(times)[0], low[rows] + places * steps.days[rows]) if dates else times
     # There may be fewer than estimated, and a day on which clocks change may bring the last one beyond the end.
     kept = ~needed[rows] | np.where(by[rows] > 0, times <= end[rows], times >= end[rows])
-    found = of_lengths(
-        np.bincount(rows[kept], minlength=len(lengths)), to_arrow((values[kept], None), kind, int(kept.sum())), valid
-    )
+    counts = np.bincount(rows[kept], minlength=len(lengths))
+    _check_next(begin, counts, steps, needed, zone, site)
+    found = of_lengths(counts, to_arrow((values[kept], None), kind, int(kept.sum())), valid)
     return put_together(found, pa.list_(kind))
+
+
+def _check_next(begin: Any, counts: Any, steps: _Steps, needed: Any, zone: Zone, site: Site) -> None:
+    """Raises if there is no timestamp one step behind the last value: Spark computes it to see that it is too far."""
+    parts = (begin, counts, steps.months, steps.days, steps.micros)
+    first, number, months, days, micros = (each[needed] for each in parts)
+    _moved(first, number, _Steps(months, days, micros), zone, site)
 
 
 def _moved(begin: Any, times: Any, steps: _Steps, zone: Zone, site: Site) -> Any:

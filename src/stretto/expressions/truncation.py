@@ -29,6 +29,7 @@ _CALENDAR_UNITS = ("week", "month", "quarter", "year")
 _NAMES = {"mon": "month", "mm": "month", "yyyy": "year", "yy": "year", "dd": "day"}
 #: Offsets are whole seconds, so these units are a division in every zone.
 _SAME_EVERYWHERE = 1_000_000
+_FIRST_DAY = -(2**31)
 
 
 def _unit(name: str | None, known: tuple[str, ...]) -> str | None:
@@ -50,7 +51,20 @@ def trunc(site: Site, node: Node, unit: Node) -> Node:
 
 
 def _truncated_date(unit: str, inner: Node, site: Site) -> Node:
+    """Returns the first days of units. At the ends of 32 bits Java's ints wrap around, but for quarters."""
+    if unit == "week":
+        return elementwise(types.DATE, lambda days: civil.next_weekday(days - np.int32(7), 0), site, (inner,))
+    if unit == "quarter":
+        return computed(types.DATE, lambda valid, days: (_quarter(days, valid, site), valid), site, (inner,))
     return elementwise(types.DATE, lambda days: civil.start_of(unit, days).astype(np.int32), site, (inner,))
+
+
+def _quarter(days: Any, valid: Any, site: Site) -> Any:
+    start = civil.start_of("quarter", days)
+    early = start < _FIRST_DAY
+    if np.any(early if valid is None else early & valid):
+        raise site.error("date overflow", "the quarter of a date began before the first date", "use later dates")
+    return start.astype(np.int32)
 
 
 def _truncated_timestamp(unit: str, inner: Node, site: Site) -> Node:

@@ -228,6 +228,13 @@ def tightest(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return wider(left, right)
 
 
+def sought(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Returns the type in which a value is looked for among others, or None: the tightest one, or a wider decimal."""
+    if is_nested(left) and is_nested(right):
+        return _nested_of(left, right, sought)
+    return tightest(left, right) or wider(left, right)
+
+
 def _tightest_decimal(left: Any, right: Any) -> pa.DataType | None:
     if left == right or NULL in (left, right):
         return wider(left, right)

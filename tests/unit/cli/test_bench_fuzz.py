@@ -82,3 +82,23 @@ def test_an_interrupt_prints_what_was_found_so_far(asked: list[Setup]) -> None:
     assert shown["match"] is False
     assert shown["unsettled"] == ["lower(s)"]
     assert len(shown["findings"]) == 1
+
+
+def test_a_part_of_a_run(asked: list[Setup]) -> None:
+    result = CliRunner().invoke(program, ["bench", "fuzz", "--expressions", "50", "--part", "2/4", "--json"])
+    assert result.exit_code == 0, result.output
+    assert asked == [Setup(50, part=2, parts=4)]
+
+
+@pytest.mark.parametrize("part", ["2", "0/4", "5/4", "1/0", "a/b"])
+def test_what_is_no_part_is_refused(asked: list[Setup], part: str) -> None:
+    result = CliRunner().invoke(program, ["bench", "fuzz", "--part", part])
+    assert result.exit_code == 2
+    assert "2/4" in result.stderr
+    assert asked == []
+
+
+@pytest.mark.parametrize("total", [0, 1, 399, 400, 1600, 5000])
+def test_the_parts_of_a_run_are_the_whole(total: int) -> None:
+    parts = [start for part in range(1, 5) for start in Setup(part=part, parts=4).starts(total, 400)]
+    assert sorted(parts) == list(Setup().starts(total, 400)) == list(range(0, total, 400))

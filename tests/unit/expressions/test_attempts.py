@@ -55,3 +55,10 @@ def test_try_keeps_the_rows_that_do_not_fail() -> None:
 def test_try_does_not_hide_what_fails_in_an_operand() -> None:
     with pytest.raises(ExpressionError, match="division by zero"):
         _values("try_add(1 div i, 1)", pa.record_batch({"i": [1, 0]}))
+
+
+def test_a_row_that_fails_does_not_hide_one_that_try_does_not_catch() -> None:
+    rows = pa.record_batch({"year": [1_000_000_000, 300_000], "one": [1, 1]})
+    scalar = compile_scalar("1 + year(try_make_timestamp(year, one, one, one, one, one))", rows.schema)
+    with pytest.raises(ExpressionError, match=r"timestamp overflow in 'try_make_timestamp\(year, one"):
+        scalar.evaluate(rows)

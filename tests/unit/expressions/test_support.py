@@ -48,3 +48,9 @@ def test_every_name_is_supported_or_explained() -> None:
 def test_the_page_is_what_the_registry_says() -> None:
     page = Path(__file__).parents[3] / "docs" / "functions.md"
     assert page.read_text() == markdown(), "run: stretto functions --markdown > docs/functions.md"
+
+
+def test_the_readme_counts_them() -> None:
+    supported = sum(entry.support not in (Support.REFUSED, Support.UNEXPLAINED) for entry in entries())
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    assert f"{supported} of Spark's {len(SPARK_FUNCTIONS)} functions and operators" in readme

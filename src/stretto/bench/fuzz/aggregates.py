@@ -8,6 +8,7 @@ Rows are numbered by a column of their own, which orders `max_by` and `min_by` w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from random import Random
 from typing import Any
 
@@ -23,7 +24,7 @@ from stretto.bench.fuzz.columns import random_rows
 from stretto.bench.fuzz.forms import Form
 from stretto.bench.fuzz.generator import Generator
 from stretto.bench.fuzz.plain import array_of, plain_values
-from stretto.bench.fuzz.sparks import FAILED, SparkOracle
+from stretto.bench.fuzz.sparks import FAILED, MONTHS, ROW, SparkOracle
 from stretto.bench.fuzz.terms import Term, column, family, literal
 from stretto.errors import StrettoError
 from stretto.expressions import AggregateCall, parse_aggregate, spark_type_name
@@ -33,6 +34,7 @@ GROUPED = "group"
 FILTER = " FILTER (WHERE "
 BATCHES = 3
 """Batches that the rows arrive in, so that partial states are merged."""
+_AS_MONTHS = "cast(cast({} as interval month) as int)"
 DISTINCT_SHARE, FILTER_SHARE = 0.12, 0.25
 _COLUMN_SHARE = 0.7
 _TRIES_MAX = 150
@@ -160,6 +162,20 @@ def _run(function: RunningAggregate, rows: pa.RecordBatch) -> list[tuple[Any, ..
     return list(latest.values())
 
 
+class Division(Enum):
+    """How Spark has its rows when it aggregates them."""
+
+    TOGETHER = "in one partition, in their order"
+    APART = "each in a partition of its own"
+
+
+def spark_answer(
+    oracle: SparkOracle, term: Term, rows: pa.RecordBatch, division: Division = Division.TOGETHER
+) -> Answer:
+    """Returns Spark's answer for an aggregate."""
+    return _asked(oracle, [term], rows, division)[0]
+
+
 def spark_answers(
     oracle: SparkOracle, terms: Sequence[Term], mine: Sequence[Answer], rows: pa.RecordBatch
 ) -> list[Answer]:
@@ -174,7 +190,8 @@ def spark_answers(
         together.setdefault((place,) if alone else "DISTINCT" in _call(term, rows.schema).sql, []).append(place)
     found: dict[int, Answer] = {}
     for places in together.values():
-        found |= dict(zip(places, _asked(oracle, [terms[place] for place in places], rows), strict=True))
+        answers = _asked(oracle, [terms[place] for place in places], rows, Division.TOGETHER)
+        found |= dict(zip(places, answers, strict=True))
     return [found[place] for place in range(len(terms))]
 
 
@@ -182,29 +199,32 @@ def _fails(answer: Answer) -> bool:
     return isinstance(answer, Refused) or any(isinstance(row, Failure) for row in answer.rows)
 
 
-def _asked(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Answer]:
+def _asked(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch, division: Division) -> list[Answer]:
     """Returns Spark's answers for aggregates by the same keys, in one query unless one of them fails."""
     if not terms:
         return []
     try:
-        return _together(oracle, terms, rows)
+        return _together(oracle, terms, rows, division)
     except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
         if len(terms) > 1:
             middle = len(terms) // 2
-            return _asked(oracle, terms[:middle], rows) + _asked(oracle, terms[middle:], rows)
+            halves = (terms[:middle], terms[middle:])
+            return [answer for half in halves for answer in _asked(oracle, half, rows, division)]
         if isinstance(error, AnalysisException):
             return [Refused(str(error).splitlines()[0][:200])]
-        kind = _selected(oracle, terms, rows).dtypes[-1][1]
+        kind = _selected(oracle, terms, rows, division).dtypes[-1][1]
         if isinstance(error, PySparkException):
             return [Answered(kind, [FAILED])]
         return [Answered(kind, [], comparable=False)]
 
 
-def _together(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Answer]:
-    selected = _selected(oracle, terms, rows)
+def _together(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch, division: Division) -> list[Answer]:
+    selected = _selected(oracle, terms, rows, division)
     keys = len(terms[0].arguments) - 1
-    kinds = [kind for _, kind in selected.dtypes[keys:]]
-    table = selected.toArrow()
+    names, kinds = selected.columns[:keys], [kind for _, kind in selected.dtypes[keys:]]
+    # Arrow has no intervals of months.
+    sent = [_AS_MONTHS.format(f"v{place}") if kind in MONTHS else f"v{place}" for place, kind in enumerate(kinds)]
+    table = selected.select(*names, *(oracle.column(text, f"s{place}") for place, text in enumerate(sent))).toArrow()
     values = [plain_values(column.combine_chunks()) for column in table.columns]
     found = values[:keys]
     return [
@@ -213,11 +233,13 @@ def _together(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch) 
     ]
 
 
-def _selected(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch) -> DataFrame:
+def _selected(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch, division: Division) -> DataFrame:
     keys = [key.text for key in terms[0].arguments[1:]]
     columns = [oracle.column(_call(term, rows.schema).sql, f"v{place}") for place, term in enumerate(terms)]
+    frame = oracle.frame(rows)
     # In one partition, since `first` and `last` are by the order of rows.
-    return oracle.frame(rows).coalesce(1).groupBy(*keys).agg(*columns)
+    divided = frame.coalesce(1) if division is Division.TOGETHER else frame.repartitionByRange(rows.num_rows, ROW)
+    return divided.groupBy(*keys).agg(*columns)
 
 
 def _call(term: Term, schema: pa.Schema) -> AggregateCall:

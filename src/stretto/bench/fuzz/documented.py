@@ -77,9 +77,13 @@ def _other_order(term: Term, mine: Any, theirs: Any) -> bool:
     return floats and mine[-1] != 0 and math.isclose(mine[-1], theirs[-1], rel_tol=_ORDER_TOLERANCE)
 
 
+_EXTREMES = frozenset(("max", "min", "max_by", "min_by", "any_value"))
+"""Aggregates that are a max or a min in Spark, of pairs if they are by another column."""
+
+
 def _other_zero(term: Term, mine: Any, theirs: Any) -> bool:
     """Whether both are a zero as the greatest or the least of a group, of another sign."""
-    if not term.arguments or term.arguments[0].label not in ("max", "min") or not isinstance(mine, tuple):
+    if not term.arguments or term.arguments[0].label not in _EXTREMES or not isinstance(mine, tuple):
         return False
     same_keys = isinstance(theirs, tuple) and same(mine[:-1], theirs[:-1])
     return same_keys and all(isinstance(each[-1], float) and each[-1] == 0 for each in (mine, theirs))
@@ -148,7 +152,9 @@ def _never(term: Term, mine: Any, theirs: Any) -> bool:
 PLANNING = Documented(
     "a constant that fails while the query is planned",
     "Spark evaluates a constant text that is cast to a date or a time when it plans a query, which fails then though "
-    "no row needs it: SELECT if(x > 0, date('b'), NULL) FROM VALUES (0) AS t(x). Proved by asking with columns instead",
+    "no row needs it: SELECT if(x > 0, date('b'), NULL) FROM VALUES (0) AS t(x). In an aggregate it does so with every "
+    "constant: SELECT sum(int(concat())) FILTER (WHERE x > 0) FROM VALUES (0) AS t(x). Proved by asking with columns "
+    "instead, which have Spark's own values of constants that are calls",
     _never,
 )
 MODES = Documented(
@@ -184,6 +190,14 @@ ORDER = Documented(
     "ulp, with which the answer moves as far (`nearness.py`)",
     _other_order,
 )
+DIVIDED = Documented(
+    "an aggregate that depends on how Spark divides its rows",
+    "Spark's answer depends on the order of rows and on its partitions, for NaN, infinity and zeros of both signs: "
+    "SELECT approx_percentile(x, 0) FROM VALUES (double('NaN')), (-1.25D) AS t(x) is NaN, and the other way round "
+    "-1.25; and `first` evaluates the first row of each partition only. "
+    "Proved by asking with the rows in other orders, or each in its own partition: one of Spark's answers is stretto's",
+    _never,
+)
 CLOCK = Documented(
     "a time by the clock",
     "Spark reads '12:34' as a time of the day of the query, and 'now'; an answer here does not depend on the clock: "
@@ -198,6 +212,7 @@ DOCUMENTED = (
     SCALES,
     ANY_BYTES,
     CLOCK,
+    DIVIDED,
     ORDER,
     Documented(
         "the greatest or the least of zeros of both signs",

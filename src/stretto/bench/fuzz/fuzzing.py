@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -17,7 +18,8 @@ from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.aggregate_forms import aggregate_forms
 from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused
 from stretto.bench.fuzz.columns import random_rows, schema
-from stretto.bench.fuzz.documented import ORDER
+from stretto.bench.fuzz.divisions import with_other_divisions
+from stretto.bench.fuzz.documented import DIVIDED, ORDER
 from stretto.bench.fuzz.findings import Finding, Report
 from stretto.bench.fuzz.forms import Form, all_forms
 from stretto.bench.fuzz.generator import Generator
@@ -53,16 +55,25 @@ Found = Callable[[Finding], None]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What to run: the number of expressions, the seed, the session's time zone, and the forms if not all."""
+    """What to run: the number of expressions, the seed, the session's time zone, and the forms if not all.
+
+    Several processes can share a run: each asks about every n-th round from its own first one (`part` of `parts`, from
+    1). Together they try the expressions of the whole run, and as many aggregates."""
 
     expressions: int = 10_000
     seed: int = 1
     timezone: str = "UTC"
     only: tuple[str, ...] = ()
+    part: int = 1
+    parts: int = 1
 
     def forms(self) -> list[Form]:
         """Returns the forms that expressions are made of."""
         return [form for form in all_forms() if not self.only or form.label in self.only]
+
+    def starts(self, total: int, size: int) -> range:
+        """Returns where the rounds of this part begin."""
+        return range((self.part - 1) * size, total, self.parts * size)
 
     def aggregate_calls(self) -> list[Form]:
         """Returns the calls that aggregates are made of."""
@@ -149,7 +160,8 @@ class _Fuzzing:
         if vocabulary.signatures:
             self._expressions(vocabulary)
         self._aggregates(vocabulary)
-        self._refusals(vocabulary.refusals)
+        if self._setup.part == 1:
+            self._refusals(vocabulary.refusals)
 
     def _rng(self, *names: object) -> Random:
         return Random("/".join(map(str, (self._setup.seed, *names))))
@@ -171,7 +183,7 @@ class _Fuzzing:
             wrong = [(Case(term, rows), each) for _, term, each in found if each]
         for form, signature in left:
             vocabulary.remove(form, signature)
-        for case, disagreement in wrong:
+        for case, disagreement in wrong if self._setup.part == 1 else ():
             self._report.add(case, disagreement, case.term.text)
 
     def _typed(self, terms: Sequence[Term], rows: pa.RecordBatch) -> list[Disagreement | None]:
@@ -182,10 +194,10 @@ class _Fuzzing:
 
     def _expressions(self, vocabulary: Vocabulary) -> None:
         total = self._setup.expressions
-        crashed = [refusal.term for refusal in vocabulary.crashes]
+        crashed = [refusal.term for refusal in vocabulary.crashes] if self._setup.part == 1 else []
         with ThreadPoolExecutor(1) as pool:
             waiting: _Asked | None = None
-            for start in range(0, total, ROUND):
+            for start in self._setup.starts(total, ROUND):
                 # While Spark answers a round, stretto answers the next one.
                 number = start // ROUND
                 generated = GENERATED if number % GENERATED_EVERY == GENERATED_EVERY - 1 else 0
@@ -282,7 +294,7 @@ class _Fuzzing:
         calls = self._setup.aggregate_calls()
         total = int(self._setup.expressions * AGGREGATES_SHARE) if calls else 0
         refused: set[Form] = set()
-        for start in range(0, total, AGGREGATES_ROUND):
+        for start in self._setup.starts(total, AGGREGATES_ROUND):
             rng = self._rng("aggregates", start)
             rows = grouping.aggregate_rows(self._schema, AGGREGATE_ROWS, rng)
             generator = grouping.AggregateGenerator(Generator(vocabulary, rng), rows.schema, rng, calls)
@@ -292,7 +304,7 @@ class _Fuzzing:
             cases = [Case(term, rows) for term in terms]
             mine = [grouping.our_answer(term, rows) for term in terms]
             theirs = grouping.spark_answers(self._oracle, terms, mine, rows)
-            verdicts = [_judged_aggregate(*each, rows) for each in zip(terms, mine, theirs, strict=True)]
+            verdicts = [self._judged_aggregate(*each, rows) for each in zip(terms, mine, theirs, strict=True)]
             self._note(mine, verdicts)
             wrong = _disagreements(cases, verdicts)
             self._settling.settle(wrong, self._judged_aggregates, self._judged)
@@ -317,8 +329,24 @@ class _Fuzzing:
             own = [answer for place in places if (answer := mine[place]) is not None]
             theirs = grouping.spark_answers(self._oracle, terms, own, cases[places[0]].rows)
             for place, answer, sparks in zip(places, own, theirs, strict=True):
-                verdicts[place] = _judged_aggregate(cases[place].term, answer, sparks, cases[place].rows)
+                verdicts[place] = self._judged_aggregate(cases[place].term, answer, sparks, cases[place].rows)
         return verdicts
+
+    def _judged_aggregate(self, term: Term, mine: Answer, theirs: Answer, rows: pa.RecordBatch) -> Verdict:
+        """Returns the verdict, after a look at what rounding explains, and at Spark's answers for other divisions."""
+        verdict = judge(term, mine, theirs)
+        if verdict.disagreement is None or verdict.disagreement.kind not in (Kind.VALUE, Kind.FAILS_HERE):
+            return verdict
+        near = judge(term, mine, with_near(term, rows, mine, theirs))
+        if near.disagreement != verdict.disagreement:
+            verdict = replace(near, documented=(*near.documented, ORDER))
+        if verdict.disagreement is None:
+            return verdict
+        ask = partial(grouping.spark_answer, self._oracle)
+        divided = judge(term, mine, with_other_divisions(term, rows, mine, with_near(term, rows, mine, theirs), ask))
+        if divided.disagreement is not None:
+            return verdict
+        return replace(divided, documented=(*verdict.documented, *divided.documented, DIVIDED))
 
     # Refusals
 
@@ -332,16 +360,6 @@ class _Fuzzing:
         for refusal, answer in zip(asked, answers, strict=True):
             if not isinstance(answer, Refused):
                 self._report.note_accepted_by_spark(refusal.reason, refusal.term.text)
-
-
-def _judged_aggregate(term: Term, mine: Answer, theirs: Answer, rows: pa.RecordBatch) -> Verdict:
-    verdict = judge(term, mine, theirs)
-    if verdict.disagreement is None or verdict.disagreement.kind is not Kind.VALUE:
-        return verdict
-    again = judge(term, mine, with_near(term, rows, mine, theirs))
-    if again.disagreement == verdict.disagreement:
-        return verdict
-    return replace(again, documented=(*again.documented, ORDER))
 
 
 def _of_rows(answer: Answer, start: int, count: int) -> Answer:

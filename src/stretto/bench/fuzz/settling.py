@@ -31,7 +31,7 @@ from stretto.bench.fuzz.plain import array_of
 from stretto.bench.fuzz.shrinking import Case, StillWrong, shrink_all
 from stretto.bench.fuzz.sparks import FAILED, Mode
 from stretto.bench.fuzz.steps import overflows_on_the_way
-from stretto.bench.fuzz.terms import DECIMAL, LITERAL, Term, column
+from stretto.bench.fuzz.terms import COLUMN, DECIMAL, LITERAL, Term, column
 from stretto.expressions import compile_scalar
 
 Judged = Callable[[Sequence[Case]], list[Verdict]]
@@ -42,8 +42,8 @@ Part = tuple[tuple[int, ...], Term]
 """A term in another one, with the path to it."""
 LONG_SCALE_MAX = 18
 """Digits after the point of the decimals that Spark's arithmetic of longs has powers of ten for."""
-_REPLACED = ("string", "int", "bigint", "double", "date", "timestamp")
-"""Families of literals that become columns, to see what Spark does with what is no constant."""
+_REPLACED = ("string", "int", "bigint", "float", "double", "boolean", "date", "timestamp")
+"""Families of constants that become columns, to see what Spark does with what is no constant."""
 
 
 class Settling:
@@ -67,7 +67,7 @@ class Settling:
             found = judged([case for _, case in candidates])
             like = [_is_like(wrong[number][1], verdict) for (number, _), verdict in zip(candidates, found, strict=True)]
             cases = [case for _, case in candidates]
-            return self._in_no_mode(cases, _not_planned(cases, found, like, judged))
+            return self._in_no_mode(cases, self._not_planned(cases, found, like, judged))
 
         small = shrink_all(_started(wrong, still_wrong), still_wrong)
         verdicts = judged(small)
@@ -83,7 +83,7 @@ class Settling:
         """Returns the disagreements; of what fails while Spark plans it, those that remain without constants."""
         left = []
         for case, disagreement in wrong:
-            plain = without_constants(case) if _may_be_planned(case, disagreement) else case
+            plain = self._without_constants(case) if _may_be_planned(case, disagreement) else case
             if plain.term == case.term:
                 left.append((case, disagreement))
                 continue
@@ -94,6 +94,32 @@ class Settling:
             else:
                 still = found.kind in (Kind.PLANNING, Kind.REFUSED_BY_SPARK)
                 left.append((case, disagreement) if still else (plain, found))
+        return left
+
+    def _without_constants(self, case: Case) -> Case:
+        """Returns a case in which no constant is left, with Spark's own values of those that are calls: concat()."""
+        plain, kept = without_constants(case), 0
+        while len(calls := list(_constant_calls(plain))) > kept:
+            path, call = calls[kept]
+            replaced = self._with_sparks(plain, path, call, f"called{plain.rows.num_columns}")
+            if replaced is None or ours.kind(_expression(replaced.term, path).text, replaced.rows.schema) is None:
+                kept += 1
+            else:
+                plain = replaced
+        return plain
+
+    def _not_planned(
+        self, cases: Sequence[Case], verdicts: Sequence[Verdict], disagree: list[bool], judged: Judged
+    ) -> list[bool]:
+        """Returns which cases of those that disagree do not so only because Spark fails while it plans them.
+
+        Or else a disagreement would be made small to such a one."""
+        left = list(disagree)
+        for place, (case, verdict) in enumerate(zip(cases, verdicts, strict=True)):
+            if not left[place] or verdict.disagreement is None or not _may_be_planned(case, verdict.disagreement):
+                continue
+            plain = self._without_constants(case)
+            left[place] = plain.term == case.term or judged([plain])[0].disagreement is not None
         return left
 
     def _confirmed(self, wrong: Sequence[Wrong], modes: Sequence[Mode]) -> list[Wrong]:
@@ -115,10 +141,18 @@ class Settling:
                 if overflows_on_the_way(case.term, case.rows):
                     agreed[number] = STEPS
                 continue
-            alone = self._apart(case) if "map" in case.term.text else None
-            if alone is not None and _agrees(case, alone):
+            if self._agrees_apart(case):
                 agreed[number] = MODES
         return self._counted(wrong, agreed)
+
+    def _agrees_apart(self, case: Case) -> bool:
+        """Whether Spark has our answer if each row of an expression with a map is evaluated alone, but for rows that
+        fail here at bytes which are not UTF-8, if it has such."""
+        if "map" not in case.term.text or _is_aggregate(case):
+            return False
+        rest = self._beside_other_bytes(case)
+        alone = self._apart(rest) if rest.rows.num_rows else None
+        return alone is not None and _agrees(rest, alone)
 
     def _counted(self, wrong: Sequence[Wrong], agreed: Mapping[int, Documented]) -> list[Wrong]:
         """Counts the documented differences at some places, and returns the others."""
@@ -162,6 +196,7 @@ class Settling:
         asked = [place for place, each in enumerate(disagree) if each and not _is_aggregate(cases[place])]
         answers = self._asked([cases[place] for place in asked], Mode.OPTIMIZED) if asked else []
         agreed = {place for place, answer in zip(asked, answers, strict=True) if _agrees(cases[place], answer)}
+        agreed |= {place for place in asked if place not in agreed and self._agrees_apart(cases[place])}
         return [each and place not in agreed for place, each in enumerate(disagree)]
 
     def _without_known(self, wrong: Sequence[Wrong], judged: Judged) -> list[Wrong]:
@@ -187,13 +222,18 @@ class Settling:
         verdicts = judged_parts([Case(part, case.rows) for _, part in parts])
         for (path, part), verdict in zip(parts, verdicts, strict=True):
             for meant in verdict.documented:
-                replaced = self._with_sparks(case, path, part)
+                replaced = self._with_sparks(case, path, part, "sparks")
                 if replaced is None:
                     if meant in (ANY_BYTES, CLOCK):  # There is no such value here, so what is made of it differs too.
                         return meant
                 elif judged([replaced])[0].disagreement is None:
                     return meant
-        return self._of_scales(case, parts, judged) or self._of_clock(case, judged) or self._of_generated(case)
+        return (
+            self._of_scales(case, parts, judged)
+            or self._of_bytes(case, parts, judged)
+            or self._of_clock(case, judged)
+            or self._of_generated(case)
+        )
 
     def _of_clock(self, case: Case, judged: Judged) -> Documented | None:
         """Returns the documented difference if Spark's answer stays where a time names today, and is ours then."""
@@ -216,19 +256,32 @@ class Settling:
             kind = compile_scalar(part.text, case.rows.schema).type if part.family == DECIMAL else None
             if kind is None or kind.scale <= LONG_SCALE_MAX:
                 continue
-            replaced = self._with_sparks(case, path, part)
+            replaced = self._with_sparks(case, path, part, "sparks")
             if replaced is not None and judged([replaced])[0].disagreement is None:
                 return SCALES
         return None
 
-    def _with_sparks(self, case: Case, path: tuple[int, ...], part: Term) -> Case | None:
+    def _of_bytes(self, case: Case, parts: Sequence[Part], judged: Judged) -> Documented | None:
+        """Returns the documented difference if a part fails here at bytes that Spark has, and its value explains it."""
+        for path, part in parts:
+            inner = Case(part, case.rows)
+            mine = ours.answer(part.text, case.rows)
+            if not isinstance(mine, Answered) or not any(map(fails_at_bytes, mine.rows)):
+                continue
+            replaced = (
+                None if self._beside_other_bytes(inner) is inner else self._with_sparks(case, path, part, "sparks")
+            )
+            if replaced is not None and judged([replaced])[0].disagreement is None:
+                return ANY_BYTES
+        return None
+
+    def _with_sparks(self, case: Case, path: tuple[int, ...], part: Term, name: str) -> Case | None:
         """Returns the case with a column of Spark's values in place of a part, or None if Spark has none."""
         answer = self._asked([Case(part, case.rows)], Mode.EARLY)[0]
         if not isinstance(answer, Answered) or not answer.comparable:
             return None
         if any(isinstance(row, Failure) for row in answer.rows):
             return None
-        name = "sparks"
         try:
             values = array_of(answer.rows, compile_scalar(part.text, case.rows.schema).type)
         except (pa.ArrowException, UnicodeEncodeError):
@@ -240,21 +293,6 @@ def _may_be_planned(case: Case, disagreement: Disagreement) -> bool:
     """Whether Spark fails, and maybe while it plans the query; an error in an aggregate does not tell when."""
     failed = disagreement.sparks == FAILED or disagreement.sparks == [FAILED]
     return disagreement.kind is Kind.PLANNING or (_is_aggregate(case) and failed)
-
-
-def _not_planned(
-    cases: Sequence[Case], verdicts: Sequence[Verdict], disagree: list[bool], judged: Judged
-) -> list[bool]:
-    """Returns which cases of those that disagree do not so only because Spark fails while it plans them.
-
-    Or else a disagreement would be made small to such a one."""
-    left = list(disagree)
-    for place, (case, verdict) in enumerate(zip(cases, verdicts, strict=True)):
-        if not left[place] or verdict.disagreement is None or not _may_be_planned(case, verdict.disagreement):
-            continue
-        plain = without_constants(case)
-        left[place] = plain.term == case.term or judged([plain])[0].disagreement is not None
-    return left
 
 
 def without_constants(case: Case) -> Case:
@@ -272,6 +310,16 @@ def without_constants(case: Case) -> Case:
         if not leaf.fixed or ours.kind(_expression(replaced, path).text, wider.schema) is not None:
             term, rows = replaced, wider
     return Case(term, rows)
+
+
+def _constant_calls(case: Case) -> Iterator[Part]:
+    """Yields the calls in a term that read no column here, the outer ones first, with the paths to them."""
+    depth = 2 if case.term.label == GROUPED else 1
+    for path, part in case.term.places():
+        if len(path) < depth or part.label in (LITERAL, COLUMN) or part.fixed or part.family not in _REPLACED:
+            continue
+        if ours.kind(part.text, case.rows.schema) and not compile_scalar(part.text, case.rows.schema).columns:
+            yield path, part
 
 
 def _expression(term: Term, path: tuple[int, ...]) -> Term:

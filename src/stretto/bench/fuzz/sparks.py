@@ -43,12 +43,7 @@ _OPTIMIZED = {"spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalys
 _REFUSALS = (AnalysisException, Py4JJavaError)
 """What Spark raises for an expression that it does not accept; the second is an internal error of its analysis."""
 _ERRORS = (PySparkException, Py4JJavaError)
-_QUOTED_BESIDE = {
-    ">>": re.compile(r"\b(array|map|struct)\(", re.IGNORECASE),
-    "|": re.compile(r"\b(left|right)\(", re.IGNORECASE),
-}
-"""Functions whose names Spark takes for the beginning of a type or a join: x >> size(array(y)), x | left(s, 1)."""
-_ZERO, _ROW = "fuzz_zero", "fuzz_row"
+_ZERO, ROW = "fuzz_zero", "fuzz_row"
 # A constant that fails would fail the query while it is planned, unless a condition decides whether it is evaluated.
 _ALWAYS = f"{_ZERO} = 0"
 FAILED = Failure("fails in Spark")
@@ -75,7 +70,7 @@ class Mode(Enum):
         return {**_OPTIMIZED, **(_INTERPRETED if self is Mode.OPTIMIZED else _GENERATED)}
 
 
-_MONTHS = ("interval year", "interval month", "interval year to month")
+MONTHS = ("interval year", "interval month", "interval year to month")
 _AS_MONTHS = "cast(cast({} as array<interval month>) as array<int>)"
 _NOT_SENT = ("interval year", "interval month", "interval>")
 ASKED_MAX = 50
@@ -109,7 +104,7 @@ class SparkOracle:
         zeros = pa.array([0] * rows.num_rows, pa.int32())
         numbers = pa.array(range(rows.num_rows), pa.int32())
         # PySpark does not take slices of arrays; these are copies.
-        whole = pa.Table.from_batches([rows.take(numbers)]).append_column(_ZERO, zeros).append_column(_ROW, numbers)
+        whole = pa.Table.from_batches([rows.take(numbers)]).append_column(_ZERO, zeros).append_column(ROW, numbers)
         frame: DataFrame = self._spark.createDataFrame(whole)
         return frame
 
@@ -156,7 +151,7 @@ class SparkOracle:
 
     def _sendable(self, selected: DataFrame, sent: list[int], kinds: dict[int, str]) -> DataFrame:
         """Returns the columns that can be sent, as a number of months for such intervals, which Arrow does not have."""
-        months = {place for place in sent if kinds[place] in _MONTHS}
+        months = {place for place in sent if kinds[place] in MONTHS}
         if len(sent) == len(selected.columns) and not months:
             return selected
         texts = {place: f"c{place}" for place in sent} | {place: _AS_MONTHS.format(f"c{place}") for place in months}
@@ -173,7 +168,7 @@ class SparkOracle:
 
     def _apart(self, text: str, frame: DataFrame, count: int) -> list[Any] | None:
         try:
-            columns = {row: self._column_of(f"{_ROW} = {row}", text, row) for row in range(count)}
+            columns = {row: self._column_of(f"{ROW} = {row}", text, row) for row in range(count)}
             table = self._collector.table(_selected(frame, columns))
         except Exception:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
             return None
@@ -200,11 +195,8 @@ class SparkOracle:
         return columns
 
     def _column_of(self, condition: str, text: str, place: int) -> _Asked:
-        whole = f"if({condition}, array({text}), NULL)"
-        # Spark does not read an operator beside some words, unless they are quoted.
-        for operator, words in _QUOTED_BESIDE.items():
-            if operator in text:
-                whole = words.sub(r"`\1`(", whole)
+        # Without the backticks Spark's lexer would take a >> in the text for the end of the type `array<...>`.
+        whole = f"if({condition}, `array`({text}), NULL)"
         return _Asked(whole, self._named(self._try(self._parser.parseExpression(whole)), f"c{place}"))
 
     def column(self, text: str, name: str) -> Column:
@@ -294,7 +286,7 @@ def _failed(error: Exception, kind: str, apart: Callable[[], list[Any] | None]) 
     """Returns the answer for a column with which a query fails: that of each row alone, if it has one."""
     if isinstance(error, PySparkException):
         return Refused(_first_line(error), crash=True)
-    rows = None if kind in _MONTHS else apart()
+    rows = None if kind in MONTHS else apart()
     return Answered(kind, rows or [], comparable=rows is not None)
 
 
@@ -303,7 +295,7 @@ def _kinds(selected: DataFrame, columns: Columns) -> dict[int, str]:
 
 
 def _is_sent(kind: str) -> bool:
-    return kind in _MONTHS or not any(word in kind + ">" for word in _NOT_SENT)
+    return kind in MONTHS or not any(word in kind + ">" for word in _NOT_SENT)
 
 
 def _rows(array: pa.ListArray) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from types import TracebackType
 from typing import Annotated
@@ -20,9 +21,13 @@ from stretto.runtime.session import local_master, spark_session
 
 DEFAULT = Setup()
 LINE_EVERY_S = 10.0
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn600m"
-"""Without the first, half of the time would be Java's optimizing compiler, whose code is hardly used again. The others
-keep the collection of garbage rare and on one core."""
+JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn600m -XX:ReservedCodeCacheSize=240m "
+    "-Xlog:disable -Xlog:all=warning:stderr"
+)
+"""Without the first, half of the time would be Java's optimizing compiler, whose code is hardly used again. The next
+two keep the collection of garbage rare and on one core. A long run fills the usual 48 MB of compiled code, which ends
+the compiler, and Java says so on stdout unless it is told to use stderr."""
 
 
 def fuzz(
@@ -34,6 +39,9 @@ def fuzz(
     only: Annotated[
         str, typer.Option(help="Functions, operators, casts and aggregates to try, by comma: upper,lower,cast as int.")
     ] = "",
+    part: Annotated[
+        str, typer.Option(help="Only a part of the run, 2/4 for the second of four: processes can share a long run.")
+    ] = "1/1",
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
     """Compare random expressions and aggregates with Spark: every value, every type and every failure.
@@ -51,12 +59,13 @@ def fuzz(
 
     The exit code is 1 when there is a disagreement."""
     names = tuple(name.strip() for name in only.split(",") if name.strip())
+    setup = Setup(expressions, seed, timezone, names, *_part(part))
     with (
         reported(),
         spark_session("stretto bench fuzz", local_master(0), JAVA_OPTIONS) as spark,
         _Progress() as progress,
     ):
-        report = fuzzing.run(spark, Setup(expressions, seed, timezone, names), progress.at, progress.found)
+        report = fuzzing.run(spark, setup, progress.at, progress.found)
         # Before Spark is stopped, which may take long after Ctrl-C.
         if json:
             print_json(report.as_dict())
@@ -66,6 +75,14 @@ def fuzz(
         raise typer.Exit(INTERRUPTED)
     if report.findings:
         raise typer.Exit(WRONG_ANSWER)
+
+
+def _part(text: str) -> tuple[int, int]:
+    """Returns the number of a part and that of all parts."""
+    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise typer.BadParameter(f"{text!r} is no part of a run. Write 2/4 for the second of four", param_hint="--part")
+    return int(match[1]), int(match[2])
 
 
 class _Progress:

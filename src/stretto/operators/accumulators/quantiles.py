@@ -11,7 +11,15 @@ import pyarrow as pa
 
 from stretto.operators.accumulators.base import FLOAT64, INT64, cast_to
 from stretto.operators.accumulators.listed import Listed, list_array
-from stretto.operators.grouping import Column, Groups, fixed_array, fixed_values, take_column, valid_rows
+from stretto.operators.grouping import (
+    Column,
+    Groups,
+    fixed_array,
+    fixed_values,
+    physical_dtype,
+    take_column,
+    valid_rows,
+)
 
 # Integers of this many decimal digits are exact in a double.
 _EXACT_DIGITS = 15
@@ -42,6 +50,21 @@ class _Fractions(Listed):
         lists = list_array(np.full(count, size), every, pa.large_list(every.type))
         return cast_to(lists if valid is None else _null_where(lists, found), self.result)
 
+    def _sorted(self, lists: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Returns the values sorted within each list, -0.0 before 0.0 as in Java."""
+        lengths, ordered = super()._sorted(lists)
+        dtype = physical_dtype(ordered.type)
+        if dtype is None or dtype.kind != "f":
+            return lengths, ordered
+        values = fixed_values(ordered, dtype)
+        zeros = values == 0
+        if not zeros.any():
+            return lengths, ordered
+        owner = np.repeat(np.arange(len(lengths)), lengths)[zeros]
+        values = values.copy()
+        values[zeros] = values[zeros][np.lexsort((~np.signbit(values[zeros]), owner))]
+        return lengths, fixed_array(values, ordered.type)
+
     def _quantile(
         self, ordered: pa.Array, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], fraction: float
     ) -> pa.Array:
@@ -63,18 +86,6 @@ class Quantile(_Fractions):
         array = inputs[0]
         array = doubles_of(array) if pa.types.is_decimal(array.type) else array.cast(pa.float64(), safe=False)
         return super().lift(groups, [array])
-
-    def _sorted(self, lists: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Returns the values sorted within each list, -0.0 before 0.0 as in Java."""
-        lengths, ordered = super()._sorted(lists)
-        values = fixed_values(ordered, FLOAT64)
-        zeros = values == 0
-        if not zeros.any():
-            return lengths, ordered
-        owner = np.repeat(np.arange(len(lengths)), lengths)[zeros]
-        values = values.copy()
-        values[zeros] = values[zeros][np.lexsort((~np.signbit(values[zeros]), owner))]
-        return lengths, fixed_array(values, pa.float64())
 
     def _quantile(
         self, ordered: pa.Array, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], fraction: float

@@ -234,3 +234,117 @@ def test_constants_of_an_aggregate_become_columns_where_the_function_around_them
     sequence = call("percentile_approx", inner, literal("1.0", "", fixed=True))
     plain = without_constants(Case(grouped(sequence, [column("x", "double")]), ROWS))
     assert plain.term.text == "percentile_approx(try_add(constant2, n), 1.0) BY x"
+
+
+def test_constant_calls_of_an_aggregate_become_columns_of_sparks_values() -> None:
+    zone = call("try_add", column("x", "double"), call("typeof", column("x", "double"), of="string"))
+    term = Term("group", ("", ""), (call("max", zone),))
+    plain = Term("group", ("", ""), (call("max", call("try_add", column("x", "double"), column("called2", "string"))),))
+    failed = Disagreement(Kind.VALUE, [(1,)], [FAILED])
+    seen: list[Any] = []
+
+    def asked(cases: Sequence[Case], mode: Mode) -> list[Answer]:
+        return [Answered("string", ["text of Spark"]) for case in cases]
+
+    def judged(cases: Sequence[Case]) -> list[Verdict]:
+        seen.extend(case for case in cases if case.term.text == plain.text)
+        return [Verdict(failed if case.term == term else None) for case in cases]
+
+    report = Report(1, "UTC")
+    Settling(report, asked, lambda case: None).settle([(Case(term, ROWS), failed)], judged, judged)
+    assert report.documented[PLANNING.name] == 1
+    assert [case.rows.column("called2").to_pylist() for case in seen] == [["text of Spark"]]
+
+
+@pytest.mark.parametrize(("whole", "findings"), [(7, 0), (8, 1)])
+def test_a_null_of_try_at_bytes_is_named_only_if_sparks_value_explains_it(whole: int, findings: int) -> None:
+    rows = pa.record_batch({"bin": pa.array([b"a\xff"])})
+    place = call("instr", column("bin", "binary"), literal("'a'", "string"), of="int")
+    term = call("try_add", place, literal("'4'", "string"), of="bigint")
+    replaced = term.with_replaced((0,), column("sparks", "int"))
+    known = {place: Answered("int", [3]), term: Answered("bigint", [7]), replaced: Answered("bigint", [whole])}
+
+    def asked(cases: Sequence[Case], mode: Mode) -> list[Answer]:
+        """Answers otherwise than stretto where the bytes are those."""
+        return [
+            known[case.term]
+            if case.term in known and case.rows.column("bin").to_pylist() == [b"a\xff"]
+            else ours.answer(case.term.text, case.rows)
+            for case in cases
+        ]
+
+    def judged(cases: Sequence[Case]) -> list[Verdict]:
+        pairs = zip(cases, asked(cases, Mode.EARLY), strict=True)
+        return [judge(case.term, ours.answer(case.term.text, case.rows), answer) for case, answer in pairs]
+
+    case, report = Case(term, rows), Report(1, "UTC")
+    found = judged([case])[0].disagreement
+    assert found is not None
+    assert found.ours is None
+    Settling(report, asked, lambda case: None).settle([(case, found)], judged, judged)
+    assert len(report.findings) == findings
+    assert report.documented[ANY_BYTES.name] == (not findings)
+
+
+def test_what_a_failed_row_leaves_in_a_map_is_no_smaller_form_of_another_disagreement() -> None:
+    kind = pa.list_(pa.struct([("a", pa.int32()), ("b", pa.string())]))
+    rows = pa.record_batch({"e": pa.array([[(1, "x"), (None, "y")], []], kind), "x": [2.5, 2.5]})
+    entries = call("map_from_entries", column("e", "array<struct<a:int,b:string>>"), of="map<int,string>")
+    size = call("size", entries, of="int")
+    wrong = {entries.text: [FAILED, [(1, "x")]], size.text: [FAILED, 5]}
+
+    def asked(cases: Sequence[Case], mode: Mode) -> list[Answer]:
+        kinds = {entries.text: "map<int,string>", size.text: "int"}
+        return [
+            Answered(kinds[case.term.text], wrong[case.term.text][: case.rows.num_rows])
+            if case.term.text in wrong and case.rows.num_rows == 2
+            else ours.answer(case.term.text, case.rows)
+            for case in cases
+        ]
+
+    def apart(case: Case) -> Answer | None:
+        answer = ours.answer(case.term.text, case.rows)
+        assert isinstance(answer, Answered)
+        return answer if case.term == entries else Answered("int", [FAILED, 5])
+
+    def judged(cases: Sequence[Case]) -> list[Verdict]:
+        pairs = zip(cases, asked(cases, Mode.EARLY), strict=True)
+        return [judge(case.term, ours.answer(case.term.text, case.rows), answer) for case, answer in pairs]
+
+    case, report = Case(size, rows), Report(1, "UTC")
+    found = judged([case])[0].disagreement
+    assert found is not None
+    Settling(report, asked, apart).settle([(case, found)], judged, judged)
+    assert [each.expression for each in report.findings] == [size.text]
+
+
+@pytest.mark.parametrize(("third", "findings"), [(b"a\xff", 0), (b"ab", 1)])
+def test_a_spoiled_map_is_named_beside_bytes_that_are_not_utf8(third: bytes, findings: int) -> None:
+    kind = pa.list_(pa.struct([("a", pa.int32()), ("b", pa.string())]))
+    entries = [[(1, "x"), (None, "y")], [], None]
+    rows = pa.record_batch({"e": pa.array(entries, kind), "bin": pa.array([b"a", b"a", third])})
+    made = call("map_from_entries", column("e", "array<struct<a:int,b:string>>"), of="map<int,string>")
+    place = call("instr", column("bin", "binary"), literal("'a'", "string"), of="int")
+    term = call("nvl", call("size", made, of="int"), place, of="int")
+
+    def told(case: Case, spoiled: int) -> Answer:
+        """Spark's answer, with what the first row leaves in the map of the second, and a value at any bytes."""
+        if case.term != term:
+            return ours.answer(case.term.text, case.rows)
+        values = {None: 7, 0: spoiled, 2: FAILED}
+        return Answered("int", [values[None if row is None else len(row)] for row in case.rows["e"].to_pylist()])
+
+    def asked(cases: Sequence[Case], mode: Mode) -> list[Answer]:
+        return [told(case, 1) for case in cases]
+
+    def judged(cases: Sequence[Case]) -> list[Verdict]:
+        answers = [told(case, 1) for case in cases]
+        pairs = zip(cases, answers, strict=True)
+        return [judge(case.term, ours.answer(case.term.text, case.rows), answer) for case, answer in pairs]
+
+    case, report = Case(term, rows), Report(1, "UTC")
+    found = judged([case])[0].disagreement
+    assert found is not None
+    Settling(report, asked, lambda case: told(case, 0)).settle([(case, found)], judged, judged)
+    assert (len(report.findings) > 0) == bool(findings)
+    assert report.documented[MODES.name] == (not findings)
