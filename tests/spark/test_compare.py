@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from stretto.bench.compare.systems import CannotExpress, System, SystemFailed
 from stretto.bench.nexmark import oracle
 from stretto.errors import UserError
 
+LATENCY_S_MAX = 300.0
 HERE = Environment(Path(sys.executable))
 TASK = Task("q7", "directory", "output", "paced", 2, 1, False)
 
@@ -139,6 +141,11 @@ def test_a_short_comparison_with_spark_has_all_figures() -> None:
     said: list[str] = []
     plan = Plan("q1", ("spark",), events=200_000, rate=5_000, rounds=1, steps=1, seconds=2, latency_seconds=4)
     found = Comparison(plan, said.append, lambda: None).run()
+    while any(system["latency_ms"]["p50"] is None for system in found["systems"].values()):
+        # The machine is so slow that nothing came out while latency was measured.
+        plan = replace(plan, latency_seconds=4 * plan.latency_seconds)
+        assert plan.latency_seconds < LATENCY_S_MAX, said
+        found = Comparison(plan, said.append, lambda: None).run()
     assert found["query"] == "q1"
     assert found["load"]["max"] >= 0
     assert set(found["systems"]) == {"stretto", "spark"}
