@@ -404,6 +404,7 @@ NAMED = (
     "keeps no state",
     "what it remembers cannot be divided",  # A function that remembers something, and has no regroup().
     "cannot seek past its end",  # A position of a source that has fewer rows.
+    "sealed output is gone",  # The names are those of files that this sink could have written.
 )
 
 

@@ -85,6 +85,17 @@ def test_a_file_that_is_published_while_it_is_withdrawn_does_not_stay(
     assert seen(tmp_path) == [10]
 
 
+def test_sealed_output_that_was_removed_is_named(tmp_path: Path) -> None:
+    first = writer(tmp_path, 1)
+    first.write(pa.record_batch([[10]], SCHEMA))
+    sealed = first.seal(1) or []
+    (hidden,) = (tmp_path / name for name, _ in sealed)
+    hidden.unlink()
+    with pytest.raises(StorageError, match="sealed output is gone") as caught:
+        first.publish(1, sealed)
+    assert str(hidden) in str(caught.value)
+
+
 def test_the_attempts_of_a_later_driver_are_later(tmp_path: Path) -> None:
     published(writer(tmp_path, 1, owner=2), 5, 50)
     writer(tmp_path, 9, owner=1).withdraw(1)

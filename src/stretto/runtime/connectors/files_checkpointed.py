@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from stretto.actors.address import Attempt
 from stretto.actors.sink import CheckpointedWriter
+from stretto.errors import StorageError
 from stretto.runtime.confined import confined
 from stretto.runtime.connectors.changelog import Changelog
 from stretto.runtime.connectors.part_files import HiddenFile, PartFiles, files_in, writing_in
@@ -139,8 +140,12 @@ class FilesCheckpointed(CheckpointedWriter):
                 try:
                     os.replace(confined(self._directory, hidden), target)
                 except FileNotFoundError:
-                    if not target.exists():
-                        raise  # Otherwise it was published before the failure.
+                    if not target.exists():  # Otherwise it was published before the failure.
+                        raise StorageError(
+                            f"sealed output is gone: {self._directory / hidden}",
+                            f"the checkpoint names it, and neither it nor {name} is there",
+                            "Restore the output directory, or start from a checkpoint whose output is there.",
+                        ) from None
 
     def withdraw(self, checkpoint: int) -> None:
         self._stale, self._leaves_empty = (), False
