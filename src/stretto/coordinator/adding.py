@@ -1,7 +1,8 @@
 """Workers that are added while jobs run. A part of the coordinator machine.
 
 Each is started by the driver (`StartWorker`), and joins like any other. It gets the code of the running jobs then, and
-may host lessees and tasks of each as soon as it has loaded it (`hosts.py`).
+may host lessees and tasks of each as soon as it has loaded it (`hosts.py`). Transient ones are added in the same way,
+and are of use as soon as they have loaded a job (`transients.py`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from stretto.coordinator.interfaces import Settled
 from stretto.coordinator.membership import Membership, worker_of
 from stretto.coordinator.part import Host, Part
 
+COLD_WITHIN_NS = 120_000_000_000
+"""So long is a transient worker waited for that was asked for."""
+
 
 @dataclass
 class Addition:
-    """Workers that are added together: those that have not joined, those that have, and why others cannot."""
+    """Workers that are added together: those that have not joined, those that have, and why others cannot. Transient
+    ones are not waited for after `until_ns`."""
 
     missing: set[str]
+    until_ns: int | None = None
     joined: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
@@ -34,13 +40,26 @@ class Adding(Part):
     def connect(self, settled: Settled) -> None:
         self._settled = settled
 
-    def add(self, count: int) -> str:
+    def add(self, count: int, transient: bool = False) -> str:
         """Has so many workers started; returns what the order is known by."""
-        names = self._membership.name_more(count)
+        names = self._membership.name_more(count, transient)
         order = worker_of(names[0])  # Not a member's name, by which its drain is known.
-        self._additions[order] = Addition({worker_of(name) for name in names})
-        self._host.effects.extend(map(StartWorker, names))
+        until_ns = self._host.now_ns + COLD_WITHIN_NS if transient else None
+        self._additions[order] = Addition({worker_of(name) for name in names}, until_ns)
+        self._host.effects.extend(StartWorker(name, transient) for name in names)
         return order
+
+    def deadline_ns(self) -> int | None:
+        return min((each.until_ns for each in self._additions.values() if each.until_ns is not None), default=None)
+
+    def tick(self) -> None:
+        """Gives up transient workers that have not come: the burst that they were for may be over, and what Spark has
+        queued for them would hold slots for good."""
+        now_ns = self._host.now_ns
+        late = [each for each in self._additions.values() if each.until_ns is not None and now_ns >= each.until_ns]
+        for addition in late:
+            for base in sorted(addition.missing):
+                self._membership.give_up(base, f"it has not come within {COLD_WITHIN_NS / 1e9:g} s")
 
     def joined(self, member: str) -> None:
         """A worker has joined; another incarnation of it counts too."""

@@ -14,6 +14,7 @@ from stretto.actors.address import Address, job_of
 from stretto.actors.metrics import ShardTotals
 from stretto.actors.shards import ShardMap
 from stretto.coordinator.dealing import EVEN
+from stretto.coordinator.interfaces import Observers
 from stretto.coordinator.part import Host, Part
 from stretto.coordinator.records import Job, JobStatus
 from stretto.elasticity.capacity import Holding, Means, levers_for, means_of
@@ -57,7 +58,7 @@ class Lessees(Protocol):
 class Additions(Protocol):
     """Whoever has workers started."""
 
-    def add(self, count: int) -> str: ...
+    def add(self, count: int, transient: bool = ...) -> str: ...
 
 
 class Drains(Protocol):
@@ -93,12 +94,6 @@ class Bursts(Protocol):
     """Whoever has batches go to transient workers."""
 
     def redirect(self, job: Job, to: Mapping[str, To]) -> str | None: ...
-
-
-class Observers(Protocol):
-    """Whoever observes the cluster."""
-
-    last: Observation
 
 
 @dataclass(slots=True)
@@ -303,7 +298,7 @@ class CarryingOut(Part):
         if isinstance(decision, AddWorkers):
             if decision.count < 1:
                 return kept.record.finished(Outcome.REFUSED, "there is no worker to add")
-            self._under_way[self._additions.add(decision.count)] = kept
+            self._under_way[self._additions.add(decision.count, decision.transient)] = kept
             return kept.record
         refusal = self._drains.refusal(decision.member)
         if refusal is not None:

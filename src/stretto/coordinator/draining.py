@@ -3,7 +3,8 @@
 A worker that is drained gets nothing new. Lessees and shards leave it because it is no host of any job any more
 (`hosts.py`), homes because their jobs are handed over to attempts without it (`handovers.py`). When nothing is there,
 it is asked to leave, and its Spark task returns; only then is the slot free. It is not replaced, also if it is lost
-meanwhile, which is otherwise an ordinary loss: its jobs recover.
+meanwhile, which is otherwise an ordinary loss: its jobs recover. A transient worker is asked to leave at once: what
+runs there runs again at home.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from stretto.coordinator.interfaces import Settled
+from stretto.coordinator.interfaces import Observers, Settled
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import Host, Part
 from stretto.coordinator.records import Job, JobStatus
 from stretto.coordinator.standing import Standing
-from stretto.observation.model import Observation
 
 HANDED_OVER_NS = 1_000_000_000
 """The interval at which a handover is tried again that was called off."""
@@ -40,16 +40,16 @@ class Handovers(Protocol):
     def reshape(self, job: Job, order: int, parallelism: Mapping[str, int], avoid: frozenset[str] = ...) -> None: ...
 
 
-class Observers(Protocol):
-    """Whoever observes the cluster."""
-
-    last: Observation
-
-
 class EntitiesThere(Protocol):
     """Whoever knows where entities are."""
 
     def on(self, member: str) -> list[str]: ...
+
+
+class TransientWorkers(Protocol):
+    """Whoever has batches go to transient workers."""
+
+    def withdraw(self, member: str) -> None: ...
 
 
 class Draining(Part):
@@ -65,8 +65,11 @@ class Draining(Part):
         """When a job was last handed over, by its name."""
         self._announced: frozenset[str] = frozenset()
 
-    def connect(self, settled: Settled, observers: Observers, entities: EntitiesThere) -> None:
+    def connect(
+        self, settled: Settled, observers: Observers, entities: EntitiesThere, transients: TransientWorkers
+    ) -> None:
         self._settled = settled
+        self._transients = transients
         self._observers = observers
         self._entities = entities
 
@@ -77,6 +80,8 @@ class Draining(Part):
         standing = self._membership.standings.of(member)
         if member == self._membership.driver or standing is None:
             return f"there is no worker {member}"
+        if standing is Standing.TRANSIENT:
+            return None  # Nothing lives there, and what runs there runs elsewhere then.
         if standing is not Standing.ACTIVE:
             return f"it is {standing.value}"
         if self._membership.active() == [member]:
@@ -131,6 +136,10 @@ class Draining(Part):
     def drain(self, member: str) -> None:
         """Has a worker leave; what becomes of it is reported under its name."""
         self._since_ns[member] = self._host.now_ns
+        if self._membership.standings.of(member) is Standing.TRANSIENT:
+            self._transients.withdraw(member)
+            self._membership.dismiss(member)
+            return
         self._membership.drain(member)
         self._hosts.withdraw(member)
         self.tick()

@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from stretto.coordinator.carrying_out import CarryingOut, Kept, Observers
+from stretto.coordinator.carrying_out import CarryingOut, Kept
 from stretto.coordinator.events import AnnounceDecision, AnnounceMisbehaviour
+from stretto.coordinator.interfaces import Observers
 from stretto.coordinator.part import Host, Part
 from stretto.coordinator.records import Job, JobStatus
 from stretto.elasticity.effects import measured_effect

@@ -90,11 +90,12 @@ class StartFailed:
 
 @dataclass(frozen=True, slots=True)
 class ScaleOutRequested:
-    """So many more workers are to be started."""
+    """So many more workers are to be started, ordinary or transient ones."""
 
     count: int
     token: str = ""
     """What the user knows the request by."""
+    transient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +237,14 @@ class ReplaceWorker:
 @dataclass(frozen=True, slots=True)
 class StartWorker:
     """Effect: start one more worker under this name, then report `WorkerExpected`, or `StartFailed`."""
+
+    name: str
+    transient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpWorker:
+    """Effect: end what was started for a worker that has not come in time; its slot is free."""
 
     name: str
 
@@ -575,6 +584,7 @@ Effect = (
     | Refuse
     | ReplaceWorker
     | StartWorker
+    | GiveUpWorker
     | ReleaseWorker
     | WriteManifest
     | PruneCheckpoints

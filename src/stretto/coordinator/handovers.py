@@ -20,12 +20,11 @@ from stretto.checkpoints.manifest import ActorRecord
 from stretto.checkpoints.resuming import succession
 from stretto.coordinator.dealing import EVEN, dealt_by, is_same, undealt_because
 from stretto.coordinator.events import CodeMade, CodeRefused, MakeCode, ReshapeRequested
-from stretto.coordinator.interfaces import Rooms, Stops
+from stretto.coordinator.interfaces import Observers, Rooms, Stops
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
 from stretto.coordinator.placement import EXPECTED, arriving, idlest_first, replaced
 from stretto.coordinator.records import Handover, HandoverStage, Job, JobStatus
-from stretto.observation.model import Observation
 from stretto.protocol.checkpointing import Overdue, Unstored
 from stretto.protocol.handover import CallOff, FormerActor, HandOver, Passed, Prepared, Received, TakeOver
 from stretto.protocol.jobs import Deploy, Failed, Predecessor, Ready
@@ -54,12 +53,6 @@ class Results(Protocol):
     def handed_over(self, order: int, spent: Mapping[str, float]) -> None: ...
 
     def failed(self, order: int, reason: str) -> None: ...
-
-
-class Observers(Protocol):
-    """Whoever observes the cluster."""
-
-    last: Observation
 
 
 class Handovers(Part):

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from stretto.coordinator.interfaces import Observers
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Host, Part
 from stretto.coordinator.placement import idlest_first
 from stretto.coordinator.records import Job, JobStatus
-from stretto.observation.model import Observation
 from stretto.protocol.jobs import Hosts, HostsLeft
 
 
@@ -17,12 +17,6 @@ class Leavers(Protocol):
     """Whoever has workers leave that are drained."""
 
     def dismiss_idle(self) -> None: ...
-
-
-class Observers(Protocol):
-    """Whoever observes the cluster."""
-
-    last: Observation
 
 
 class LesseeHosts(Part):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from stretto.coordinator.records import Job
+from stretto.observation.model import Observation
 
 
 class Workers(Protocol):
@@ -45,3 +46,9 @@ class Settled(Protocol):
     def finished(self, order: str, spent: Mapping[str, float]) -> None: ...
 
     def failed(self, order: int | str, reason: str) -> None: ...
+
+
+class Observers(Protocol):
+    """Whoever observes the cluster."""
+
+    last: Observation

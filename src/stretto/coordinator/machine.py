@@ -105,7 +105,7 @@ class Coordinator:
         levers.connect(enactor)
         hosts.connect(draining, observing)
         adding.connect(enactor)
-        draining.connect(enactor, observing, entities)
+        draining.connect(enactor, observing, entities, transients)
         handovers.connect(enactor, observing)
         recovery.connect(handovers)
         execution.connect(observing)

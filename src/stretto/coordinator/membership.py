@@ -10,6 +10,7 @@ from stretto.coordinator.events import (
     CloseRequested,
     Death,
     DeathCause,
+    GiveUpWorker,
     ReleaseWorker,
     ReplaceWorker,
     StartFailed,
@@ -63,6 +64,8 @@ class Membership(Part):
         self._expected: dict[str, str] = {}
         self.coming: dict[str, int] = {}
         """Workers that are started and not parked, without their incarnation, and since when they are missing."""
+        self._cold: set[str] = set()
+        """Transient workers that were asked for and have not joined, without their incarnation."""
         self._seen_ns: dict[str, int] = {}
         self._ticked_ns = 0
 
@@ -107,15 +110,20 @@ class Membership(Part):
 
     # Joining.
 
-    def name_more(self, count: int) -> list[str]:
+    def name_more(self, count: int, transient: bool = False) -> list[str]:
         """Returns names for so many more workers, which are wanted from now on."""
         found: list[str] = []
         number = 0
+        taken = self._named | {worker_of(name) for name in self._expected}
         while len(found) < count:
-            if f"w{number}" not in self._named:
-                self._named.add(f"w{number}")
-                found.append(f"w{number}~1")
+            base = f"{'t' if transient else 'w'}{number}"
+            if base not in taken:
+                self._named.add(base)
+                found.append(f"{base}~1")
             number += 1
+        if transient:
+            self._cold.update(map(worker_of, found))
+            return found
         self.wanted += count
         for name in found:
             self.coming.setdefault(worker_of(name), self._host.now_ns)
@@ -132,16 +140,24 @@ class Membership(Part):
 
     def _on_start_failed(self, event: StartFailed) -> None:
         """Gives up a worker that was to be added; one that has joined in the meantime stays."""
-        base = worker_of(event.name)
+        self._give_up(worker_of(event.name), event.reason)
+
+    def give_up(self, base: str, reason: str) -> None:
+        """Does not wait for a worker any more that was to be added; what was started for it ends."""
+        self._host.effects.append(GiveUpWorker(base))
+        self._give_up(base, reason)
+
+    def _give_up(self, base: str, reason: str) -> None:
         expected = [name for name in self._expected if worker_of(name) == base]
-        if not expected and base not in self.coming:
+        if not expected and base not in self.coming and base not in self._cold:
             return
         for name in expected:
             del self._expected[name]
             self.standings.end(name)
+        self._cold.discard(base)
         if self.coming.pop(base, None) is not None:
             self.wanted -= 1
-        self._host.start_failed(event.name, event.reason)
+        self._host.start_failed(base, reason)
 
     def is_expected(self, name: str) -> bool:
         """Whether a worker was started and has not joined yet."""
@@ -155,6 +171,7 @@ class Membership(Part):
             return
         del self._expected[sender]
         self.coming.pop(worker_of(sender), None)
+        self._cold.discard(worker_of(sender))
         self.members[sender] = member
         coming = self.standings.of(sender)
         spare = coming is Standing.COMING_SPARE

@@ -106,6 +106,15 @@ class Transients(Part):
                 self._host.send(member, Redirect(job.attempt, dict(to)))
         return None
 
+    def withdraw(self, member: str) -> None:
+        """A transient worker leaves: no batch is to go there any more."""
+        for members in (*self._holding.values(), *self._warm.values()):
+            members.discard(member)
+        for job in self._host.jobs.values():
+            now = self._redirected.get(job.attempt, {})
+            if any(member in to.members for to in now.values()):
+                self.redirect(job, _without(now, member))
+
     def redirected(self, job: Job) -> dict[str, To]:
         """Returns where the batches of a job go now."""
         return self._redirected.get(job.attempt, {})
@@ -113,10 +122,15 @@ class Transients(Part):
     def member_lost(self, member: str) -> None:
         for members in (*self._holding.values(), *self._warm.values()):
             members.discard(member)
-        for functions in self._redirected.values():
-            for function, to in list(functions.items()):
-                staying = tuple(name for name in to.members if name != member)
-                if staying:
-                    functions[function] = To(staying, to.share)
-                else:
-                    del functions[function]  # The homes hear of the loss from the membership.
+        # The homes hear of the loss from the membership.
+        self._redirected = {attempt: _without(to, member) for attempt, to in self._redirected.items()}
+
+
+def _without(functions: Mapping[str, To], member: str) -> dict[str, To]:
+    """Returns where batches go if one transient worker is not used."""
+    found = {}
+    for function, to in functions.items():
+        staying = tuple(name for name in to.members if name != member)
+        if staying:
+            found[function] = To(staying, to.share)
+    return found

@@ -108,7 +108,7 @@ class UserRequests(Part):
         self._ask(decision, event.token, event.job)
 
     def _on_scale_out(self, event: ScaleOutRequested) -> None:
-        self._ask(AddWorkers(event.count), event.token)
+        self._ask(AddWorkers(event.count, event.transient), event.token)
 
     def _on_scale_in(self, event: ScaleInRequested) -> None:
         """A user has workers leave, all of them or none."""

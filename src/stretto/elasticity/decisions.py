@@ -171,16 +171,18 @@ class TakeCapacity(_OfMany):
 @dataclass(frozen=True, slots=True)
 class AddWorkers(_OfMany):
     """The cluster gets so many workers more. Who uses them is decided by others: strategies at once, controllers of
-    elastic actors by their periods."""
+    elastic actors by their periods. `transient` ones are for bursts."""
 
     count: int
+    transient: bool = False
 
     def plain(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
-        return {"kind": "add workers", "count": self.count}
+        return {"kind": "add workers", "count": self.count, **({"transient": True} if self.transient else {})}
 
     def __str__(self) -> str:
-        return f"add {self.count} worker{'s' if self.count != 1 else ''}"
+        kind = "transient worker" if self.transient else "worker"
+        return f"add {self.count} {kind}{'s' if self.count != 1 else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from stretto.coordinator.events import (
     EntitiesStopRequested,
     EntitiesSubmitted,
     Event,
+    GiveUpWorker,
     ForgetRequested,
     MakeCode,
     ReleaseWorker,
@@ -363,7 +364,7 @@ class Cluster:
                 self._ended[member] = ending.reason
                 self._members_changed.notify_all()
 
-    def _on_change(self, change: ReplaceWorker | StartWorker | ReleaseWorker) -> None:
+    def _on_change(self, change: ReplaceWorker | StartWorker | GiveUpWorker | ReleaseWorker) -> None:
         """Starts or ends a worker in another thread, since the coordinator must not wait for Spark."""
         if self._closed:
             return
@@ -376,6 +377,8 @@ class Cluster:
             case ReleaseWorker(name=name):
                 act = partial(self._cancel, name)
         threading.Thread(target=act, name="stretto-workers", daemon=True).start()
+            case GiveUpWorker():
+                act = partial(self._scaling.give_up, change)
 
     def _cancel(self, member: str) -> None:
         """Ends the Spark job of a worker, which may hang and keep its slot."""
@@ -478,15 +481,20 @@ class Cluster:
         """The present members, without the driver's own."""
         return [member for member in self._members if member.role is MemberRole.WORKER]
 
-    def scale_out(self, workers: int = 1, *, timeout: float = START_TIMEOUT_S) -> list[Member]:
+    @property
+    def transient_workers(self) -> list[Member]:
+        """The present transient workers: those that wait for bursts, and those that came for one."""
+        return [member for member in self._members if member.role is MemberRole.TRANSIENT]
+
+    def scale_out(self, workers: int = 1, *, transient: bool = False, timeout: float = START_TIMEOUT_S) -> list[Member]:
         """Adds workers while jobs run, and returns them once all have joined.
 
         Each is one more Spark job. Spread functions may have lessees there at once, elastic ones tasks; actors stay
         where they are. Too few slots are an error before anything starts; with Spark's dynamic allocation on, Spark
         starts an executor for each. `timeout` is how many seconds Spark may be without a slot for one of them; those
-        that have not come then are given up."""
+        that have not come then are given up. With `transient`, they are transient workers, for bursts."""
         self._check_open()
-        return self._scaling.out(workers, timeout)
+        return self._scaling.out(workers, timeout, transient)
 
     def scale_in(self, workers: int = 1, *, timeout: float = DRAIN_TIMEOUT_S) -> list[str]:
         """Has workers leave while jobs run, all or none, and returns their names when their Spark slots are free.
@@ -498,7 +506,8 @@ class Cluster:
         return self._scaling.leave(workers, timeout)
 
     def drain(self, worker: str, *, timeout: float = DRAIN_TIMEOUT_S) -> None:
-        """Has this worker leave, such as `"w1~1"` (see `cluster.workers`); otherwise as `scale_in`."""
+        """Has this worker leave, such as `"w1~1"` (see `cluster.workers`); otherwise as `scale_in`. A transient one
+        (`cluster.transient_workers`) leaves at once: what runs there runs again where it came from."""
         self._check_open()
         self._scaling.drain(worker, timeout)
 
@@ -687,10 +696,10 @@ class Cluster:
         """The Spark jobs of all workers so far."""
         return list(self._hosts)
 
-    def host(self, member: str) -> None:
+    def host(self, member: str, transient: bool = False) -> None:
         """Starts one more worker."""
         if not self._closed:
-            self._host(member)
+            self._host(member, transient=transient)
 
     def request(self, event: Event) -> None:
         """Passes a request to the coordinator."""

@@ -19,6 +19,7 @@ from stretto.coordinator.events import (
     AnnounceMisbehaviour,
     CommitEntities,
     Event,
+    GiveUpWorker,
     MakeCode,
     Observed,
     PruneCheckpoints,
@@ -53,7 +54,7 @@ class CoordinatorLoop:
         on_job: Callable[[AnnounceJob], None],
         on_members: Callable[[AnnounceMembers], None],
         on_failed: Callable[[Exception], None],
-        on_change: Callable[[ReplaceWorker | StartWorker | ReleaseWorker], None],
+        on_change: Callable[[ReplaceWorker | StartWorker | GiveUpWorker | ReleaseWorker], None],
         on_checkpoint: Callable[[AnnounceCheckpoint], None],
         on_noticed: Callable[[AnnounceMisbehaviour | AnnounceLongRuns], None],
         on_decision: Callable[[AnnounceDecision], None],
@@ -185,7 +186,7 @@ class CoordinatorLoop:
                     self._on_noticed(effect)
                 case AnnounceDecision():
                     self._on_decision(effect)
-                case ReplaceWorker() | StartWorker() | ReleaseWorker():
+                case ReplaceWorker() | StartWorker() | GiveUpWorker() | ReleaseWorker():
                     self._on_change(effect)
                 case MakeCode():
                     self._on_code_wanted(effect)

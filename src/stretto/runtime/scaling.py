@@ -18,6 +18,7 @@ from stretto.coordinator.events import (
     AnnounceDecision,
     DrainRequested,
     Event,
+    GiveUpWorker,
     ScaleInRequested,
     ScaleOutRequested,
     StartFailed,
@@ -62,7 +63,10 @@ class Hosts(Protocol):
     @property
     def workers(self) -> list[Member]: ...
 
-    def host(self, member: str) -> None: ...
+    @property
+    def transient_workers(self) -> list[Member]: ...
+
+    def host(self, member: str, transient: bool = ...) -> None: ...
 
     def request(self, event: Event) -> None: ...
 
@@ -125,11 +129,19 @@ class Scaling:
             return
         with self._changed:
             self._added.append(worker_of(effect.name))
-        self._cluster.host(effect.name)
+        self._cluster.host(effect.name, effect.transient)
+
+    def give_up(self, effect: GiveUpWorker) -> None:
+        """Ends the Spark job of a worker that has not come in time, which may wait for a slot for good."""
+        self._abandoned.add(effect.name)
+        for host in self._cluster.hosted:
+            if worker_of(host.member) == effect.name:
+                host.cancel()
+        take_slots(self._cluster.spark, self._cluster.id, -1)
 
     # Users.
 
-    def out(self, count: int, timeout_s: float) -> list[Member]:
+    def out(self, count: int, timeout_s: float, transient: bool = False) -> list[Member]:
         """Adds workers and returns them, once all have joined."""
         if count < 1:
             raise ClusterError("there is no worker to add", f"count={count}", "Use one or more.")
@@ -139,10 +151,13 @@ class Scaling:
                 self._added = []
             start = Start(self._cluster.spark, count, timeout_s)
             records = self._asked(
-                lambda token: ScaleOutRequested(count, token), 1, lambda: start.check(self._missing()), self._abandon
+                lambda token: ScaleOutRequested(count, token, transient),
+                1,
+                lambda: start.check(self._missing()),
+                self._abandon,
             )
             self._check(records, f"{count} workers were not added", "Look at the executors' logs.")
-            return [member for member in self._cluster.workers if worker_of(member.name) in self._added]
+            return [member for member in self._members() if worker_of(member.name) in self._added]
 
     def drain(self, member: str, timeout_s: float) -> None:
         """Has a worker leave, and returns when its slot is free."""
@@ -208,9 +223,12 @@ class Scaling:
         if not records:
             raise ClusterError(fact, "the cluster was closed", None)
 
+    def _members(self) -> list[Member]:
+        return [*self._cluster.workers, *self._cluster.transient_workers]
+
     def _missing(self) -> list[HostedWorker]:
         """Returns the added workers that have not joined. One that ended is being replaced under another name."""
-        joined = {member.name for member in self._cluster.workers}
+        joined = {member.name for member in self._members()}
         last = {worker_of(host.member): host for host in self._cluster.hosted}
         with self._changed:
             added = list(self._added)

@@ -11,7 +11,7 @@ from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.simulator.checking.burst_mutations import BURST_MUTATIONS
 from stretto.simulator.checking.bursts import Trial, try_seed
 
-_COUNTS = ("redirected", "vanished", "twins", "steps", "given_back", "recoveries")
+_COUNTS = ("redirected", "vanished", "came", "left", "twins", "steps", "given_back", "recoveries")
 
 
 def bursts(
@@ -25,7 +25,7 @@ def bursts(
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
     """Test bursts on random dataflows: batches go to transient workers and come back at random moments, and transient
-    workers vanish.
+    workers vanish, come and leave.
 
     Two of three seeds have no checkpoints: nothing may be lost or run twice all the same. The third has checkpoints,
     and faults of ordinary workers and of the driver. The answer must equal that of a sequential run, and two transient

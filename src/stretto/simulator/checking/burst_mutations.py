@@ -12,6 +12,9 @@ from stretto.actors.reading import Conclude, Steps
 from stretto.actors.seat import Seat
 from stretto.actors.twins import GiveBack, RunTwin
 from stretto.actors.work import Barrier, Errand, Outcome, Work
+from stretto.coordinator.draining import Draining
+from stretto.coordinator.machine import CoordinatorParts
+from stretto.coordinator.standing import Standing
 from stretto.protocol.bursts import GivenBack, StepsSent, To
 from stretto.simulator.checking.bursts import Impatient
 from stretto.simulator.checking.mutations import mutation_name
@@ -239,6 +242,17 @@ class TwinReorders(Twins):
             super()._run(twin, errand)
 
 
+class LeaverStaysWarm(Draining):
+    """Batches may still be sent to a transient worker that leaves."""
+
+    def drain(self, member: str) -> None:
+        if self._membership.standings.of(member) is Standing.TRANSIENT:
+            self._since_ns[member] = self._host.now_ns
+            self._membership.dismiss(member)
+        else:
+            super().drain(member)
+
+
 _REDIRECTING = (
     CriticalOvertakes,
     StatesNotAsked,
@@ -273,4 +287,7 @@ BURST_MUTATIONS: dict[str, Parts] = {
     **{mutation_name(each): Parts(worker=WorkerParts(redirecting=each, by_key=Impatient)) for each in _REDIRECTING},
     **{mutation_name(each): Parts(worker=WorkerParts(twins=each, by_key=Impatient)) for each in _TWINS},
     **{mutation_name(each): Parts(worker=WorkerParts(by_key=each)) for each in _BY_KEY},
+    mutation_name(LeaverStaysWarm): Parts(
+        worker=WorkerParts(by_key=Impatient), coordinator=CoordinatorParts(draining=LeaverStaysWarm)
+    ),
 }

@@ -1,11 +1,13 @@
-"""`stretto simulate bursts`: batches go to transient workers and come back at random moments, and transient workers
-vanish, by seed. Every third seed has checkpoints and faults of ordinary workers and of the driver too.
+"""`stretto simulate bursts`: batches go to transient workers and come back at random moments, transient workers vanish,
+and in two of five runs others come and leave, by seed. Every third seed has checkpoints and faults of ordinary workers
+and of the driver too.
 
 The answers must be those of a sequential run: redirecting is invisible, whatever happens to who runs the batches.
 """
 
 from __future__ import annotations
 
+import copy
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -13,8 +15,10 @@ from functools import partial
 
 from stretto.actors.deployment import Deployment
 from stretto.actors.keyed_twins import Survey
-from stretto.coordinator.events import MoveShardsRequested, RedirectRequested
+from stretto.coordinator.events import DrainRequested, MoveShardsRequested, RedirectRequested, ScaleOutRequested
 from stretto.coordinator.records import JobStatus
+from stretto.elasticity.decisions import AddWorkers, DrainWorker
+from stretto.elasticity.records import Outcome
 from stretto.protocol.bursts import AskBack, GivenBack, StepsSent, To, TwinBegins
 from stretto.protocol.frames import Frame
 from stretto.simulator.checking import faults
@@ -23,7 +27,7 @@ from stretto.simulator.checking.burst_scenarios import BurstScenario, MergedScen
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.elastic_scenarios import random_moves
 from stretto.simulator.checking.scenarios import Scenario
-from stretto.simulator.engine.cluster import is_transient
+from stretto.simulator.engine.cluster import STARTED_NS, is_transient
 from stretto.simulator.engine.durable import DurableCluster, Parts
 from stretto.simulator.engine.storage import SimulatedFiles
 from stretto.worker.bursts.by_key import ByKey
@@ -37,6 +41,10 @@ TRANSIENT_MAX = 4
 VANISH_MAX = 12
 """So many transient workers vanish in a run at most."""
 SHARES = (0.2, 0.5, 0.9, 1.0)
+COLD_MAX = 3
+"""So many transient workers are asked for at once at most, and so many there may be beside those at the start."""
+COLD = ((0.0, 0.0), (0.3, 0.0), (0.0, 0.5), (0.3, 0.5))
+"""The share of those that cannot be started, and of those that come late, perhaps when all is over."""
 SLOW_SURVEY = 20.0
 """In every fourth seed surveys take so many times as long, as they do with much state: keys come home meanwhile."""
 WATCHED = (TwinBegins, StepsSent, AskBack, GivenBack)
@@ -49,6 +57,10 @@ class Trial:
     seed: int
     redirected: int = 0
     vanished: int = 0
+    came: int = 0
+    """Transient workers that were asked for and came."""
+    left: int = 0
+    """Those that were asked to leave."""
     twins: int = 0
     """Twins of keyed functions that began."""
     steps: int = 0
@@ -164,6 +176,12 @@ class Watch:
         if names and self._chance.random() < self._vanishing:
             self._vanish(self._chance.choice(names))
 
+    def vanish_newest(self) -> None:
+        """Have the one vanish that has started last."""
+        newest = [name for name in self._cluster.workers if is_transient(name)][-1:]
+        for name in newest:
+            self._vanish(name)
+
     def _vanish(self, name: str) -> None:
         """Not for ever: who waits for what no transient worker has must not be saved by the loss of one."""
         if name in self._cluster.workers and self._left:
@@ -176,6 +194,10 @@ def plan_bursts(cluster: DurableCluster, deployment: Deployment, chance: random.
     """Have batches of random functions redirected, or not any more, at random moments; and transient workers vanish,
     often while others wait for them."""
     watch = cluster.on_frame = Watch(cluster, random.Random(chance.random()))
+    cold = copy.deepcopy(chance)  # What it decides changes nothing of the others' choices.
+    if cold.random() < 0.4:
+        cluster.unstartable, cluster.cold_late = cold.choice(COLD)
+        cluster.plan(cold.randint(*BEATS_NS), partial(_come_or_leave, cluster, cold, watch))
     cluster.plan(chance.randint(*BEATS_NS), partial(_beat, cluster, deployment, random.Random(chance.random()), watch))
 
 
@@ -201,6 +223,20 @@ def _redirect(cluster: DurableCluster, deployment: Deployment, chance: random.Ra
     cluster.ask(RedirectRequested(deployment.job, functions if chance.random() < 0.8 else {}))
 
 
+def _come_or_leave(cluster: DurableCluster, chance: random.Random, watch: Watch) -> None:
+    """Have cold transient workers come, of which one may vanish as it joins, or have one leave, whatever it has."""
+    if cluster.has_ended:
+        return
+    cluster.plan(5 * chance.randint(*BEATS_NS), partial(_come_or_leave, cluster, chance, watch))
+    names = [name for name in cluster.names_of_workers() if is_transient(name)]
+    if chance.random() < 0.5 and len(names) < TRANSIENT_MAX + COLD_MAX:
+        cluster.ask(ScaleOutRequested(chance.randint(1, COLD_MAX), transient=True))
+        if chance.random() < 0.3:
+            cluster.plan(chance.randint(*STARTED_NS), watch.vanish_newest)
+    elif names:
+        cluster.ask(DrainRequested(chance.choice(names)))
+
+
 def _move(cluster: DurableCluster, deployment: Deployment, chance: random.Random) -> None:
     """Have shards of an elastic function move among the ordinary workers, or come home."""
     job = cluster.coordinator.jobs.get(deployment.job)
@@ -217,6 +253,11 @@ def _move(cluster: DurableCluster, deployment: Deployment, chance: random.Random
 def _judge(cluster: DurableCluster, trial: Trial) -> None:
     trial.redirected += cluster.redirected
     trial.vanished += cluster.vanished
+    trial.violations += [Violation("leaver", text) for text in cluster.leaver_faults]
+    for record in cluster.decisions.values():
+        if record.outcome is Outcome.DONE:
+            trial.came += record.decision.count if isinstance(record.decision, AddWorkers) else 0
+            trial.left += isinstance(record.decision, DrainWorker)
     if isinstance(cluster.on_frame, Watch):
         sent = cluster.on_frame.sent
         trial.twins += sent[TwinBegins]

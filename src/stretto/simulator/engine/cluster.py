@@ -33,6 +33,7 @@ from stretto.elasticity.team import Team
 from stretto.errors import InvariantError
 from stretto.observation.model import Observation
 from stretto.operators.ends import SinkFunction
+from stretto.protocol.bursts import Redirect
 from stretto.protocol.channels import Data
 from stretto.protocol.clock import SteadyClock
 from stretto.protocol.elastic import ShardsMoved
@@ -182,6 +183,10 @@ class SimulatedCluster:
         self.observation = Observation()
         self.unstartable = 0.0
         """The share of workers to be added that cannot be started."""
+        self.cold_late, self.cold_late_ns = 0.0, 50_000_000
+        """The share of transient workers to be added that come so much later, each time that they are looked at."""
+        self.cold_given_up: set[str] = set()
+        """Workers to be added that are not waited for any more."""
         self.leaver_faults: list[str] = []
         """What was wrong with workers that leave."""
         self.refusals: list[str] = []
@@ -331,7 +336,11 @@ class SimulatedCluster:
         self._transmit(name, COORDINATOR, Join(self._member(name)))
 
     def _start_worker(self, name: str) -> None:
-        if self.unstartable and self._random.random() < self.unstartable:
+        if name.partition("~")[0] in self.cold_given_up:
+            return
+        if is_transient(name) and self._random.random() < self.cold_late:
+            self._later(self.cold_late_ns, partial(self._start_worker, name))  # Spark has no executor yet.
+        elif self.unstartable and self._random.random() < self.unstartable:
             self._coordinate(coordination.StartFailed(name, "Spark has no slot"))
         else:
             self._join(name)
@@ -349,10 +358,18 @@ class SimulatedCluster:
                 self.leaver_faults.append(f"{name} drains and got {frame.job}")
             return
         current = {job.attempt for job in self.coordinator.jobs.values() if not job.status.ended}
+        if is_transient(name):
+            return  # What it has of jobs runs elsewhere then.
         jobs = self.workers[name].jobs.values() if name in self.workers else ()
         for seat in (seat for job in jobs if job.job in current for seat in job.all_seats()):
             if not isinstance(seat.gate, LesseeGate) or seat.gate.state is MailboxState.RUNNABLE:
                 self.leaver_faults.append(f"{name} was asked to leave with {seat.address}")
+
+    def _check_redirect(self, frame: Redirect) -> None:
+        """Nothing new goes to a transient worker that leaves."""
+        for function, to in frame.functions.items():
+            if leaving := self._leavers().intersection(to.members):
+                self.leaver_faults.append(f"{min(leaving)} leaves, and batches of {function} go there")
 
     def _check_slot(self, name: str) -> None:
         """The slot of a worker that has left is free."""
@@ -468,6 +485,8 @@ class SimulatedCluster:
                 case Send(to=to, frame=frame):
                     if isinstance(frame, Leave | Deploy):
                         self._check_leaver(to, frame)
+                    if isinstance(frame, Redirect):
+                        self._check_redirect(frame)
                     self._transmit(COORDINATOR, to, frame)
                 case coordination.AnnounceJob(job=job, status=status):
                     self.recoveries += status is JobStatus.RECOVERING
@@ -486,6 +505,8 @@ class SimulatedCluster:
                         self._check_slot(record.decision.member)
                 case coordination.StartWorker(name=name):
                     self._later(self._random.randint(*STARTED_NS), partial(self._start_worker, name))
+                case coordination.GiveUpWorker(name=name):
+                    self.cold_given_up.add(name)
                 case coordination.ReleaseWorker(name=name):
                     self._later(self._random.randint(*STARTED_NS), partial(self._release, name))
                 case Refuse(reason=reason):

@@ -86,7 +86,7 @@ class Redirecting(Part):
         if isinstance(away, KeyedAway):
             self._by_key.order(seat, away, to)
         else:
-            away.members, away.share = to.members, to.share
+            away.members, away.share = _from_own(seat, to.members), to.share
 
     # What runs next.
 
@@ -331,6 +331,13 @@ class Redirecting(Part):
 def batch_of(work: Message | Steps) -> RecordBatch:
     """Returns the rows of a batch."""
     return work.batch if isinstance(work, Steps) else work.payload
+
+
+def _from_own(seat: Seat, members: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the transient workers in the order in which an instance uses them. Each begins at another one: if all of
+    them began with the first, its queue would be long while others have nothing."""
+    first = seat.address.partition * len(members) // seat.spec.parallelism
+    return members[first:] + members[:first]
 
 
 def _away(seat: Seat) -> Away:
