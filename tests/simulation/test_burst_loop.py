@@ -20,13 +20,20 @@ from stretto.actors.function import Function
 from stretto.actors.instance import Instance
 from stretto.actors.metrics import FunctionMetrics, LatencySketch, difference
 from stretto.actors.source import Reading
-from stretto.actors.twins import RunTwin
+from stretto.actors.twins import RunHere, RunTwin
 from stretto.elasticity.burst_controller import BurstController, BurstSettings
 from stretto.elasticity.burst_prices import Prices
-from stretto.elasticity.decisions import AddWorkers, EndBurst, GiveCapacity, RedirectBurst
+from stretto.elasticity.decisions import (
+    AddWorkers,
+    DrainWorker,
+    EndBurst,
+    GiveCapacity,
+    RedirectBurst,
+    TakeCapacity,
+)
 from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.elasticity.team import Team
-from stretto.simulator.engine.cluster import SimulatedCluster, Timing
+from stretto.simulator.engine.cluster import SimulatedCluster, Timing, is_transient
 from stretto.simulator.engine.sources import SimulatedSource, Swallow
 
 SECOND_NS = 1_000_000_000
@@ -93,6 +100,8 @@ def costs(slower: float) -> Callable[[random.Random, Instance, Any], int]:
     """Returns what work costs: on transient workers, more by this factor."""
 
     def cost(chance: random.Random, instance: Instance, work: Any) -> int:
+        if isinstance(work, RunHere):
+            work = work.slot.work
         if isinstance(work, RunTwin):
             return int(COST_NS * slower * work.message.payload.num_rows / ROWS)
         if instance.address.function != "work" or not isinstance(work, Message):
@@ -111,6 +120,7 @@ class Loop:
     decisions: list[tuple[float, DecisionRecord]]
     rho: float
     workers: int
+    transient: int
 
     def done(self, kind: type[Any]) -> list[tuple[float, Any]]:
         return [
@@ -126,6 +136,7 @@ def run(
     workers: int = 2,
     slower: float = 1.0,
     until_s: float = UNTIL_S,
+    transient: int = 12,
 ) -> Loop:
     cluster = SimulatedCluster(
         workers,
@@ -135,7 +146,7 @@ def run(
         begins_ns=BEGINS_NS,
         controllers=Team(controllers),
         checked=False,
-        transient=12,
+        transient=transient,
     )
     cluster.submit(deployment)
     moments = [BEGINS_NS + int(second * SECOND_NS) for second in (*BURST_S, until_s)]
@@ -149,7 +160,8 @@ def run(
     started_ns = BEGINS_NS + BURST_S[0] * SECOND_NS
     decisions = [((record.at_ns - started_ns) / SECOND_NS, record) for record in cluster.decisions.values()]
     rho = controllers[0]._jobs["job"].known.rho if controllers else 1.0
-    found = Loop(p99_ms, decisions, rho, len(cluster.coordinator.active))
+    transients = sum(is_transient(name) for name in cluster.coordinator.members)
+    found = Loop(p99_ms, decisions, rho, len(cluster.coordinator.active), transients)
     cluster.close()
     return found
 
@@ -203,3 +215,37 @@ def test_ordinary_workers_come_for_a_burst_that_lasts_and_take_over() -> None:
     # The next attempt of the job has enough of them, and nothing is redirected any more.
     assert max(at_s for at_s, _ in found.done(RedirectBurst)) < given[0][0]
     assert found.p99_ms[2] < 5 * found.p99_ms[0]
+
+
+def test_cold_transient_workers_come_for_a_burst_and_leave_after_it() -> None:
+    controller = BurstController(BurstSettings(warm=2, transient_max=12))
+    found = run(flow(Arrivals()), [controller], until_s=40, transient=2)
+    warm_only = run(flow(Arrivals()), [BurstController()], transient=2)
+    asked = [decision for _, decision in found.done(AddWorkers)]
+    assert all(decision.transient for decision in asked)
+    assert 7 <= sum(decision.count for decision in asked) <= 10
+    redirected = [{name for each in to.redirections for name in each.members} for _, to in found.done(RedirectBurst)]
+    assert len(redirected[0]) == 2  # Those that wait are used at once.
+    assert max(map(len, redirected)) >= 8
+    assert found.p99_ms[1] < 0.3 * warm_only.p99_ms[1]
+    # They leave a while after it, and those that wait stay.
+    assert found.transient == 2
+    ended_s = found.done(EndBurst)[-1][0]
+    assert all(at_s > ended_s + 19 for at_s, _ in found.done(DrainWorker))
+
+
+def test_workers_that_came_for_a_burst_are_given_back() -> None:
+    lasts_s, kept_s = 12.0, 20.0
+    controller = BurstController(BurstSettings(prices=Prices(kept_s=kept_s)))
+    found = run(flow(Arrivals((BURST_S[0], BURST_S[0] + lasts_s))), [controller], until_s=90)
+    (added,) = found.done(AddWorkers)
+    (taken,) = found.done(TakeCapacity)
+    drained = found.done(DrainWorker)
+    came_s = found.done(GiveCapacity)[0][0]
+    # They are paid for that long, and the others have had room for half a minute.
+    assert taken[0] > max(came_s + kept_s, lasts_s + 30)
+    assert len(drained) == added[1].count
+    assert all(at_s > taken[0] for at_s, _ in drained)
+    assert found.workers == 2
+    assert found.p99_ms[2] < 5 * found.p99_ms[0]  # Of the whole time after the burst, with all handovers.
+    assert not [at_s for at_s, _ in found.done(RedirectBurst) if at_s > lasts_s + 5]

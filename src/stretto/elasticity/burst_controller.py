@@ -21,12 +21,21 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stretto.elasticity.burst_cold import ColdWorkers
 from stretto.elasticity.burst_memory import Remembered
 from stretto.elasticity.burst_plan import BurstPlan, missing_cores, plan_burst
 from stretto.elasticity.burst_prices import Prices, Spending, break_even_share
+from stretto.elasticity.burst_returning import Returning
 from stretto.elasticity.burst_view import JobLoad, load_of
 from stretto.elasticity.controller import Controller
-from stretto.elasticity.decisions import AddWorkers, Decision, EndBurst, GiveCapacity, RedirectBurst
+from stretto.elasticity.decisions import (
+    AddWorkers,
+    Decision,
+    DrainWorker,
+    EndBurst,
+    GiveCapacity,
+    RedirectBurst,
+)
 from stretto.elasticity.effects import burst_values
 from stretto.elasticity.offloading import target_throughput
 from stretto.elasticity.records import Candidate, DecisionRecord, Trigger
@@ -51,13 +60,19 @@ class BurstSettings:
     alike: float = 0.1
     ask_again_ns: int = 60 * SECOND_NS
     prices: Prices = field(default_factory=Prices)
+    warm: int = 0
+    """So many transient workers wait all the time ..."""
+    transient_max: int = 0
+    """... and so many there may be in a burst."""
 
 
 class _Followed:
     """A job: what is remembered of it, for how many looks something was so, and what its bursts have cost."""
 
-    def __init__(self, attempt: str, prices: Prices) -> None:
+    def __init__(self, attempt: str, began_ns: int, prices: Prices) -> None:
         self.attempt = attempt
+        self.began_ns = began_ns
+        """When this attempt was first seen."""
         self.known = Remembered()
         self.over_looks = 0
         self.calm_looks = 0
@@ -80,6 +95,9 @@ class BurstController(Controller):
         self._settings = settings or BurstSettings()
         self._jobs: dict[str, _Followed] = {}
         self._looked_ns = 0
+        self._cold = ColdWorkers(self._settings.warm, self._settings.transient_max)
+        level = (self._settings.target + self._settings.high) / 2  # Well below what begins the next burst.
+        self._returning = Returning(int(self._settings.prices.kept_s * SECOND_NS), level)
 
     def decide(self, view: ElasticView, now_ns: int) -> list[DecisionRecord]:
         if view.time_ns == self._looked_ns:
@@ -92,7 +110,7 @@ class BurstController(Controller):
         for name, load in loads.items():
             if not any(each.redirects for each in load.functions.values()):
                 continue
-            job = self._followed(load)
+            job = self._followed(load, view.time_ns)
             job.known.look(load, view.time_ns)
             if load.away:
                 job.spending.add(len(load.away), since_ns, view.time_ns)
@@ -103,13 +121,13 @@ class BurstController(Controller):
                 if isinstance(record.decision, RedirectBurst):
                     taken[name] = {member for each in record.decision.redirections for member in each.members}
             found += records
-        return found
+        return [*found, *self._given_back(view, loads, now_ns), *self._cold_leave(view, loads, now_ns)]
 
-    def _followed(self, load: JobLoad) -> _Followed:
+    def _followed(self, load: JobLoad, now_ns: int) -> _Followed:
         job = self._jobs.get(load.name)
         if job is None or job.attempt != load.attempt:
             known = None if job is None else job.known
-            job = self._jobs[load.name] = _Followed(load.attempt, self._settings.prices)
+            job = self._jobs[load.name] = _Followed(load.attempt, now_ns, self._settings.prices)
             if known is not None:
                 job.known.inherit(known)
         return job
@@ -120,6 +138,8 @@ class BurstController(Controller):
         """Returns what is to be done about one job."""
         if load.redirected:
             return self._follow(view, load, job, free, now_ns)
+        if view.time_ns - job.began_ns < SECOND_NS:
+            return []  # What was seen in a part of a second does not say where its work is.
         missing = missing_cores(load, job.known, job.known.arriving, self._settings.high, view.workers)
         job.calm_looks = job.less_looks = 0
         if not job.known.is_paced or missing <= 0:
@@ -145,17 +165,18 @@ class BurstController(Controller):
         self, view: ElasticView, load: JobLoad, job: _Followed, free: list[str], now_ns: int
     ) -> list[DecisionRecord]:
         plan = plan_burst(load, job.known, self._settings.target, view.workers, free)
+        more = self._cold_come(view, load, plan, now_ns)
         if plan.redirections:
             because = "what arrives takes more than the ordinary workers have"
             decision = RedirectBurst(load.name, plan.redirections)
-            return [self._record(view, load, job, now_ns, Trigger.BURST, because, decision, plan)]
+            return [*more, self._record(view, load, job, now_ns, Trigger.BURST, because, decision, plan)]
         if not load.warm:
             because = "there is a burst, and no transient worker has loaded the job"
         elif not free:
             because = "there is a burst, and all transient workers are used by other jobs"
         else:
             because = "there is a burst, and what is busy cannot run on transient workers"
-        return [self._record(view, load, job, now_ns, Trigger.BURST, because, None, plan)]
+        return [*more, self._record(view, load, job, now_ns, Trigger.BURST, because, None, plan)]
 
     # While batches go to transient workers.
 
@@ -176,6 +197,7 @@ class BurstController(Controller):
             job.less_looks = 0
             return found
         plan = plan_burst(load, known, settings.target, view.workers, free)
+        found += self._cold_come(view, load, plan, now_ns)
         if not plan.redirections or not self._is_due(load, plan, job):
             return found
         job.less_looks = 0
@@ -203,7 +225,10 @@ class BurstController(Controller):
             if come:
                 job.asked_ns = None
                 job.spending.forget()
-                return self._taken_over(view, load, job, len(come), now_ns)
+                taken = self._taken_over(view, load, job, len(come), now_ns)
+                given = [each.decision for each in taken if isinstance(each.decision, GiveCapacity)]
+                self._returning.came(sorted(come), given, now_ns)
+                return taken
             if now_ns - job.asked_ns < settings.ask_again_ns:
                 return []
         missing = missing_cores(load, known, known.arriving, settings.target, view.workers)
@@ -213,12 +238,12 @@ class BurstController(Controller):
         job.asked_ns, job.workers_then = now_ns, frozenset(view.workers)
         spending = job.spending
         seen = {
-            "transient_cost": spending.transient,
+            "transient_cost": spending.transient(count),
             "ordinary_cost": spending.ordinary(count),
             "break_even_share": break_even_share(settings.prices, len(load.away), count),
         }
         because = f"the burst of job '{load.name}' lasts: ordinary workers would have cost less"
-        stay = Candidate(STAYS, {"cost": spending.transient}, "it costs more than ordinary workers")
+        stay = Candidate(STAYS, {"cost": spending.transient(count)}, "it costs more than ordinary workers")
         add = Candidate(str(AddWorkers(count)), {"cost": spending.ordinary(count)})
         return [self.cluster_record(now_ns, because, AddWorkers(count), Trigger.LASTING, seen, (add, stay))]
 
@@ -234,6 +259,51 @@ class BurstController(Controller):
             )
             for name in sorted(load.redirected)
             if not load.functions[name].fluid
+        ]
+
+    def _cold_come(self, view: ElasticView, load: JobLoad, plan: BurstPlan, now_ns: int) -> list[DecisionRecord]:
+        """Asks for transient workers beyond those that wait."""
+        decision = self._cold.more(plan.cores - len(plan.members), len(view.observed.transient), now_ns)
+        if decision is None:
+            return []
+        because = f"the burst of job '{load.name}' takes more transient workers than there are"
+        seen = {"transient_cores_wanted": float(plan.cores), "transient_workers": float(len(plan.members))}
+        chosen = Candidate(str(decision), {"transient_workers": float(len(plan.members) + decision.count)})
+        stay = Candidate("use those that there are", seen, "events would wait for longer")
+        return [self.cluster_record(now_ns, because, decision, Trigger.BURST, seen, (chosen, stay))]
+
+    def _cold_leave(self, view: ElasticView, loads: Mapping[str, JobLoad], now_ns: int) -> list[DecisionRecord]:
+        """Has those leave that came for a burst which is over."""
+        is_burst = any(load.redirected for load in loads.values())
+        there = view.observed.transient
+        because = "the burst for which transient workers came is over"
+        seen = {"transient_workers": float(len(there)), "warm": float(self._settings.warm)}
+        return [
+            self.cluster_record(now_ns, because, decision, Trigger.BURST_OVER, seen, (Candidate(str(decision)),))
+            for decision in self._cold.fewer(there, is_burst, now_ns)
+        ]
+
+    def _given_back(self, view: ElasticView, loads: Mapping[str, JobLoad], now_ns: int) -> list[DecisionRecord]:
+        """Gives back one by one what came for bursts that have lasted."""
+        if self._returning.is_empty:
+            return []
+        is_burst = any(load.redirected for load in loads.values())
+        decision = self._returning.next(view.workers, view.jobs, is_burst, now_ns)
+        if decision is None:
+            return []
+        because = "the burst for which ordinary workers came is over, and the others have room for everything"
+        busy = sum(each.busy_share for each in view.workers.values())
+        seen = {"busy_workers": busy, "workers": float(len(view.workers))}
+        stay = Candidate(STAYS, {"workers": float(len(view.workers))}, "it costs as much, and is not needed")
+        if isinstance(decision, DrainWorker):
+            chosen = Candidate(str(decision), {"workers": len(view.workers) - 1.0})
+            return [self.cluster_record(now_ns, because, decision, Trigger.BURST_OVER, seen, (chosen, stay))]
+        chosen = Candidate(str(decision))
+        return [
+            DecisionRecord(
+                *(now_ns, self.name, decision.job, decision.function, None, Trigger.BURST_OVER, because, seen),
+                *((chosen, stay), decision, now_ns + self.effect_ns),
+            )
         ]
 
     # Records.

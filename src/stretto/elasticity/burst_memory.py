@@ -23,8 +23,13 @@ ROWS_MIN = 1.0
 SECOND_NS = 1_000_000_000
 STEADY_NS = 5 * SECOND_NS // 4
 """Rates are those of the last second: they are of one load if it did not change for longer."""
+AWAY_SHARE_MIN = 0.25
+"""What handling rows costs at home is known while at least this share runs elsewhere: it is what is left when the work
+on rows at home is taken away, and of few rows it would be what that is wrong by."""
+AWAY_CORES_MIN = 2.0
+"""So many transient cores must be busy for a look to count in how fast they are ..."""
 AWAY_MIN = 4.0
-"""From so much work on transient workers on, it is known how fast they are."""
+"""... and from so much work there on, it is known."""
 SAMPLES_MAX = 4_800
 """Twenty minutes; the queue of a longer one is that of its last part."""
 
@@ -172,13 +177,15 @@ class Remembered:
         if name not in self._row_cost or not (is_redirected or away):
             if here >= ROWS_MIN and function.home:
                 self._average(self._row_cost, name, function.at_home / here)
-        elif away >= ROWS_MIN:
+        elif away >= ROWS_MIN and away >= AWAY_SHARE_MIN * (here + away):
             rest = max(0.0, function.at_home - self._row_cost[name] * here)
             self._average(self._handling, name, rest / away)
 
     def _learn_rho(self, functions: Mapping[str, FunctionLoad]) -> None:
         """Compares what rows cost on both kinds of workers."""
         away = sum(each.away for each in functions.values())
+        if away < AWAY_CORES_MIN:
+            return  # Of a few rows it is by chance what they cost.
         same_at_home = sum(
             self._row_cost.get(name, 0.0) * each.rows_away_per_s for name, each in functions.items() if each.away
         )

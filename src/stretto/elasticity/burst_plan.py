@@ -61,10 +61,12 @@ def missing_cores(
 
 
 def _homes(function: FunctionLoad) -> dict[str, float]:
-    """Returns which share of a function is on which worker."""
-    total = function.at_home
+    """Returns which share of a function is on which worker, if all of it runs there. While rows run elsewhere, what is
+    done at home is a small rest, and mostly by chance on this worker or that one: rows say where the work would be."""
+    by_worker = function.rows_by_home if function.rows_away_per_s > 0 else function.home
+    total = sum(by_worker.values())
     if total > 0:
-        return {worker: busy / total for worker, busy in function.home.items()}
+        return {worker: part / total for worker, part in by_worker.items()}
     return dict.fromkeys(function.home, 1 / len(function.home)) if function.home else {}
 
 

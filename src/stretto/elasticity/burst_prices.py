@@ -39,32 +39,29 @@ class Spending:
 
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
-        self._spent: deque[tuple[int, float]] = deque()
-        self._core_s = 0.0
+        self._spent: deque[tuple[int, float, float]] = deque()
+        """Until when so many cores were in use for so many seconds."""
 
     def add(self, cores: float, since_ns: int, now_ns: int) -> None:
         """So many transient cores were in use since a moment."""
-        core_s = cores * (now_ns - since_ns) / SECOND_NS
-        if core_s:
-            self._spent.append((now_ns, core_s))
-            self._core_s += core_s
+        if cores and now_ns > since_ns:
+            self._spent.append((now_ns, cores, (now_ns - since_ns) / SECOND_NS))
         while self._spent and now_ns - self._spent[0][0] > self._prices.kept_s * SECOND_NS:
-            self._core_s -= self._spent.popleft()[1]
+            self._spent.popleft()
 
-    @property
-    def transient(self) -> float:
-        """What they have cost."""
-        return self._core_s * self._prices.transient
+    def transient(self, cores: float) -> float:
+        """Returns what those have cost that so many cores would have stood for: no more of them at any time."""
+        return sum(min(cores, used) * seconds for _, used, seconds in self._spent) * self._prices.transient
 
     def ordinary(self, cores: float) -> float:
         """Returns what so many ordinary cores cost while they are kept."""
         return cores * self._prices.ordinary * self._prices.kept_s
 
-    def is_dearer(self, ordinary: float) -> bool:
-        """Whether so many ordinary cores would have cost no more."""
-        return bool(self._spent) and self.transient >= self.ordinary(ordinary)
+    def is_dearer(self, cores: float) -> bool:
+        """Whether so many ordinary cores would have cost no more than the transient ones in their place. A burst that
+        is nearly over needs few, and what it has cost before was not in the place of those."""
+        return bool(self._spent) and self.transient(cores) >= self.ordinary(cores)
 
     def forget(self) -> None:
         """Others have taken over: what was spent is spent."""
         self._spent.clear()
-        self._core_s = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stretto.elasticity.view import ElasticView
@@ -43,6 +43,8 @@ class FunctionLoad:
     fluid: bool
     rows_waiting: float = 0.0
     rows_total: int = 0
+    rows_by_home: Mapping[str, float] = field(default_factory=dict)
+    """Rows per second that came to it on each ordinary worker, wherever they ran."""
 
     @property
     def at_home(self) -> float:
@@ -122,11 +124,14 @@ def _source_read(actor: ActorObserved) -> SourceRead:
 
 def _function(view: ElasticView, name: str, observed: FunctionObserved) -> FunctionLoad:
     home: dict[str, float] = {}
+    rows: dict[str, float] = {}
     away = 0.0
     transient = view.observed.transient
     for actor in observed.actors:
         if actor.member in view.workers:
             home[actor.member] = home.get(actor.member, 0.0) + actor.busy_share
+            came = actor.interval.rows_in * 1e9 / actor.interval_ns if actor.interval_ns else 0.0
+            rows[actor.member] = rows.get(actor.member, 0.0) + came
         elif actor.member in transient:
             away += actor.busy_share
     rows_away = sum(
@@ -136,7 +141,7 @@ def _function(view: ElasticView, name: str, observed: FunctionObserved) -> Funct
     fluid = observed.lessees > 0 or shape.workers_max > 1
     waiting = sum(_rows_waiting(actor) for actor in observed.actors if actor.member in view.workers)
     total = sum(actor.totals.rows_in for actor in observed.actors)
-    return FunctionLoad(name, home, away, observed.input_rate, rows_away, shape.redirects, fluid, waiting, total)
+    return FunctionLoad(name, home, away, observed.input_rate, rows_away, shape.redirects, fluid, waiting, total, rows)
 
 
 def _rows_waiting(actor: ActorObserved) -> float:

@@ -30,14 +30,16 @@ TEAMS: dict[str, tuple[str, ...]] = {"auto": ("shards", "workers", "homes", "nei
 BURSTS = "bursts"
 
 
-def controllers_named(names: str, transient: int = 0, prices: Prices | None = None) -> Team:
+def controllers_named(names: str, transient: int = 0, prices: Prices | None = None, transient_max: int = 0) -> Team:
     """Returns the controllers with these names, parted by commas: `auto` for all that belong together, `off` for none,
-    and `module:Class` for a user's own. On a cluster with transient workers, `auto` sends bursts there."""
-    known = {**CONTROLLERS, BURSTS: lambda: BurstController(BurstSettings(prices=prices or Prices()))}
+    and `module:Class` for a user's own. On a cluster with transient workers, `auto` sends bursts there; `transient` of
+    them stay, and there may be `transient_max`."""
+    settings = BurstSettings(prices=prices or Prices(), warm=transient, transient_max=transient_max)
+    known = {**CONTROLLERS, BURSTS: lambda: BurstController(settings)}
     found: list[Controller] = []
     for name in names.split(","):
         members = TEAMS.get(name.strip(), (name.strip(),))
-        if name.strip() == "auto" and transient:
+        if name.strip() == "auto" and (transient or transient_max):
             members = (*members, BURSTS)
         found += [named(member, known, Controller, "controller") for member in members]
     return Team(found)

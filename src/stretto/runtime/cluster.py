@@ -121,13 +121,14 @@ class Cluster:
         lost_after_us: int = LOST_AFTER_NS // 1_000,
         driver_silence_s: float = DRIVER_SILENCE_S,
         elasticity: str = "auto",
+        transient_max: int = 0,
         transient: int = 0,
         prices: Prices | None = None,
     ) -> None:
         # A wrong name fails here, and not in each worker.
         policy_named(policy)
         strategy_named(strategy)
-        controllers = controllers_named(elasticity, transient, prices)
+        controllers = controllers_named(elasticity, transient, prices, transient_max)
         held = workers + parked + transient
         check_slots(spark, held)
         require_free_slots(spark, held)
@@ -190,6 +191,7 @@ class Cluster:
         parked: int = 0,
         lost_after: Duration = "10 s",
         driver_silence: Duration = "10 s",
+        transient_max: int = 0,
         elasticity: str = "auto",
         transient: int = 0,
         transient_price: float = 4.0,
@@ -206,8 +208,10 @@ class Cluster:
         its workers. `elasticity` names the controllers that decide where the shards of elastic functions are
         (`app.elastic`): auto, off, some of `stretto.elasticity.CONTROLLERS`, or a `module:Class` of your own;
         `job.decisions()` says what they did and why. `transient` workers hold the code of the running jobs, are home to
-        nothing, and may vanish at any time; with `elasticity="auto"`, bursts go there. One costs `transient_price`
-        times what an ordinary worker does: the dearer, the sooner a burst that lasts has ordinary ones added.
+        nothing, and may vanish at any time; with `elasticity="auto"`, bursts go there. If that is not enough, more are
+        started for a burst, up to `transient_max` in all, each as one more Spark job, on new executors where Spark's
+        dynamic allocation is on; they leave when it is over. One costs `transient_price` times what an ordinary worker
+        does: the dearer, the sooner a burst that lasts has ordinary ones added.
         `code_dir` is where workers read the code of apps; the default, a
         private temporary directory, works if the workers are on the driver's machine. `start_timeout` is how many
         seconds Spark may be without a slot for one of the workers; a slow machine may take longer. For as long, a job
@@ -225,6 +229,7 @@ class Cluster:
             lost_after_us,
             driver_silence_s,
             elasticity,
+            transient_max,
             transient,
             _prices(transient_price),
         )

@@ -170,6 +170,17 @@ def test_short_bursts_that_come_often_count_together_and_old_ones_do_not() -> No
     assert not spending.is_dearer(8)
 
 
+def test_few_workers_are_not_worth_what_many_transient_ones_have_cost() -> None:
+    spending = Spending(Prices(kept_s=100.0))
+    spending.add(80, 0, 12 * SECOND_NS)
+    # A worker that is added now costs 100, and of the 80 transient ones it stands for one: 48.
+    assert not spending.is_dearer(1)
+    assert not spending.is_dearer(80)
+    spending.add(2, 12 * SECOND_NS, 25 * SECOND_NS)
+    assert spending.is_dearer(2)
+    assert not spending.is_dearer(3)
+
+
 def test_prices_are_more_than_nothing() -> None:
     with pytest.raises(ValueError, match="more than nothing"):
         Prices(transient=0.0)
