@@ -18,6 +18,7 @@ from stretto.elasticity.decisions import EndBurst, RedirectBurst
 from stretto.elasticity.records import Outcome
 from stretto.errors import ClusterError
 from stretto.observation.model import JobObserved
+from stretto.protocol.membership import MemberRole
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
 
@@ -116,8 +117,8 @@ class _Watch:
             return
         phase = self.phases.at(now_ns)
         if phase is Phase.BEFORE:
-            workers = [each.busy_share for name, each in observation.workers.items() if name.startswith("w")]
-            self._busy.append(sum(workers) / max(1, len(workers)))
+            ordinary = [each for each in observation.workers.values() if each.member.role is MemberRole.WORKER]
+            self._busy.append(sum(each.busy_share for each in ordinary) / max(1, len(ordinary)))
         self._look_away(now_ns, observed, phase)
 
     def _look_away(self, now_ns: int, observed: JobObserved, phase: Phase | None) -> None:

@@ -22,6 +22,7 @@ from stretto.cli.bench.compare import compare
 from stretto.cli.bench.elastic import elastic, shard_moves
 from stretto.cli.bench.fuzz import fuzz
 from stretto.cli.bench.henge import henge
+from stretto.cli.bench.parked import parked
 from stretto.cli.bench.report import report
 from stretto.cli.bench.savepoints import savepoints
 from stretto.cli.bench.scaling import scaling
@@ -56,6 +57,7 @@ bench.command()(checkpoint)
 bench.command()(strangers)
 bench.command()(fuzz)
 bench.command()(burst)
+bench.command()(parked)
 bench.command()(elastic)
 bench.command()(shard_moves)
 bench.command()(scaling)
