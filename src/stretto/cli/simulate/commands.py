@@ -22,6 +22,7 @@ from stretto.cli.simulate.neighbours import neighbours
 from stretto.cli.simulate.scaling import scaling
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.cli.simulate.stela import stela
+from stretto.cli.simulate.sponge import sponge
 from stretto.cli.simulate.strategies import strategies
 from stretto.cli.simulate.tenants import tenants
 from stretto.cli.simulate.transactions import transactions
@@ -56,6 +57,10 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate henge[/]   [bold]stretto simulate henge --jobs 40 --units 4 --json[/]"
 )(henge)
 
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate sponge --only 10 --query q5[/]   [bold]stretto simulate sponge --json[/]",
+)(sponge)
 
 @simulate.callback()
 def about() -> None:

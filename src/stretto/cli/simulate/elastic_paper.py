@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from stretto.cli.simulate.figures import print_figures_of
+from stretto.cli.simulate.figures import print_figures_of, show_paper_figure
 from stretto.simulator.experiments.elastic_paper import ELASTIC_FIGURES
-from stretto.simulator.experiments.paper_figures import PaperFigure, PaperScale
+from stretto.simulator.experiments.paper_figures import PaperScale
 
 
 def elastic_paper(
@@ -31,29 +29,6 @@ def elastic_paper(
     other only. All figures take about half an hour of one core, and four to five times as long with --nodes 32, the
     paper's size; runs that several figures share are made once. Smaller clusters have fewer keys, so that a core has as
     many as in the paper. Controllers need about five virtual seconds until all executors have what they need."""
-    print_figures_of(ELASTIC_FIGURES, only, PaperScale(nodes, seconds, warm, seed, time.process_time), json, _print)
-
-
-def _print(name: str, figure: PaperFigure) -> None:
-    console = Console()
-    table = Table("", "ours", title=f"{name}: {figure.title}")
-    for key, value in figure.ours.items():
-        table.add_row(key, _shown(value))
-    console.print(table)
-    for key, value in figure.paper.items():
-        console.print(f"  paper: {key}: {_shown(value)}", markup=False, highlight=False)
-    for claim, holds in figure.claims.items():
-        console.print(f"  {'holds' if holds else 'does not hold'}: {claim}", markup=False, highlight=False)
-    console.print(f"  {figure.note}", markup=False, highlight=False)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "\n".join(f"{key}: {_line(each)}" for key, each in value.items())
-    return _line(value)
-
-
-def _line(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_line(each)}" for key, each in value.items())
-    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    print_figures_of(
+        ELASTIC_FIGURES, only, PaperScale(nodes, seconds, warm, seed, time.process_time), json, show_paper_figure
+    )
