@@ -58,6 +58,10 @@ class AbortedError(UserError):
     """A transaction was aborted by an exception of a handler that the caller cannot be given itself."""
 
 
+class BusyError(UserError):
+    """An entity has as many calls under way as its class allows; this one was not made."""
+
+
 class ClusterError(UserError):
     """The cluster cannot do what was asked: too few slots, already closed, a worker lost."""
 

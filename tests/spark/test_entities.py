@@ -27,7 +27,7 @@ from stretto import App, Cluster, Entity, Job, UserError, reads, sinks, sources
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.source import NexmarkSource
 from stretto.coordinator.records import JobStatus
-from stretto.errors import AbortedError, ClusterError, StorageError, TakenOverError
+from stretto.errors import AbortedError, BusyError, ClusterError, StorageError, TakenOverError
 from stretto.protocol.transactions import Reply
 from stretto.transactions.activation import MadeCall
 
@@ -97,8 +97,40 @@ class Account(Entity):
         while True:
             pass
 
+    async def save_later(self, to: str, amount: int) -> int:
+        if self.balance < amount:
+            raise NotEnough(self.key, self.balance)
+        self.balance -= amount
+        there: Any = Account(to)
+        await there.deposit(amount, after="2 s")
+        return self.balance
+
     async def note(self, text: str) -> int:
         return len(text)
+
+
+class Session(Entity, expires="2 s"):
+    user: str = ""
+
+    async def log_in(self, user: str) -> None:
+        self.user = user
+
+    @reads
+    async def who(self) -> str:
+        return self.user
+
+
+class Gate(Entity, in_flight_max=3):
+    passed: int = 0
+
+    async def pass_(self) -> int:
+        self.passed += 1
+        return self.passed
+
+    async def remove(self) -> bool:
+        existed = self.exists
+        self.delete()
+        return existed
 
 
 class Stranger(Entity):
@@ -294,9 +326,9 @@ def test_without_a_directory_entities_end_with_their_worker(cluster: Cluster) ->
     job = bank(cluster)
     assert job.call(Account("a").deposit(1)) == BALANCE + 1
     os.kill(cluster.workers[0].pid, signal.SIGKILL)
-    with pytest.raises(ClusterError, match="they were in its memory only"):
+    with pytest.raises(ClusterError, match="are in memory only"):
         job.wait(WAIT_S)
-    with pytest.raises(ClusterError, match="they were in its memory only"):
+    with pytest.raises(ClusterError, match="are in memory only"):
         job.call(Account("a").look(), timeout=WAIT_S)
     eventually(lambda: len(cluster.workers) == 2)
 
@@ -335,7 +367,75 @@ def test_entities_are_there_again_when_the_app_is_submitted_again(cluster: Clust
     again.job.stop()
 
 
+def test_a_call_under_a_key_runs_once_also_when_workers_and_drivers_are_lost(cluster: Cluster, tmp_path: Path) -> None:
+    job = bank(cluster, tmp_path / "bank")
+    keys = [f"order-{number}" for number in range(20)]
+    calls = [Account(f"a{number}").deposit(number) for number in range(20)]
+    first = job.map([*calls, *calls], timeout=WAIT_S, idempotency_keys=[*keys, *keys])
+    assert first == [BALANCE + number for number in range(20)] * 2
+    with pytest.raises(NotEnough):
+        job.call(Account("a1").transfer("a2", 60), idempotency_key="too-much")
+    os.kill(cluster.workers[0].pid, signal.SIGKILL)
+    eventually(lambda: job.checkpoints.recoveries == 1)
+    assert job.map(calls, timeout=WAIT_S, idempotency_keys=keys) == first[:20]
+    job.stop()
+    job = bank(cluster, tmp_path / "bank")
+    assert job.map(calls, timeout=WAIT_S, idempotency_keys=keys) == first[:20]
+    assert job.call(Account("a1").deposit(100), timeout=WAIT_S) == BALANCE + 101
+    with pytest.raises(NotEnough) as aborted:
+        job.call(Account("a1").transfer("a2", 60), idempotency_key="too-much", timeout=WAIT_S)
+    assert aborted.value.args == ("a1", BALANCE + 1), "the first reply, although there is enough now"
+    with pytest.raises(UserError, match="another call has the idempotency key 'order-3'"):
+        job.call(Account("a4").deposit(3), idempotency_key="order-3", timeout=WAIT_S)
+    job.stop()
+
+
 def numbers(count: int) -> App:
     app = App("numbers", engine="actors")
     app.source("numbers", sources.memory([{"n": n} for n in range(count)])).sink(sinks.collect(), name="out")
     return app
+
+
+def test_delayed_calls_are_made_once_also_when_workers_and_drivers_are_lost(cluster: Cluster, tmp_path: Path) -> None:
+    job = bank(cluster, tmp_path / "bank")
+    late: Any = Account("late")
+    assert job.call(late.deposit(7, after="2 s")) is None
+    names = [f"b{number}" for number in range(20)]
+    left = job.map([Account(name).save_later("late", 1) for name in names], timeout=WAIT_S)
+    assert left == [BALANCE - 1] * 20
+    with pytest.raises(NotEnough):
+        job.call(Account("b0").save_later("late", 1_000))
+    os.kill(cluster.workers[0].pid, signal.SIGKILL)
+    job.stop()
+    job = bank(cluster, tmp_path / "bank")
+    eventually(lambda: job.call(Account("late").look(), timeout=WAIT_S) == BALANCE + 27)
+    assert job.call(late.deposit(100, after="100 ms")) is None
+    eventually(lambda: job.call(Account("late").look(), timeout=WAIT_S) >= BALANCE + 127)
+    assert job.call(Account("late").look()) == BALANCE + 127
+    job.stop()
+
+
+def test_an_entity_that_nobody_writes_expires(cluster: Cluster, tmp_path: Path) -> None:
+    job = cluster.submit(App("sessions", entities=[Session]), checkpoint=tmp_path / "sessions")
+    job.call(Session("a").log_in("ann"))
+    eventually(lambda: job.call(Session("a").who(), timeout=WAIT_S) == "")
+    job.call(Session("a").log_in("bob"))
+    job.stop()
+    job = cluster.submit(App("sessions", entities=[Session]), checkpoint=tmp_path / "sessions")
+    eventually(lambda: job.call(Session("a").who(), timeout=WAIT_S) == "")
+    job.stop()
+
+
+def test_few_calls_of_an_entity_are_under_way_and_it_can_be_deleted(cluster: Cluster, tmp_path: Path) -> None:
+    job = cluster.submit(App("gates", entities=[Gate]), checkpoint=tmp_path / "gates")
+    found = job.map([Gate("a").pass_() for _ in range(200)], return_exceptions=True, timeout=WAIT_S)
+    through = [each for each in found if isinstance(each, int)]
+    assert sorted(through) == list(range(1, len(through) + 1))
+    assert {type(each) for each in found} == {int, BusyError}
+    assert job.map([Gate(name).pass_() for name in "bcdefgh"], timeout=WAIT_S) == [1] * 7
+    assert job.call(Gate("a").remove(), timeout=WAIT_S) is True
+    job.stop()
+    job = cluster.submit(App("gates", entities=[Gate]), checkpoint=tmp_path / "gates")
+    assert job.call(Gate("a").remove(), timeout=WAIT_S) is False
+    assert job.call(Gate("a").pass_(), timeout=WAIT_S) == 1
+    job.stop()

@@ -14,7 +14,7 @@ from pyarrow import RecordBatch
 
 from stretto.actors.address import Attempt
 from stretto.actors.checking import checked_batch
-from stretto.actors.critical import UserCritical
+from stretto.actors.critical import UserCritical, Watermark
 from stretto.actors.function import EVENT_TIME_MIN_US
 from stretto.errors import FunctionError
 from stretto.state import State
@@ -36,6 +36,7 @@ class Context:
         "_consolidated",
         "_giver",
         "_outputs",
+        "arrived_ns",
         "attempt",
         "counts",
         "function",
@@ -62,8 +63,10 @@ class Context:
         self._giver = f"function '{function}'"
         self.input = "in"
         self.now_ns = 0
+        self.arrived_ns = 0
+        """For the runtime: when the last event of the batch had arrived; of functions that call entities only."""
         self.watermark_us = EVENT_TIME_MIN_US
-        self.sent: list[tuple[str | None, pa.RecordBatch | UserCritical]] = []
+        self.sent: list[tuple[str | None, pa.RecordBatch | UserCritical | Watermark]] = []
         self.timers_set: list[tuple[Clock, int, Any]] = []
         self.timers_cancelled: list[tuple[Clock, int, Any]] = []
         self.counts: dict[str, int] = {}
@@ -99,6 +102,10 @@ class Context:
         With `every_upstream`, a consumer waits until each of its upstream actors has sent one, holding back what
         follows it, and is then called once, with the list of their payloads."""
         self.sent.append((None, UserCritical(name, payload, every_upstream)))
+
+    def send_watermark(self, watermark_us: int) -> None:
+        """For the runtime: sends a watermark, of a function that sends its own."""
+        self.sent.append((None, Watermark(watermark_us)))
 
     def consolidated(self, name: str) -> State | None:
         """Returns a state of this function as of the last barrier, the same on every worker; read-only. None before the

@@ -15,8 +15,9 @@ from typing import Any
 
 from pyarrow import RecordBatch
 
-from stretto.actors import barriers, inheriting, keyed_twins, marking, opening, reading, tasks, twins
+from stretto.actors import barriers, calling, inheriting, keyed_twins, marking, opening, reading, tasks, twins
 from stretto.actors.address import Address, Attempt, job_of
+from stretto.actors.calling import CallingFunction
 from stretto.actors.channel import InChannel, Message, OutChannel, Payload
 from stretto.actors.context import Clock, Context
 from stretto.actors.critical import END_OF_INPUT, EndOfInput, UserCritical, Watermark
@@ -52,6 +53,7 @@ class Instance:
         self.function.bind_states()
         self.is_source = is_source
         self.is_sink = is_sink
+        self.calls = isinstance(spec.function, CallingFunction)
         self.inputs: list[InChannel] = []
         self.outs: list[OutChannel] = []
         self.outputs: dict[str, BoundStage] = {}
@@ -78,6 +80,8 @@ class Instance:
         if type(work) is Message:
             outcome = Outcome(work.arrived_ns)
             outcome.progress_us = work.progress_us
+            if self.calls:
+                ctx.arrived_ns = work.arrived_ns
             payload = work.payload
             if type(payload) is RecordBatch:
                 ctx.input = work.channel.input
@@ -93,6 +97,8 @@ class Instance:
             outcome = APPLIES[type(work)](self, work, now_ns)
         for state in self._spilling:
             state.settle()
+        if self.calls:
+            calling.after_run(self, work, outcome)
         return outcome
 
     def close(self) -> None:
@@ -166,6 +172,9 @@ class Instance:
     @property
     def sent_watermark_us(self) -> int:
         """The watermark that it has passed on."""
+        if self.calls and not self.finished:
+            sent_us: int = self.function.sent_watermark_us
+            return sent_us
         if self.watermark_us == EVENT_TIME_MAX_US:
             return EVENT_TIME_MAX_US
         held_back_us: int = self.watermark_us - self.function.holds_back_us
@@ -217,7 +226,7 @@ class Instance:
             channel.ended = True
             channel.watermark_us = EVENT_TIME_MAX_US
             self.advance_watermark(outcome)
-            if all(other.ended for other in self.inputs):
+            if all(other.ended for other in self.inputs) and not self.calls:
                 self.finish(outcome)
         elif isinstance(critical, UserCritical):
             self.ctx.input = channel.input
@@ -235,7 +244,7 @@ class Instance:
         self.at_watermark(least)
         self.function.on_watermark(least, self.ctx)
         self.collect(outcome)
-        if least != EVENT_TIME_MAX_US:
+        if least != EVENT_TIME_MAX_US and not self.calls:
             self.broadcast(Watermark(self.sent_watermark_us), outcome)
 
     def finish(self, outcome: Outcome) -> None:
@@ -294,6 +303,7 @@ APPLIES: dict[type, Applies] = {
     **inheriting.APPLIES,
     **twins.APPLIES,
     **keyed_twins.APPLIES,
+    **calling.APPLIES,
 }
 """Every kind of errand, and how it runs. Another room registers its kinds with `register`."""
 

@@ -50,6 +50,11 @@ class Mailbox:
         line, early = self._line, self._early
         return early[0] if early and (not line or early[0] < line[0]) else line[0]
 
+    @property
+    def first_is_message(self) -> bool:
+        """Whether what runs next is a message, and no errand."""
+        return self.count > 0 and type(self.first[2]) is Message
+
     def append(self, work: Work, urgency: float = AT_ONCE) -> None:
         """Adds an errand; by default it runs at once."""
         self._insert(work, urgency)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def pass_mark(instance: Instance, mark: Mark, outcome: Outcome) -> None:
     """Takes the snapshot of an actor that has run everything before the mark and nothing after it. At the mark of a
     handover it takes none: the actor stays as it is until it is known who continues."""
-    if instance.is_sink:
+    if instance.is_sink or instance.calls:
         instance.function.seal(mark.checkpoint)
     if mark.handover:
         outcome.passed = mark.checkpoint
@@ -36,7 +36,7 @@ def run_marking(instance: Instance, marking: Marking, now_ns: int) -> Outcome:
 
 
 def publish(instance: Instance, publishing: Publishing, now_ns: int) -> Outcome:
-    """Publishes what a sink has sealed, since the checkpoint is complete."""
+    """Publishes what a sink has sealed, or lets rows be called, since the checkpoint is complete."""
     instance.function.publish(publishing.checkpoint)
     return Outcome(now_ns)
 

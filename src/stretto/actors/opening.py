@@ -41,7 +41,8 @@ def ended(instance: Instance, errand: End, now_ns: int) -> Outcome:
     """Ends an instance whose inputs had all ended in the checkpoint, while it had not."""
     outcome = Outcome(now_ns)
     instance.advance_watermark(outcome)
-    instance.finish(outcome)
+    if not instance.calls:
+        instance.finish(outcome)
     return outcome
 
 

@@ -82,6 +82,7 @@ class Seat:
       channels to it of which credits have not been returned.
     - Whether it may run: `starved` counts the reasons why not: channels without credits, or that wait for a list of
       lessees; too many batches whose receiver is `undecided`; a run that is `interrupted` until it is decided.
+    - While it `holds`, messages wait and errands run: it calls entities, and many rows wait for replies.
     - Its place in the ready queue: `queued`, the number of its `entry`, its `urgency`.
     - For deadlines: the recent `cost_ns` per message, `path_ns` of the longest path below it, and `progress`, which
       predicts when stream time arrives, if it feeds windows; the `latency_ns` that its job's objective allows, and the
@@ -107,6 +108,7 @@ class Seat:
         "executor",
         "extra_outs",
         "gate",
+        "holds",
         "inputs",
         "instance",
         "interrupted",
@@ -169,6 +171,7 @@ class Seat:
         self.starved = 0
         self.undecided = 0
         self.interrupted: Any = None
+        self.holds = False
         self.queued = False
         self.entry = 0
         self.urgency = 0.0

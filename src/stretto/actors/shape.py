@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from stretto.actors.bursting import in_burst
+from stretto.actors.calling import CallingFunction
 from stretto.actors.deployment import Deployment, Forward, FunctionSpec, edges_of
 from stretto.actors.shards import ShardMap
 
@@ -27,7 +28,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     each partition may be on; 0 if it is not elastic. `lessees_max` is how many lessees each actor may have; 0 if its
     discipline lets nobody else run its messages, or it was not asked for. If it `redirects`, its batches may run on
     transient workers (`bursting.py`); if not, `stays_because` says why. `slide_us` is how often it emits in event time;
-    0 if it does so on no grid."""
+    0 if it does so on no grid. If it `calls` entities, it is told of complete checkpoints, as sinks are."""
 
     name: str
     parallelism: int
@@ -43,6 +44,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     redirects: bool = False
     slide_us: int = 0
     stays_because: str = ""
+    calls: bool = False
 
 
 Shapes = dict[str, FunctionShape]
@@ -75,4 +77,5 @@ def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
         redirects=can.redirects,
         slide_us=spec.slide_us or 0,
         stays_because=can.because or "",
+        calls=isinstance(spec.function, CallingFunction),
     )

@@ -60,6 +60,7 @@ ENTITIES = Kind(
     ),
     lambda value: "Write entities=[Account].",
 )
+KEYS_KEPT_US_MAX = 30 * 86_400_000_000
 STRATEGY = Kind('the name of a strategy, "module:Class", or an object', lambda value: isinstance(value, str | Strategy))
 
 
@@ -74,12 +75,14 @@ class App:
         batch_rows=COUNT,
         batch_delay=DURATION,
         entities=ENTITIES,
+        keep_keys=DURATION,
     )
     def __init__(
         self,
         name: str,
         *,
         entities: Sequence[type[Any]] = (),
+        keep_keys: Duration = "1 day",
         slo: SLO | None = None,
         engine: str = "auto",
         timezone: str | None = None,
@@ -94,7 +97,8 @@ class App:
         rows back to make larger batches when its worker has other work.
 
         `entities` are classes (see `stretto.Entity`): their methods are transactions, which clients call through the
-        job's handle. `parallelism` is then the number of workers that have them."""
+        job's handle. `parallelism` is then the number of workers that have them. `keep_keys` says how long the
+        idempotency keys of calls are kept, 30 days at most."""
         _check_name(name, "an app")
         if parallelism is not None and parallelism < 1:
             raise PlanError(f"the parallelism of app '{name}' must be at least 1", f"it is {parallelism}")
@@ -108,6 +112,13 @@ class App:
         self.batch_rows = batch_rows
         self.batch_delay_us = duration_us(batch_delay, f"the batch delay of app '{name}'")
         self.entities = tuple(entities)
+        self.keys_kept_us = positive_duration_us(keep_keys, f"the time for which app '{name}' keeps idempotency keys")
+        if self.keys_kept_us > KEYS_KEPT_US_MAX:
+            raise PlanError(
+                f"app '{name}' keeps idempotency keys for too long",
+                f"for {keep_keys!r}",
+                "Keep them for 30 days at most.",
+            )
         self.udfs: Mapping[str, Udf] = {}
         self._nodes: dict[str, plans.Node] = {}
         self._spreads: plans.Spreads = {}
@@ -215,7 +226,7 @@ class App:
 
         if not self.entities:
             raise PlanError(f"app '{self.name}' has no entities", None, "Declare them: App(name, entities=[...]).")
-        return InProcess(self.entities)
+        return InProcess(self.name, self.entities, self.keys_kept_us)
 
     @property
     def has_streams(self) -> bool:

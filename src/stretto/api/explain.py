@@ -136,6 +136,9 @@ def _described(node: nodes.Node) -> str:
             return f"{node.how.value} join with table '{node.table_name}' ({rows}), on {keys}{also}"
         case nodes.ApplyNode():
             return f"function {type(node.function).__name__}"
+        case nodes.CallNode():
+            when = "at once" if node.called.only_reads else "when a checkpoint has the row, if there are checkpoints"
+            return f"calls {node.called.kind}.{node.called.method} {when}"
         case nodes.SinkNode():
             return f"sink {node.sink.describe()}"
     return type(node).__name__

@@ -33,6 +33,7 @@ from stretto.api.changes import replaced_rows, weighted_nodes
 from stretto.api.joining import held_back_us, least_offset_us
 from stretto.api.plan import Plan
 from stretto.errors import InvariantError, PlanError
+from stretto.operators.calling import EntityCalls
 from stretto.operators.changes.aggregate import ChangingAggregate
 from stretto.operators.changes.duplicates import FirstRows
 from stretto.operators.changes.join import ChangingJoin
@@ -42,6 +43,7 @@ from stretto.operators.changes.weights import Added, Latest, WeightedSelect, wei
 from stretto.operators.ends import SinkFunction, SourceFunction
 from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, WindowJoin
 from stretto.operators.refreshed import RefreshedTableJoin
+from stretto.operators.replying import Replies
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
 from stretto.operators.stateless import Filter, PythonStep, Select, StatelessFunction
@@ -206,6 +208,8 @@ class _Lowering:
                 self._add_sink(node)
             case nodes.ApplyNode():
                 self._add_applied(node)
+            case nodes.CallNode():
+                self._add_calls(node)
             case _:
                 function, keys = _stateful(node, self._plan, self._weighted)
                 keyed = any(keys)
@@ -308,6 +312,12 @@ class _Lowering:
             spec.outputs[output] = Stage(f"{node.name}.{output}", schema)
         for name, input_name in zip(node.inputs, node.input_names, strict=True):
             self._feed(name, spec, input_name, node.keys)
+
+    def _add_calls(self, node: nodes.CallNode) -> None:
+        feeding = max(spec.parallelism for spec, _ in self._stages[node.inputs[0]])
+        schema = self._plan.nodes[node.inputs[0]].schema
+        function = EntityCalls(node.called, schema, Replies(node.schema, node.result))
+        self._add_function(node, function, node.parallelism or feeding, [None])
 
     def _add_function(
         self, node: nodes.Node, function: Function, partitions: int, keys: list[tuple[str, ...] | None]

@@ -21,6 +21,7 @@ from stretto.expressions import AggregateCall, Predicate, Projection, Scalar
 from stretto.expressions.setting import bound_to_zone
 from stretto.expressions.udf import Udf
 from stretto.expressions.zones import zone_named
+from stretto.operators.calling import Called
 from stretto.operators.changes.weights import CHANGE
 from stretto.operators.join_kinds import JoinKind
 from stretto.operators.ranking import Ranking
@@ -192,6 +193,15 @@ class OutputNode(Node):
     """A further output of an ApplyNode, by name."""
 
     output: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallNode(Node):
+    """Each row calls an entity. Columns out: those of the input, the result if it has a type, the class and the text of
+    the error."""
+
+    called: Called
+    result: pa.DataType | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from stretto.api.joining import constant_offset_us
 from stretto.api.plan import (
     AggregateNode,
     ApplyNode,
+    CallNode,
     DistinctNode,
     FilterNode,
     JoinNode,
@@ -46,6 +47,8 @@ def _unsupported_shape(node: Node, plan: Plan, streaming: bool) -> str | None:
     match node:
         case ApplyNode() | OutputNode():
             return f"'{node.name}' is a user's Function, which only actors can run"
+        case CallNode():
+            return f"'{node.name}' calls entities, which run on actors"
         case JoinNode(window=Session() | Span()):
             return f"join '{node.name}' is over windows that are neither tumbling nor hopping"
         case AggregateNode() if (call := _by_arrival(node)) is not None:

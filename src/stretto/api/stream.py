@@ -16,6 +16,7 @@ from stretto.api.arguments import COLUMNS, DURATION, SETS, TEXT, Kind, takes
 from stretto.api.changes import check_sink
 from stretto.api.column_verbs import ColumnVerbs
 from stretto.api.columns import flat
+from stretto.api.entity_verbs import EntityVerbs
 from stretto.api.group_verbs import GroupingSetsStream, GroupVerbs, KeyedStream, upsert_columns
 from stretto.api.grouping import keys_of
 from stretto.api.grouping_sets import copied, cubed, keys_in, rolled_up
@@ -38,7 +39,7 @@ SINK = Kind(
 )
 
 
-class Stream(ColumnVerbs, PythonVerbs, JoinVerbs, GroupVerbs):
+class Stream(ColumnVerbs, PythonVerbs, JoinVerbs, GroupVerbs, EntityVerbs):
     """A named stream of rows: the rows of a source, or the result of a verb on other streams."""
 
     if not TYPE_CHECKING:  # Otherwise every attribute would be known to a type checker.

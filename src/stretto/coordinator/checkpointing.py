@@ -38,6 +38,8 @@ TIMEOUT_NS = 600_000_000_000
 """A checkpoint that takes longer is abandoned."""
 OVERDUE_NS = 5_000_000_000
 """How often workers are asked what delays a checkpoint."""
+WINDING_DOWN_NS = 50_000_000
+"""The time between two checkpoints when the sources have ended and calls of entities are left."""
 RETRY_NS = 1_000_000_000
 """The delay before the last checkpoint of a job is retried, if the job has no interval."""
 
@@ -114,8 +116,8 @@ class Checkpointing(Part):
                 continue
             if durability.underway is not None:
                 due.append(min(durability.began_ns + TIMEOUT_NS, durability.underway.overdue_ns))
-            elif durability.committing is None and (durability.interval_ns is not None or not job.unfinished):
-                due.append(durability.due_ns)
+            elif durability.committing is None and _is_timed(job):
+                due.append(_due_ns(job))
         return min(due, default=None)
 
     def _is_due(self, job: Job) -> bool:
@@ -128,9 +130,8 @@ class Checkpointing(Part):
             return False  # Everything is stored; only publishing is left.
         if last is not None and durability.savepoint is not None and last.savepoint == durability.savepoint:
             return False  # It stops when the savepoint is published.
-        timed = durability.interval_ns is not None or not job.unfinished
         wanted = durability.requested and self._host.now_ns >= durability.retry_ns
-        return wanted or (timed and self._host.now_ns >= durability.due_ns)
+        return wanted or (_is_timed(job) and self._host.now_ns >= _due_ns(job))
 
     def _on_requested(self, event: CheckpointRequested) -> None:
         job = self._host.jobs.get(event.job)
@@ -289,7 +290,8 @@ class Checkpointing(Part):
         if not job.durability.manifests:
             return
         job.durability.unpublished = set(job.sinks)
-        for member in sorted({job.placement[function][partition] for function, partition in job.sinks}):
+        told = {*job.sinks, *job.callers}
+        for member in sorted({job.placement[function][partition] for function, partition in told}):
             self._host.send(member, Publish(job.attempt, job.durability.manifests[-1].checkpoint))
 
     def _on_published(self, sender: str, frame: Published) -> None:
@@ -314,3 +316,17 @@ class Checkpointing(Part):
         job = self._host.running(frame.actor.job)
         underway = job.durability.underway if job is not None and job.durability is not None else None
         return (job, underway) if underway is not None and underway.checkpoint == frame.checkpoint else (None, None)
+
+
+def _is_timed(job: Job) -> bool:
+    """Whether checkpoints begin by themselves."""
+    assert job.durability is not None
+    return job.durability.interval_ns is not None or not job.unfinished or job.winds_down
+
+
+def _due_ns(job: Job) -> int:
+    durability = job.durability
+    assert durability is not None
+    if not job.winds_down:
+        return durability.due_ns
+    return max(min(durability.due_ns, durability.began_ns + WINDING_DOWN_NS), durability.retry_ns)

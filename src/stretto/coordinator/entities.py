@@ -29,6 +29,7 @@ from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
 from stretto.coordinator.records import JobStatus
 from stretto.protocol.entities import (
     DropEntities,
+    EntitiesAt,
     EntitiesBroken,
     EntitiesDropped,
     EntitiesFailed,
@@ -36,6 +37,7 @@ from stretto.protocol.entities import (
     EntityOrder,
     EntityReport,
     HostEntities,
+    WhereEntities,
 )
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Send
@@ -85,6 +87,8 @@ class EntityJobs(Part):
         self._host = host
         self._membership = membership
         self._jobs: dict[str, EntityJob] = {}
+        self._askers: dict[str, set[str]] = {}
+        """The members with functions of streams that call the entities of a job."""
 
     def events(self) -> Handlers:
         return {
@@ -102,6 +106,7 @@ class EntityJobs(Part):
             EntitiesBroken: self._on_broken,
             EntitiesFailed: self._on_failed,
             EntitiesDropped: self._on_dropped,
+            WhereEntities: self._on_where,
         }
 
     def has(self, job: str) -> bool:
@@ -179,13 +184,8 @@ class EntityJobs(Part):
     def _fatal(self, job: EntityJob, member: str, death: Death | None) -> Failure | None:
         """Returns why the job cannot survive the loss of a worker, if it cannot."""
         how = "is lost" if death is None else f"{death.how}"
-        if job.order.plan is None and job.status in (JobStatus.RUNNING, JobStatus.RECOVERING):
-            return Failure(
-                "ClusterError",
-                f"worker {member} with entities of job '{job.order.job}' {how}",
-                "they were in its memory only",
-                "Submit the app with checkpoint=DIR to keep entities when a worker is lost.",
-            )
+        if _would_lose_all(job):
+            return _lost_with(job, f"worker {member} with entities of job '{job.order.job}' {how}", "survive that")
         ran = None if death is None else death.interrupted
         if death is None or ran is None or ran.job != job.order.job:
             return None
@@ -208,10 +208,24 @@ class EntityJobs(Part):
             self._tell(job, FrameArrived(job.place_of(sender), frame.report))
 
     def _on_broken(self, sender: str, frame: EntitiesBroken) -> None:
-        """Rounds may be lost between two workers: all begin again from the last snapshot."""
+        """Rounds may be lost between two workers, or a handler was ended at a worker itself: all begin again from the
+        last snapshot."""
         job = self._jobs.get(frame.job)
-        if job is not None and sender in job.hosting and frame.member in job.places:
-            self._tell(job, WorkerUp(job.place_of(sender)))
+        if job is None or sender not in job.hosting or frame.member not in job.places:
+            return
+        if _would_lose_all(job):
+            itself = frame.member == sender
+            why = "took too long" if itself else f"may not have been heard by worker {frame.member}"
+            self._fail(job, _lost_with(job, f"a transaction at worker {sender} {why}", "begin again"))
+            return
+        self._tell(job, WorkerUp(job.place_of(sender)))
+
+    def _on_where(self, sender: str, frame: WhereEntities) -> None:
+        """Calls may come before an attempt is running: they are made again."""
+        self._askers.setdefault(frame.job, set()).add(sender)
+        job = self._jobs.get(frame.job)
+        if job is not None and None not in job.places:
+            self._host.send(sender, EntitiesAt(frame.job, job.members))
 
     def _tell(self, job: EntityJob, event: CoordinatorEvent) -> None:
         proceeds = False
@@ -221,8 +235,12 @@ class EntityJobs(Part):
                 proceeds |= isinstance(effect.frame, Proceed)
             elif isinstance(effect, WriteManifest):
                 self._commit(job, effect)
-        if proceeds and None not in job.places:
+        if proceeds and None not in job.places and job.status is not JobStatus.STOPPING:
             self._host.effects.append(AnnounceEntities(job.order.job, tuple(job.members)))
+            askers = self._askers.get(job.order.job, set()).intersection(self._membership.members)
+            self._askers[job.order.job] = askers
+            for member in sorted(askers):
+                self._host.send(member, EntitiesAt(job.order.job, job.members))
             if job.status is not JobStatus.RUNNING:
                 self._announce(job, JobStatus.RUNNING)
 
@@ -302,6 +320,7 @@ class EntityJobs(Part):
 
     def _end(self, job: EntityJob, status: JobStatus, failure: Failure | None = None) -> None:
         del self._jobs[job.order.job]
+        self._askers.pop(job.order.job, None)
         self._announce(job, status, failure)
 
     def _announce(
@@ -327,3 +346,17 @@ def _read(manifest: checkpoints.Manifest) -> Manifest:
 def _name(place: int) -> str:
     """Returns the name of a place for the transactions' coordinator: its number from 1."""
     return str(place + 1)
+
+
+def _would_lose_all(job: EntityJob) -> bool:
+    """Whether another attempt would begin with entities that nobody has ever written."""
+    return job.order.plan is None and job.status in (JobStatus.RUNNING, JobStatus.RECOVERING)
+
+
+def _lost_with(job: EntityJob, fact: str, what: str) -> Failure:
+    return Failure(
+        "ClusterError",
+        fact,
+        f"the entities of job '{job.order.job}' are in memory only, and cannot {what}",
+        "Submit the app with checkpoint=DIR to keep them.",
+    )

@@ -234,6 +234,17 @@ class Job:
         return {actor for actor in self.actors if self.shapes[actor[0]].is_sink}
 
     @property
+    def callers(self) -> set[Actor]:
+        """Those that call entities."""
+        return {actor for actor in self.actors if self.shapes[actor[0]].calls}
+
+    @property
+    def winds_down(self) -> bool:
+        """Whether its sources have ended, and calls of entities are left: each checkpoint lets more of it end."""
+        has_calls = any(self.shapes[name].calls for name, _ in self.unfinished)
+        return has_calls and all(self.shapes[name].feeds for name, _ in self.unfinished)
+
+    @property
     def has_progressed(self) -> bool:
         """Whether this attempt has completed a checkpoint."""
         resumed_from = self.durability.resumed_from if self.durability is not None else 0

@@ -17,6 +17,7 @@ from stretto.protocol.transactions import (
     Resume,
     Resumed,
     Round,
+    Settle,
     SnapshotKept,
     SnapshotTaken,
 )
@@ -25,14 +26,21 @@ from stretto.protocol.transactions import (
 
 
 class CallsSent(msgspec.Struct, frozen=True, tag="entitycalls"):
-    """From the door of a job: calls of entities that are on the receiver."""
+    """From the door of a job, or from a function of streams: calls of entities that are on the receiver."""
 
     job: str
-    calls: list[Call | Look]
+    calls: list[Call | Look | Settle]
 
 
 class RepliesSent(msgspec.Struct, frozen=True, tag="entityreplies"):
     """To the door of a job."""
+
+    job: str
+    replies: list[Reply]
+
+
+class RowRepliesSent(msgspec.Struct, frozen=True, tag="entityrowreplies"):
+    """To functions of streams: replies to the calls of their rows."""
 
     job: str
     replies: list[Reply]
@@ -50,11 +58,12 @@ class RoundSent(msgspec.Struct, frozen=True, tag="entityround"):
 
 class Pace(msgspec.Struct, frozen=True, array_like=True):
     """When epochs and snapshots are taken: the least time between two epochs, the most calls that a worker takes into
-    one, and the time between two snapshots."""
+    one, the time between two snapshots, and how long idempotency keys are kept."""
 
     epoch_ns: int
     calls_max: int
     snapshot_ns: int
+    keys_kept_us: int
 
 
 class HostEntities(msgspec.Struct, frozen=True, tag="hostentities"):
@@ -100,6 +109,19 @@ class EntitiesFailed(msgspec.Struct, frozen=True, tag="entitiesfailed"):
 
     job: str
     failure: Failure
+
+
+class WhereEntities(msgspec.Struct, frozen=True, tag="whereentities"):
+    """Functions of streams here call the entities of this job: say where those are, now and whenever it changes."""
+
+    job: str
+
+
+class EntitiesAt(msgspec.Struct, frozen=True, tag="entitiesat"):
+    """The workers with the entities of a job, by their places."""
+
+    job: str
+    members: list[str]
 
 
 class DropEntities(msgspec.Struct, frozen=True, tag="dropentities"):

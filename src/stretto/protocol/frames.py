@@ -31,6 +31,7 @@ from stretto.protocol.elastic import (
 from stretto.protocol.entities import (
     CallsSent,
     DropEntities,
+    EntitiesAt,
     EntitiesBroken,
     EntitiesDropped,
     EntitiesFailed,
@@ -40,6 +41,8 @@ from stretto.protocol.entities import (
     HostEntities,
     RepliesSent,
     RoundSent,
+    RowRepliesSent,
+    WhereEntities,
 )
 from stretto.protocol.handover import Bequest, BequestInMemory, CallOff, HandOver, Passed, Prepared, Received, TakeOver
 from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
@@ -58,7 +61,7 @@ Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | 
 Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | GiveMore | Taken | AwaitCriticals
 Scheduling = ScheduleRequest | ScheduleReply
 Twins = TwinBegins | Redirected | StepsSent | Returned | AskBack | GivenBack
-BetweenEntities = CallsSent | RepliesSent | RoundSent
+BetweenEntities = CallsSent | RepliesSent | RowRepliesSent | RoundSent
 Entities = (
     BetweenEntities
     | HostEntities
@@ -69,6 +72,8 @@ Entities = (
     | EntitiesFailed
     | DropEntities
     | EntitiesDropped
+    | WhereEntities
+    | EntitiesAt
 )
 Reports = Report | LongRuns | Misbehaved | Stuck
 

@@ -56,6 +56,10 @@ class Request(msgspec.Struct, frozen=True, gc=False, array_like=True):
     entity: EntityName
     method: str
     arguments: bytes
+    key: str | None = None
+    """The idempotency key of a client: of all calls under it only the first one runs."""
+    after_us: int = 0
+    """More than 0: the call is made so long after the one that its transaction began with, if that commits."""
 
 
 class Call(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="call"):
@@ -71,6 +75,13 @@ class Look(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="look"):
     origin: Origin
     request: Request
     since: int
+
+
+class Settle(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="settle"):
+    """From a client that may make no more calls: all replies up to a number are not needed any more."""
+
+    client: str
+    number: int
 
 
 class Place(NamedTuple):
@@ -226,5 +237,5 @@ class SnapshotKept(msgspec.Struct, frozen=True, array_like=True, tag="snapshot-k
     epoch: int
 
 
-TransactionFrame = Call | Look | Reply | Round | Resume | Resumed | Proceed | SnapshotTaken | SnapshotKept
+TransactionFrame = Call | Look | Settle | Reply | Round | Resume | Resumed | Proceed | SnapshotTaken | SnapshotKept
 """All frames of this conversation, told apart by their tags."""

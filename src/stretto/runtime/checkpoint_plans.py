@@ -72,11 +72,16 @@ def _resumed_from(app: str, deployment: Deployment, wish: Wish, store: Checkpoin
             "Use a directory of its own.",
         )
     checkpoint = max((manifest.checkpoint for manifest in manifests), default=0)
+    last = manifests[-1] if manifests else None
     if wish.start is not None:
         manifests = [store.savepoint(wish.start)]
+        if last is not None and (wrong or last.checkpoint > manifests[0].checkpoint):
+            _check_goes_back(app, last, f"savepoint '{wish.start}'")
     elif wrong and not manifests:
         where = absolute(wish.uri)
         raise DamagedError(f"no checkpoint in {where} can be read", wrong[-1], "Start the app in another directory.")
+    elif wrong and last is not None:
+        _check_goes_back(app, last, f"checkpoint {last.checkpoint}, as a later one is damaged")
     new = list(deployment.functions)
     if manifests:
         shapes = shapes_of(deployment)
@@ -93,6 +98,17 @@ def _resumed_from(app: str, deployment: Deployment, wish: Wish, store: Checkpoin
         if isinstance(function, SinkFunction):
             function.sink.check_fresh()
     return manifests, checkpoint
+
+
+def _check_goes_back(app: str, last: Manifest, where: str) -> None:
+    """Raises a StorageError if the app has called entities since the checkpoint that it is to go back to."""
+    callers = sorted(name for name, shape in last.shapes.items() if shape.calls)
+    if callers:
+        raise StorageError(
+            f"app '{app}' cannot go back to {where}",
+            f"'{callers[0]}' has called entities since, and would call them again for the same rows",
+            "Resume from the last checkpoint, or start in another directory, with entities as they were then.",
+        )
 
 
 def _fits(app: str, shapes: Mapping[str, FunctionShape], manifest: Manifest, drop_state: bool) -> bool:

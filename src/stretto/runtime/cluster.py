@@ -37,10 +37,9 @@ from stretto.coordinator.events import (
     CodeMade,
     CodeRefused,
     EntitiesStopRequested,
-    EntitiesSubmitted,
     Event,
-    GiveUpWorker,
     ForgetRequested,
+    GiveUpWorker,
     MakeCode,
     ReleaseWorker,
     ReplaceWorker,
@@ -67,9 +66,8 @@ from stretto.runtime.coordinator_loop import CoordinatorLoop
 from stretto.runtime.descriptors import raise_descriptor_limit
 from stretto.runtime.driver_link import DRIVER_SILENCE_S
 from stretto.runtime.entities.client import EntityClient
-from stretto.runtime.entities.code import EntityCode
 from stretto.runtime.entities.execution import EntityExecution
-from stretto.runtime.entities.opening import opened_entities, paced
+from stretto.runtime.entities.submitting import OpenedEntities, beside_streams, opened
 from stretto.runtime.failures import error_of
 from stretto.runtime.hosting import WorkerHost, check_slots
 from stretto.runtime.job import ActorExecution, Job, warning_of
@@ -87,7 +85,7 @@ from stretto.runtime.worker_loop import WorkerLoop
 from stretto.runtime.worker_process import WorkerSettings, machine_for, membership
 from stretto.scheduling.policies import policy_named
 from stretto.scheduling.strategies import strategy_named
-from stretto.transactions.catalog import Catalog
+from stretto.worker.calling import entities_of, streams_of
 from stretto.worker.events import PassAnswers
 
 if TYPE_CHECKING:
@@ -121,9 +119,9 @@ class Cluster:
         lost_after_us: int = LOST_AFTER_NS // 1_000,
         driver_silence_s: float = DRIVER_SILENCE_S,
         elasticity: str = "auto",
-        transient_max: int = 0,
         transient: int = 0,
         prices: Prices | None = None,
+        transient_max: int = 0,
     ) -> None:
         # A wrong name fails here, and not in each worker.
         policy_named(policy)
@@ -191,9 +189,9 @@ class Cluster:
         parked: int = 0,
         lost_after: Duration = "10 s",
         driver_silence: Duration = "10 s",
-        transient_max: int = 0,
         elasticity: str = "auto",
         transient: int = 0,
+        transient_max: int = 0,
         transient_price: float = 4.0,
         code_dir: str | None = None,
         start_timeout: float = START_TIMEOUT_S,
@@ -229,9 +227,9 @@ class Cluster:
             lost_after_us,
             driver_silence_s,
             elasticity,
-            transient_max,
             transient,
             _prices(transient_price),
+            transient_max,
         )
 
     def __enter__(self) -> Cluster:
@@ -379,11 +377,11 @@ class Cluster:
                 act = partial(self._replace, change)
             case StartWorker():
                 act = partial(self._scaling.start, change)
+            case GiveUpWorker():
+                act = partial(self._scaling.give_up, change)
             case ReleaseWorker(name=name):
                 act = partial(self._cancel, name)
         threading.Thread(target=act, name="stretto-workers", daemon=True).start()
-            case GiveUpWorker():
-                act = partial(self._scaling.give_up, change)
 
     def _cancel(self, member: str) -> None:
         """Ends the Spark job of a worker, which may hang and keep its slot."""
@@ -439,7 +437,10 @@ class Cluster:
     def _on_job(self, change: AnnounceJob) -> None:
         execution = self._executions[change.job]
         execution.waits_for = change.waits_for
-        execution.announce(change.status, error_of(change.failure) if change.failure else None)
+        error = error_of(change.failure) if change.failure else None
+        if change.status.ended:
+            self._end_other_part(change.job, change.status, error)
+        execution.announce(change.status, error)
         if change.status.ended:
             self._coordinator.request(ForgetRequested(change.job))
             del self._executions[change.job]
@@ -448,6 +449,20 @@ class Cluster:
             for digest in self._digests.pop(change.job):
                 self._codes.pop(digest, None)
                 self._code.remove(digest)
+
+    def _end_other_part(self, job: str, status: JobStatus, error: StrettoError | None) -> None:
+        """Ends the entities of an app whose streams were stopped or have failed, or its streams if the entities have.
+        When streams have come to their end, the entities stay until the job is stopped.
+
+        It happens before anybody hears of the end: whoever has waited for it finds that entities answer no more."""
+        entities = self._executions.get(entities_of(job))
+        if isinstance(entities, EntityExecution) and status is not JobStatus.FINISHED:
+            entities.shut()
+            self.request(EntitiesStopRequested(entities_of(job)))
+        streams = self._executions.get(streams_of(job) or "")
+        if isinstance(streams, ActorExecution):
+            streams.fail_with(error)
+            self.request_stop(streams_of(job) or "", drain=False)
 
     def _on_code_wanted(self, wanted: MakeCode) -> None:
         """Lowers a plan again, in another thread, since the coordinator must not wait for it."""
@@ -574,9 +589,10 @@ class Cluster:
         An app with entities keeps the log of its calls in `checkpoint`, which must be a directory of a file system that
         all workers see, and takes snapshots at the interval `every`, at least each 4 s. It stays on as many workers as
         the directory was made with. Without `checkpoint` its entities are in memory only: when a worker is lost, the
-        job fails."""
+        job fails. If it has streams too, its entities are kept in the directory `entities` below `checkpoint`, and go
+        on answering when the streams have come to their end, until `job.stop()`."""
         self._check_open()
-        if app.entities:
+        if app.entities and not app.has_streams:
             if start is not None or drop_state or engine not in (None, Engine.AUTO.value, Engine.ACTORS.value):
                 raise UserError(
                     f"app '{app.name}' has entities", "it has no savepoints, no functions and no micro-batches"
@@ -594,14 +610,25 @@ class Cluster:
                     'Use engine="actors".',
                 )
             return self._submit_microbatch(name, app, plan, choice)
-        wish = None if checkpoint is None else Wish(os.fspath(checkpoint), every, keep, start, drop_state)
-        return self._submit_actors(name, app, plan, choice, wish)
+        uri = None if checkpoint is None else os.fspath(checkpoint)
+        wish = None if uri is None else Wish(uri, every, keep, start, drop_state)
+        if not app.entities:
+            job, submitted = self._prepared_actors(name, app, plan, choice, wish)
+        else:
+            entities = opened(entities_of(name), app, beside_streams(uri), every, self._coordinator.wanted)
+            job, submitted = self._prepared_actors(name, app, plan, choice, wish)
+            job.add_entities(self._host_entities(entities, plan))
+        self.request(submitted)
+        return job
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClusterError(f"cluster {self.id} is closed", None, "Use it inside the with block.")
 
-    def _submit_actors(self, name: str, app: App, plan: Plan, choice: EngineChoice, wish: Wish | None) -> Job:
+    def _prepared_actors(
+        self, name: str, app: App, plan: Plan, choice: EngineChoice, wish: Wish | None
+    ) -> tuple[Job, SubmitRequested]:
+        """Returns a job with the request that lets it begin."""
         parallelism = app.parallelism or max(1, self._coordinator.wanted)
         deployment = lowered(plan, name, parallelism, app.batch_rows, app.batch_delay_us)
         if any(spec.spill_bytes is not None for spec in deployment.functions.values()):
@@ -616,40 +643,28 @@ class Cluster:
         is_durable = checkpoints is not None
         self._submitted[name] = Submitted(plan, parallelism, app.batch_rows, app.batch_delay_us, deployment, is_durable)
         shapes = shapes_of(deployment)
-        self._coordinator.request(
-            SubmitRequested(name, code.digest, shapes, deployment.spreads, checkpoints, plan.slo, code.bytes)
-        )
-        return Job(name, plan, choice, execution, self.spark)
+        submitted = SubmitRequested(name, code.digest, shapes, deployment.spreads, checkpoints, plan.slo, code.bytes)
+        return Job(name, plan, choice, execution, self.spark), submitted
 
     def _submit_entities(self, app: App, uri: str | None, every: Duration | None) -> Job:
-        if app.has_streams:
-            raise UserError(
-                f"app '{app.name}' has entities and streams", "one app cannot have both yet", "Make two apps of it."
-            )
-        workers = app.parallelism or max(1, self._coordinator.wanted)
-        code = EntityCode.of(app.name, app.entities)
-        catalog = Catalog(app.entities)
         name = self._free_name(app.name)
-        store, plan = (None, None) if uri is None else opened_entities(app.name, uri, workers)
-        if plan is not None and plan.manifest.entities is not None:
-            workers = len(plan.manifest.entities.workers)
-        if workers > self._coordinator.wanted:
-            raise ClusterError(
-                f"the entities of app '{app.name}' need {workers} workers",
-                f"the cluster has {self._coordinator.wanted}" + ("" if uri is None else f"; {uri} was made with them"),
-                f"Start the cluster with workers={workers}.",
-            )
-        shipped = self._code.put(code, local_modules(code.modules()))
-        self._digests.setdefault(name, set()).add(shipped.digest)
-        if store is not None:
-            self._coordinator.manifests.stores[name] = store
-        client = EntityClient(name, DRIVER_MEMBER, catalog, code.modules(), self._driver_loop.post)
         shown = Plan(app.name, {}, app.slo)
+        execution = self._host_entities(opened(name, app, uri, every, self._coordinator.wanted), shown)
+        choice = EngineChoice(Engine.ACTORS, "it has entities")
+        return Job(name, shown, choice, execution, self.spark, execution.client)
+
+    def _host_entities(self, entities: OpenedEntities, shown: Plan) -> EntityExecution:
+        """Has the entities of an app hosted, and returns what its handle reads of them."""
+        name, modules = entities.job, entities.code.modules()
+        shipped = self._code.put(entities.code, local_modules(modules))
+        self._digests.setdefault(name, set()).add(shipped.digest)
+        if entities.store is not None:
+            self._coordinator.manifests.stores[name] = entities.store
+        client = EntityClient(name, DRIVER_MEMBER, entities.catalog, modules, self._driver_loop.post)
         execution = EntityExecution(name, shown, client, lambda: self.request(EntitiesStopRequested(name)))
         self._executions[name] = execution
-        pace = paced(every, is_kept=plan is not None)
-        self.request(EntitiesSubmitted(name, app.name, shipped.digest, workers, pace, plan))
-        return Job(name, shown, EngineChoice(Engine.ACTORS, "it has entities"), execution, self.spark, client)
+        self.request(entities.submitted(shipped.digest))
+        return execution
 
     def _submit_microbatch(self, name: str, app: App, plan: Plan, choice: EngineChoice) -> Job:
         from stretto.runtime.microbatch import MicrobatchQuery
@@ -662,6 +677,10 @@ class Cluster:
 
     def _choose(self, app: App, plan: Plan, engine: str | None) -> EngineChoice:
         wanted = app.engine if engine is None else Engine.named(engine)
+        if app.entities:
+            if wanted is Engine.MICROBATCH:
+                raise EngineError(f"app '{app.name}' has entities", "micro-batches have none", 'Use engine="actors".')
+            return EngineChoice(Engine.ACTORS, "it has entities")
         if wanted is Engine.ACTORS:
             return EngineChoice(wanted, "as asked for")
         reason = unsupported(plan, streaming=True)

@@ -36,6 +36,8 @@ from stretto.runtime.slots import require_free_slot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from stretto.runtime.entities.execution import EntityExecution
+
 log = logging.getLogger("stretto.job")
 
 T = TypeVar("T")
@@ -129,12 +131,17 @@ class Job:
         entities: EntityClient | None = None,
     ) -> None:
         self._entities = entities
+        self._beside: EntityExecution | None = None
         self.name = name
         self.plan = plan
         self.engine = choice.engine
         self.why = choice.why
         self._execution = execution
         self._spark = spark
+
+    def add_entities(self, execution: EntityExecution) -> None:
+        """The app has entities beside its streams. This is of its streams: their status, their end, their results."""
+        self._beside, self._entities = execution, execution.client
 
     def __repr__(self) -> str:
         return f"<Job {self.name} on {self.engine.value}: {self.progress}>"
@@ -181,33 +188,47 @@ class Job:
         """Ends the job: at once, or with `drain` after all rows read so far are processed, to the last window.
 
         With a `savepoint`, a job with checkpoints takes one under that name and ends; `cluster.submit(..., start=name)`
-        resumes from it. A savepoint is kept until it is removed by hand."""
+        resumes from it. A savepoint is kept until it is removed by hand.
+
+        The entities of an app that has streams too are stopped after them."""
         if not self.status.ended:
             self._execution.stop(drain, savepoint)
             if not self._execution.wait(timeout):
                 raise ClusterError(f"job '{self.name}' did not stop within {timeout:g} s", self.progress)
+        if self._beside is not None and not self._beside.status.ended:
+            self._beside.stop(drain=False, savepoint=None)
+            if not self._beside.wait(timeout):
+                raise ClusterError(f"the entities of job '{self.name}' did not stop within {timeout:g} s")
         return self
 
-    def call(self, made: Awaitable[T], timeout: float | None = None) -> T:
+    def call(self, made: Awaitable[T], timeout: float | None = None, *, idempotency_key: str | None = None) -> T:
         """Calls an entity, `job.call(Account("ann").transfer("bob", 10))`, and returns the result of the transaction.
 
         What a handler raises aborts the transaction, and is raised here. A transaction takes place exactly once,
         whatever is lost meanwhile. After `timeout` seconds a TimeoutError is raised; the transaction may still take
-        place then."""
-        return self.entity_client.call(made, timeout)
+        place then.
 
-    async def acall(self, made: Awaitable[T]) -> T:
+        Of all calls under one `idempotency_key` only the first runs, and all of them get its reply, also those of
+        another client or of a later run of the app. Keys are kept for a day (`App(..., keep_keys=...)`)."""
+        return self.entity_client.call(made, timeout, idempotency_key)
+
+    async def acall(self, made: Awaitable[T], *, idempotency_key: str | None = None) -> T:
         """Calls an entity as `call` does, from a coroutine."""
-        return await self.entity_client.acall(made)
+        return await self.entity_client.acall(made, idempotency_key)
 
     def map(
-        self, calls: Iterable[Awaitable[T]], *, return_exceptions: bool = False, timeout: float | None = None
+        self,
+        calls: Iterable[Awaitable[T]],
+        *,
+        return_exceptions: bool = False,
+        timeout: float | None = None,
+        idempotency_keys: Iterable[str] | None = None,
     ) -> list[T]:
         """Calls many entities at once, each in a transaction of its own, and returns their results in order.
 
         When all have ended, the first exception is raised; with `return_exceptions`, each is in the place of its
-        result. `timeout` is how many seconds each may take."""
-        return self.entity_client.map(calls, return_exceptions, timeout)
+        result. `timeout` is how many seconds each may take. `idempotency_keys` has one for each call (see `call`)."""
+        return self.entity_client.map(calls, return_exceptions, timeout, idempotency_keys)
 
     @property
     def entity_client(self) -> EntityClient:
@@ -335,6 +356,12 @@ class ActorExecution:
         self._decisions: OrderedDict[int, DecisionRecord] = OrderedDict()
         self._answers: dict[str, DecisionRecord] = {}
         self._changed = threading.Condition()
+        self._fails_with: StrettoError | None = None
+
+    def fail_with(self, error: StrettoError | None) -> None:
+        """The entities of the app have ended, so its streams cannot go on."""
+        ended = ClusterError(f"the entities of job '{self._job}' have ended", "its streams call them")
+        self._fails_with = error or ended
 
     def record_checkpoint(self, announced: AnnounceCheckpoint) -> None:
         """Called by the coordinator's thread."""
@@ -462,6 +489,8 @@ class ActorExecution:
             self._began_ns = time.monotonic_ns()
         if status is JobStatus.RECOVERING:
             self.checkpoints.recoveries += 1
+        if status.ended and self._fails_with is not None:
+            status, error = JobStatus.FAILED, self._fails_with
         if status.ended:
             self._ended_ns = time.monotonic_ns()
             self._last_metrics = self._read_metrics()

@@ -95,6 +95,12 @@ class ApartPickler(cloudpickle.Pickler):
             return None
         return self._files.add(obj) if self._files is not None else ("", 0, 0, 0)
 
+    def reducer_override(self, obj: Any) -> Any:
+        # msgspec notes in a class what it has found out about its fields. It cannot be pickled, and is found out again.
+        if isinstance(obj, type) and "__msgspec_cache__" in vars(obj):
+            delattr(obj, "__msgspec_cache__")
+        return super().reducer_override(obj)  # type: ignore[no-untyped-call]
+
 
 class TogetherUnpickler(pickle.Unpickler):
     """Unpickles what `ApartPickler` has pickled, with the readers of its Arrow files."""

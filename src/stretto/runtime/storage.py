@@ -58,7 +58,7 @@ class LocalFiles:
         try:
             self.make(target.parent)
             try:
-                with open(partial, "xb", opener=_private) as file:
+                with open(partial, "xb", opener=private_file) as file:
                     for part in parts:
                         file.write(part)
                     file.flush()
@@ -211,7 +211,8 @@ def store_at(uri: str, owner: int = 0) -> CheckpointStore:
     return CheckpointStore(files_at(uri), owner)
 
 
-def _private(path: str, flags: int) -> int:
+def private_file(path: str, flags: int) -> int:
+    """Opens a file that is for the user alone."""
     return os.open(path, flags, 0o600)
 
 

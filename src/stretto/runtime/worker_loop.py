@@ -13,7 +13,7 @@ from stretto.actors.work import OPEN
 from stretto.errors import FunctionError, ProtocolError, StrettoError
 from stretto.operators.ends import SinkFunction
 from stretto.protocol.channels import CriticalSent, Data
-from stretto.protocol.entities import RepliesSent, RoundSent
+from stretto.protocol.entities import RepliesSent, RoundSent, RowRepliesSent
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
@@ -219,7 +219,7 @@ class WorkerLoop:
             try:
                 self._carry_out(effect)
             except ProtocolError as error:
-                if isinstance(effect, Send) and isinstance(effect.frame, RoundSent | RepliesSent):
+                if isinstance(effect, Send) and isinstance(effect.frame, RoundSent | RepliesSent | RowRepliesSent):
                     too_much = Failure("ProtocolError", error.fact, error.detail, "Pass less between entities at once.")
                     self._handle(EntitiesFaulted(effect.frame.job, too_much), now_ns)
                     continue

@@ -38,6 +38,10 @@ class Activation(Protocol):
         """A handler has called another entity."""
         ...
 
+    def check_writes(self, what: str) -> None:
+        """Raises a UserError if the handler only reads, and so may not do this."""
+        ...
+
 
 _CURRENT: ContextVar[Activation | None] = ContextVar("stretto_activation", default=None)
 
@@ -46,15 +50,25 @@ class MadeCall:
     """A call of an entity's method: of a client, which passes it to its app, or of a handler, for which it is under way
     and may be awaited."""
 
-    __slots__ = ("arguments", "index", "key", "kind", "method")
+    __slots__ = ("after_us", "arguments", "idempotency_key", "index", "key", "kind", "method")
 
-    def __init__(self, kind: str, key: str, method: str, arguments: bytes) -> None:
+    def __init__(self, kind: str, key: str, method: str, arguments: bytes, after_us: int = 0) -> None:
         self.kind, self.key, self.method, self.arguments = kind, key, method, arguments
+        self.after_us = after_us
+        self.idempotency_key: str | None = None
         self.index = -1
         """Its number among the calls of the handler."""
         active = _CURRENT.get()
         if active is not None:
             active.call(self)
+
+    def under(self, idempotency_key: str | None) -> MadeCall:
+        """Returns the same call of a client, under an idempotency key."""
+        if idempotency_key is None:
+            return self
+        same = MadeCall(self.kind, self.key, self.method, self.arguments, self.after_us)
+        same.idempotency_key = idempotency_key
+        return same
 
     def __await__(self) -> Generator[MadeCall, Any, Any]:
         if self.index < 0:
@@ -69,11 +83,6 @@ class MadeCall:
 def activate(activation: Activation | None) -> None:
     """Calls that are made from now on belong to the activation; to nobody, if it is None."""
     _CURRENT.set(activation)
-
-
-def nothing_runs() -> None:
-    """What ran was interrupted, perhaps while it ended."""
-    _CURRENT.set(None)
 
 
 def running_now() -> Activation | None:

@@ -100,5 +100,5 @@ class Door:
         each = self._open[number]
         heapq.heappush(self._due, (now_ns + each.wait_ns, number))
         origin = Origin(self._name, number, next(iter(self._open)) - 1)
-        to = self._members[self._placement.worker_of(each.request.entity) - 1]
+        to = self._members[self._catalog.worker_of(each.request, self._placement) - 1]
         return [Send(to, Look(origin, each.request, self._seen) if each.only_reads else Call(origin, each.request))]

@@ -35,7 +35,8 @@ from stretto.protocol.transactions import (
 from stretto.transactions import conflicts
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.conflicts import ABORTED, FALLBACK, Decision
-from stretto.transactions.execution import Execution, Outgoing, Root
+from stretto.transactions.delayed import DelayedCalls
+from stretto.transactions.execution import Execution, Outgoing, Part, Root
 from stretto.transactions.locks import Locks
 from stretto.transactions.log import Logged, Stopped
 from stretto.transactions.placement import Placement
@@ -96,6 +97,9 @@ class Setting:
     parts: EpochParts = field(default_factory=EpochParts)
     stopped: AbstractSet[Stopped] = frozenset()
     """Transactions that ran out of time here."""
+    delayed: DelayedCalls = field(default_factory=DelayedCalls)
+    wrote: Callable[[Mapping[EntityName, bytes | None]], None] | None = None
+    """Hears of writes, if there are entities that expire."""
 
     def stopped_in(self, in_fallback: bool) -> frozenset[str]:
         """Returns the seeds of the transactions that are aborted where they come here in a phase."""
@@ -133,6 +137,7 @@ class Epoch:
         self._own_conflicts = Conflicts([], [], [])
         self._dry = setting.parts.execution(setting.worker, setting.placement, setting.catalog, setting.state)
         self._dry.stopped = setting.stopped_in(False)
+        self._dry.refuses_delayed = self._refuses_delayed = setting.delayed.is_full
         self._fallback: Execution | None = None
         self._locks = setting.parts.locks()
         self._grants: dict[int, int] = {}
@@ -258,16 +263,28 @@ class Epoch:
         not_now = {*decision.losers, *self._aborted}
         for tid, part in sorted(self._dry.parts.items()):
             if tid not in not_now:
-                self._write(part.writes())
+                self._keep(part)
         for tid, root in sorted(self._dry.roots.items()):
             if tid in self._aborted:
                 self._settle(tid, root, Place(self.number, ABORTED, tid))
             elif tid not in not_now:
                 self._settle(tid, root, decision.place(self.number, tid))
 
-    def _write(self, writes: Mapping[EntityName, bytes]) -> None:
-        self._setting.state.update(writes)
-        self._setting.changed.update(writes)
+    def _keep(self, part: Part) -> None:
+        """A transaction has committed, and this is what it did here."""
+        self._write(part.writes())
+        self._setting.delayed.schedule(part.delayed)
+
+    def _write(self, writes: Mapping[EntityName, bytes | None]) -> None:
+        setting = self._setting
+        for name, state in writes.items():
+            if state is None:
+                setting.state.pop(name, None)
+            else:
+                setting.state[name] = state
+        setting.changed.update(writes)
+        if setting.wrote is not None:
+            setting.wrote(writes)
 
     def _settle(self, tid: int, root: Root, place: Place) -> None:
         self._setting.settle(Settled(self.transactions[tid], root.value, root.failure, place))
@@ -281,11 +298,13 @@ class Epoch:
     def _begin_fallback(self, losers: list[int]) -> None:
         self.phase = Phase.FALLBACK
         setting = self._setting
-        known = {tid: self._dry.parts[tid].sets() for tid in losers if tid in self._dry.parts}
+        parts = self._dry.parts
+        known = {tid: parts[tid].sets() for tid in losers if tid in parts and parts[tid].runs_here}
         self._fallback = setting.parts.execution(
             setting.worker, setting.placement, setting.catalog, setting.state, self._locks
         )
         self._fallback.stopped = setting.stopped_in(True)
+        self._fallback.refuses_delayed = self._refuses_delayed
         for tid, sets in sorted(known.items()):
             self._locks.add(tid, sets)
         self._grants = {tid: len(self._dry.roots[tid].participants) for tid in losers if tid in self._dry.roots}
@@ -359,7 +378,7 @@ class Epoch:
         assert self._fallback is not None
         part = self._fallback.drop(verdict.tid)
         if verdict.commit and part is not None:
-            self._write(part.writes())
+            self._keep(part)
         self._grant(self._locks.release(verdict.tid))
 
 

@@ -26,11 +26,15 @@ from stretto.protocol.transactions import (
 from stretto.transactions.activation import MadeCall
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.conflicts import Sets
+from stretto.transactions.delayed import WAITING_MAX, Delayed, delayed_by
 from stretto.transactions.invocation import Invocation, Step, failure_of
 from stretto.transactions.locks import Locks
 from stretto.transactions.placement import Placement
 from stretto.transactions.sequencing import worker_of
 from stretto.transactions.shares import WHOLE, Shares
+
+NOTHING = b"\xc0"
+"""What a delayed call returns to who has scheduled it: None, as msgpack."""
 
 
 class Root:
@@ -58,11 +62,13 @@ class Part:
     __slots__ = (
         "after",
         "before",
+        "delayed",
         "failures",
         "instances",
         "invocations",
         "is_new",
         "live",
+        "runs_here",
         "shares",
         "tid",
         "waiting",
@@ -73,19 +79,24 @@ class Part:
         self.shares = Shares()
         self.live = 0
         """How many invocations run here, or wait for the next wave here."""
+        self.runs_here = False
+        """Whether any has."""
         self.waiting: list[tuple[int, Invoke | Returned]] = []
         """For the next wave, with the sender."""
         self.invocations: dict[Path, Invocation] = {}
         self.instances: dict[EntityName, Any] = {}
+        self.delayed: list[Delayed] = []
+        """Calls that are scheduled here if the transaction commits."""
         self.before: dict[EntityName, bytes | None] = {}
         self.after: dict[EntityName, bytes | None] = {}
         self.failures: list[tuple[Path, Failure]] = []
         """What the root does not know yet, as `is_new`."""
         self.is_new = False
 
-    def writes(self) -> dict[EntityName, bytes]:
+    def writes(self) -> dict[EntityName, bytes | None]:
+        """Returns what it changes here; None: the entity is not there any more."""
         before = self.before
-        return {name: state for name, state in self.after.items() if state is not None and state != before[name]}
+        return {name: state for name, state in self.after.items() if state != before[name]}
 
     def sets(self) -> Sets:
         return Sets(self.before.keys(), self.writes().keys())
@@ -126,6 +137,8 @@ class Execution:
         self._outgoing: dict[int, Outgoing] = {}
         self.stopped: frozenset[str] = frozenset()
         """The seeds of transactions that are aborted when they come here, since they ran out of time."""
+        self.refuses_delayed = False
+        """Whether there is no room for more delayed calls here."""
         self._waiting: set[int] = set()
         """Transactions that have something for the next wave."""
         self._ran: set[int] = set()
@@ -135,9 +148,16 @@ class Execution:
     # What comes in.
 
     def begin(self, tid: int, request: Request, at_us: int, seed: str) -> None:
-        """A transaction of this worker begins."""
+        """A transaction of this worker begins. Its entity may be on another one: calls with an idempotency key are
+        where their key is."""
         self.roots[tid] = Root()
-        self.deliver(self._worker, Invoke(tid, (), request, WHOLE, at_us, seed))
+        worker = self._worker if request.key is None else self._placement.worker_of(request.entity)
+        if worker == self._worker:
+            self.deliver(worker, Invoke(tid, (), request, WHOLE, at_us, seed))
+            return
+        part = self.parts[tid] = Part(tid)
+        part.shares.add(WHOLE)
+        self._to(worker).calls.append(Invoke(tid, (), request, part.shares.halve(), at_us, seed))
 
     def deliver(self, sender: int, item: Invoke | Returned | Acknowledged) -> None:
         """Something has come from a worker, for the next wave; shares count at once."""
@@ -145,11 +165,15 @@ class Execution:
             self._acknowledge(sender, item)
             return
         tid = item.tid
+        if isinstance(item, Returned) and item.path == ():
+            self.roots[tid].value = item.value
+            return
         part = self.parts.get(tid)
         if part is None:
             part = self.parts[tid] = Part(tid)
         if isinstance(item, Invoke):
             part.live += 1
+            part.runs_here = True
             part.shares.add(item.share)
         part.waiting.append((sender, item))
         self._waiting.add(tid)
@@ -218,7 +242,8 @@ class Execution:
 
     def _start(self, part: Part, caller: int, invoke: Invoke) -> None:
         name = invoke.request.entity
-        if self._locks is not None and not self._locks.may_use(invoke.tid, name):
+        is_delayed = invoke.request.after_us > 0
+        if self._locks is not None and not is_delayed and not self._locks.may_use(invoke.tid, name):
             self._end(part, caller, invoke, Step(ended=True), is_new=True)
             return
         try:
@@ -226,17 +251,29 @@ class Execution:
                 raise out_of_time(invoke.request)
             kind = self._catalog.kind(name.kind)
             method = kind.method(invoke.request.method)
+            if is_delayed:
+                self._schedule(part, caller, invoke)
+                return
+            instance = part.instances.get(name)
+            if instance is None:
+                before = part.before[name] = part.after[name] = self._state.get(name)
+                instance = part.instances[name] = kind.instance(name.key, before)
+            must_stay = kind.fields(instance) if method.only_reads else b""
         except UserError as error:
             self._end(part, caller, invoke, Step(ended=True, failure=failure_of(error, name)))
             return
-        instance = part.instances.get(name)
-        if instance is None:
-            before = part.before[name] = part.after[name] = self._state.get(name)
-            instance = part.instances[name] = kind.instance(name.key, before)
         invocation = Invocation(invoke, caller, instance, kind, method)
-        if method.only_reads:
-            invocation.must_stay = kind.fields(instance)
+        invocation.must_stay = must_stay
         self._follow(part, invocation, invocation.start())
+
+    def _schedule(self, part: Part, caller: int, invoke: Invoke) -> None:
+        """A delayed call has come. It touches nothing, so that it conflicts with nothing."""
+        if self.refuses_delayed:
+            error = UserError("too many delayed calls wait", f"the limit is {WAITING_MAX:,} for each worker")
+            self._end(part, caller, invoke, Step(ended=True, failure=failure_of(error, invoke.request.entity)))
+            return
+        part.delayed.append(delayed_by(invoke))
+        self._end(part, caller, invoke, Step(ended=True, value=NOTHING))
 
     def _resume(self, part: Part, returned: Returned) -> None:
         caller = part.invocations.get(returned.path[:-1])
@@ -249,7 +286,12 @@ class Execution:
         assert returned.value is not None
         made = caller.made(returned.path[-1])
         method = self._catalog.kind(made.kind).method(made.method)
-        step = caller.resume(made.index, method.decode_result(returned.value))
+        try:
+            value = None if made.after_us else method.decode_result(returned.value)
+            step = caller.resume(made.index, value)
+        except UserError as error:
+            caller.close()
+            step = Step(ended=True, failure=failure_of(error, caller.entity))
         if step is not None:
             self._follow(part, caller, step)
 
@@ -285,7 +327,7 @@ class Execution:
     def _call(self, part: Part, caller: Invocation, made: MadeCall, is_awaited: bool) -> None:
         name = EntityName(made.kind, made.key)
         path = (*caller.path, made.index)
-        request = Request(name, made.method, made.arguments)
+        request = Request(name, made.method, made.arguments, None, made.after_us)
         worker = self._placement.worker_of(name)
         at_us, seed = caller.invoke.at_us, caller.invoke.seed
         if worker == self._worker:
@@ -305,7 +347,7 @@ class Execution:
         if step.failure is not None:
             part.failures.append((path, step.failure))
         part.is_new |= is_new
-        if path == ():
+        if path == () and part.tid in self.roots:
             self.roots[part.tid].value = None if failed else step.value
         elif invoke.is_awaited:
             self._return(part, caller, Returned(part.tid, path, None if failed else step.value, failed))

@@ -7,6 +7,9 @@ from collections import deque
 import msgspec
 
 from stretto.transactions import log
+from stretto.transactions.delayed import DelayedCalls
+from stretto.transactions.idempotency import Keys
+from stretto.transactions.in_flight import InFlight
 from stretto.transactions.log import Logged
 from stretto.transactions.sessions import Sessions
 
@@ -26,8 +29,19 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
 class Ingress:
     """The log of one worker, as far as the machine needs it."""
 
-    def __init__(self, sessions: Sessions, content: log.Content, taken: int) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        keys: Keys,
+        delayed: DelayedCalls,
+        in_flight: InFlight,
+        content: log.Content,
+        taken: int,
+    ) -> None:
         self.sessions = sessions
+        self.in_flight = in_flight
+        self.keys = keys
+        self.delayed = delayed
         self.cuts = dict(content.cuts)
         """Epochs whose calls are known from the log."""
         self.stopped = content.stopped
@@ -51,18 +65,34 @@ class Ingress:
     def _add(self, position: int, end: int, call: Logged) -> None:
         number = self.taken + len(self._ready) + len(self._unwritten)
         self._unwritten.append(Waiting(position, end, number, call))
+        if call.delayed is not None:
+            self.delayed.logged(call.delayed)
+            return
         self.sessions.settle(call.origin)
         self.sessions.logged(call.origin)
+        if call.is_refused:
+            return
+        if call.request.key is not None:
+            self.keys.logged(call)
+        self.in_flight.begun(call)
 
     def written(self, end: int) -> None:
         """The log is durable up to here."""
         self.durable = max(self.durable, end)
         while self._unwritten and self._unwritten[0].end <= self.durable:
-            self._ready.append(self._unwritten.popleft())
+            waiting = self._unwritten.popleft()
+            if waiting.call.request.key is not None:
+                self.keys.written(waiting.call)
+            self._ready.append(waiting)
 
     @property
     def is_full(self) -> bool:
         return len(self._unwritten) + len(self._ready) >= WAITING_MAX
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether calls wait, for an epoch or for their time."""
+        return bool(self._unwritten or self._ready or len(self.delayed))
 
     def ready(self) -> int:
         """Returns how many calls are durable and not taken."""
@@ -70,7 +100,11 @@ class Ingress:
 
     def take(self, count: int) -> list[Waiting]:
         self.taken += count
-        return [self._ready.popleft() for _ in range(count)]
+        found = [self._ready.popleft() for _ in range(count)]
+        for each in found:
+            if each.call.delayed is not None:
+                self.delayed.taken(each.call.delayed)
+        return found
 
     def position(self) -> int:
         """Returns where a log must begin that has all calls which are not taken."""

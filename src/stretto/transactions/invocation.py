@@ -76,8 +76,7 @@ class Invocation:
     def call(self, made: MadeCall) -> None:
         if self._closed:
             raise UserError("a handler that has ended cannot call")
-        if self.method.only_reads:
-            raise UserError(f"{self.entity.kind}.{self.method.name} only reads", "it has called another entity")
+        self.check_writes("it has called another entity")
         if len(self._all) >= CALLS_MAX:
             raise UserError("a handler has made too many calls", f"the limit is {CALLS_MAX:,}")
         if len(self.path) >= DEPTH_MAX:
@@ -86,32 +85,30 @@ class Invocation:
         self._all.append(made)
         self._made.append(made)
 
+    def check_writes(self, what: str) -> None:
+        if self.method.only_reads:
+            raise UserError(f"{self.entity.kind}.{self.method.name} only reads", what)
+
     # Steps.
 
     def start(self) -> Step:
         """Run the first step."""
-        activate(self)
-        try:
-            arguments = self.method.decode(self.invoke.request.arguments)
-            self._coroutine = self.method.function(self.instance, **arguments)
-            return self._step(None)
-        except OutOfTime as error:
-            error.seed = self.invoke.seed
-            raise
-        except BaseException as error:  # Also sys.exit() in a handler: it aborts the transaction, not the worker.
-            return self._failed(error)
-        finally:
-            activate(None)
+        return self._run(None)
 
     def resume(self, index: int, value: Any) -> Step | None:
         """The result of a call is there. Returns None if the handler does not wait for it now."""
         if self._results is None:
             self._results = {}
         self._results[index] = value
-        if self._awaited != index:
-            return None
+        return self._run(value) if self._awaited == index else None
+
+    def _run(self, value: Any) -> Step:
+        """Run a step, in which calls are those of this handler. It ends the handler if it raises."""
         activate(self)
         try:
+            if self._coroutine is None:
+                arguments = self.method.decode(self.invoke.request.arguments)
+                self._coroutine = self.method.function(self.instance, **arguments)
             return self._step(value)
         except OutOfTime as error:
             error.seed = self.invoke.seed

@@ -13,39 +13,49 @@ from typing import Any, ClassVar, TypedDict, get_type_hints
 import msgspec
 
 from stretto.errors import UserError
+from stretto.operators.windows import positive_duration_us
 from stretto.transactions.activation import MadeCall
 
 ARGUMENTS_BYTES_MAX = 1 << 20
 """The most that the arguments of one call may have."""
+AFTER = "after"
+"""The argument that delays a call, of any method."""
+AFTER_US_MAX = 3_660 * 86_400_000_000
+"""The most that a call is delayed by: ten years."""
 _ENCODER = msgspec.msgpack.Encoder()
-_OWN = {"key", "now", "random", "uuid"}
-"""What every entity has, which is not its state."""
+_MISFIT = (TypeError, OverflowError, RecursionError, UnicodeError, msgspec.MsgspecError)
+"""What msgspec raises for values that have another type, or are too large or too deep, or are texts without an
+encoding."""
+OWN = {"now", "random", "uuid", "exists", "create", "delete"}
+"""What every entity has besides its key, and is not its state."""
 
 
 class Method:
-    """A method of an entity: the types of its arguments and of its result."""
+    """A method of an entity: the types of its arguments and of its result. `arguments_type` has a field for each
+    parameter."""
 
     def __init__(self, kind: str, function: Any) -> None:
         self.function = function
         self.name = function.__name__
         self.only_reads = bool(getattr(function, "__stretto_reads__", False))
         self._title = f"{kind}.{function.__name__}"
-        self._signature, self._arguments = _arguments(self._title, function)
-        self._names = self._arguments.__struct_fields__
-        self._decode = msgspec.msgpack.Decoder(self._arguments).decode
-        self._check = msgspec.msgpack.Decoder(get_type_hints(function, include_extras=True).get("return", Any)).decode
+        self.text = inspect.cleandoc(function.__doc__ or "")
+        self._signature, self.arguments_type = _arguments(self._title, function)
+        self._names = self.arguments_type.__struct_fields__
+        self._decode = msgspec.msgpack.Decoder(self.arguments_type).decode
+        self.result_type = get_type_hints(function, include_extras=True).get("return", Any)
+        self._check = msgspec.msgpack.Decoder(self.result_type).decode
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
         """Returns checked arguments as bytes."""
         try:
             if kwargs or len(args) != len(self._names):
-                given = self._signature.bind(*args, **kwargs).arguments
+                given: Any = self._signature.bind(*args, **kwargs).arguments
             else:
                 given = dict(zip(self._names, args, strict=True))
-            encoded = _ENCODER.encode(given)
-            self._decode(encoded)
-        except (TypeError, msgspec.MsgspecError) as error:
-            raise UserError(f"wrong arguments for {self._title}", str(error), f"It takes {self._signature}.") from error
+        except TypeError as error:
+            raise self.misfit(error) from error
+        encoded = self.encode_all(given)
         if len(encoded) > ARGUMENTS_BYTES_MAX:
             raise UserError(
                 f"the arguments of {self._title} are too large",
@@ -54,26 +64,53 @@ class Method:
             )
         return encoded
 
+    def delay_us(self, after: Any) -> int:
+        """Returns by how much a call is delayed."""
+        if self.only_reads:
+            raise UserError(
+                f"a call of {self._title} cannot be delayed", "it only reads, and nobody would see the result"
+            )
+        found = positive_duration_us(after, f"the delay of {self._title}")
+        if found > AFTER_US_MAX:
+            raise UserError(f"a call of {self._title} is delayed by too much", repr(after), "The limit is 3,660 days.")
+        return found
+
+    def encode_all(self, given: Any) -> bytes:
+        """Returns checked arguments as bytes, of any size. They are a dict by their names, or an `arguments_type`."""
+        try:
+            encoded = _ENCODER.encode(given)
+            self._decode(encoded)
+        except _MISFIT as error:
+            raise self.misfit(error) from error
+        return encoded
+
+    def misfit(self, error: Exception) -> UserError:
+        """Returns what a caller gets whose arguments are wrong."""
+        return UserError(f"wrong arguments for {self._title}", str(error), f"It takes {self._signature}.")
+
     def decode(self, encoded: bytes) -> dict[str, Any]:
         """Returns arguments by their names. Each call has its own objects, so that nothing is shared by mistake."""
         try:
             found = self._decode(encoded)
-        except msgspec.MsgspecError as error:
-            raise UserError(f"wrong arguments for {self._title}", str(error), f"It takes {self._signature}.") from error
+        except _MISFIT as error:
+            raise self.misfit(error) from error
         return {name: getattr(found, name) for name in self._names}
 
     def encode_result(self, value: Any) -> bytes:
         try:
             encoded = _ENCODER.encode(value)
             self._check(encoded)
-        except (TypeError, msgspec.MsgspecError) as error:
+        except _MISFIT as error:
             raise UserError(
                 f"{self._title} returned a wrong value", str(error), "Return what its annotation says."
             ) from error
         return encoded
 
     def decode_result(self, encoded: bytes) -> Any:
-        return self._check(encoded)
+        try:
+            return self._check(encoded)
+        except RecursionError as error:
+            raise UserError(f"what {self._title} returned is too deep", str(error), "Return less deep data.") from error
 
 
 class Kind:
@@ -81,40 +118,55 @@ class Kind:
 
     def __init__(self, entity: type[Any]) -> None:
         self.name = entity.__name__
+        self.text = inspect.cleandoc(entity.__doc__ or "")
         hints = get_type_hints(entity, include_extras=True)
-        fields = {name: hint for name, hint in hints.items() if not name.startswith("_") and name not in _OWN}
+        fields = {name: hint for name, hint in hints.items() if not name.startswith("_") and name != "key"}
+        self.expires_us: int = getattr(entity, "__stretto_expires_us__", 0)
+        """How long an entity lasts that nobody writes; 0: for ever."""
+        self.hints = fields
+        self.in_flight_max: int = getattr(entity, "__stretto_in_flight_max__", 0)
+        """How many calls of clients may be under way for each entity; 0: any number."""
         self._fields = tuple(fields)
         self._names = frozenset(fields)
-        # The key has a slot, so that the dict of an instance has its fields and nothing else.
-        self._class = type(self.name, (entity,), {"__slots__": ("key",)})
+        # What is no field has a slot, so that the dict of an instance has its fields and nothing else.
+        self._class = type(self.name, (entity,), {"__slots__": ("__stretto_is_kept__", "key")})
+        _KINDS[self._class] = self
         self._defaults = msgspec.defstruct(
             f"{self.name}Fields", [_with_default(entity, name, hint) for name, hint in fields.items()], kw_only=True
         )
         self._decode = msgspec.msgpack.Decoder(_record(self.name, fields)).decode
-        self._initial = self.fields(self.instance("", None))
-        self._methods = {
+        self.initial = self.fields(self.instance("", None))
+        self.methods = {
             name: Method(self.name, function)
             for name, function in inspect.getmembers(entity, inspect.iscoroutinefunction)
             if not name.startswith("_")
         }
-        callers = {name: _caller(self.name, method) for name, method in self._methods.items()}
+        callers = {name: _caller(self.name, method) for name, method in self.methods.items()}
         self.reference: Callable[[str], Any] = type(
             f"{self.name}Reference", (Reference,), {"__slots__": (), "kind": self, **callers}
         )
 
     def method(self, name: str) -> Method:
-        if name not in self._methods:
-            fix = f"It has {', '.join(self._methods) or 'none'}."
+        if name not in self.methods:
+            fix = f"It has {', '.join(self.methods) or 'none'}."
             raise UserError(f"{self.name} has no method '{name}'", "methods are public and async", fix)
-        return self._methods[name]
+        return self.methods[name]
 
     def instance(self, key: str, state: bytes | None) -> Any:
         """Returns the entity with this state; without one, with its defaults."""
         entity: Any = object.__new__(self._class)
         entity.key = key
+        entity.__stretto_is_kept__ = state is not None
         content = entity.__dict__
         if state is not None:
-            content.update(self._decode(state))
+            try:
+                content.update(self._decode(state))
+            except _MISFIT as error:
+                raise UserError(
+                    f"the state of {self.name}/{key} does not fit its fields",
+                    str(error),
+                    "Give them their former types.",
+                ) from error
         if len(content) < len(self._fields):
             self._complete(content)
         return entity
@@ -126,19 +178,31 @@ class Kind:
             content.setdefault(name, getattr(record, name))
 
     def encode(self, entity: Any, before: bytes | None) -> bytes | None:
-        """Returns the state of the entity, checked if it is another one than `before`."""
+        """Returns the state of the entity, checked if it is another one than `before`. None: it does not exist."""
         try:
             encoded = _ENCODER.encode(entity.__dict__)
-            if encoded == before:
+            if encoded == before and entity.__stretto_is_kept__:
                 return before
             self._decode(encoded)
-        except (TypeError, msgspec.MsgspecError) as error:
-            raise UserError(
-                f"a field of {self.name}/{entity.key} has a wrong value",
-                str(error),
-                "Assign what its annotation says.",
-            ) from error
-        return None if before is None and encoded == self._initial else encoded
+        except _MISFIT as error:
+            raise self._wrong_value(entity, error) from error
+        return encoded if entity.__stretto_is_kept__ or encoded != self.initial else None
+
+    def _wrong_value(self, entity: Any, error: Exception) -> UserError:
+        return UserError(
+            f"a field of {self.name}/{entity.key} has a wrong value", str(error), "Assign what its annotation says."
+        )
+
+    def exists(self, entity: Any) -> bool:
+        return entity.__stretto_is_kept__ or self.fields(entity) != self.initial
+
+    def create(self, entity: Any) -> None:
+        entity.__stretto_is_kept__ = True
+
+    def delete(self, entity: Any) -> None:
+        entity.__stretto_is_kept__ = False
+        entity.__dict__.clear()
+        self._complete(entity.__dict__)
 
     def check_fields(self, entity: Any) -> None:
         """Raise if a handler has made or removed a field."""
@@ -152,8 +216,11 @@ class Kind:
         raise UserError(f"a handler has removed a field of {self.name}/{entity.key}", detail, "Assign a value instead.")
 
     def fields(self, entity: Any) -> bytes:
-        """Returns the fields as they are, unchecked."""
-        return _ENCODER.encode(entity.__dict__)
+        """Returns the fields as they are; only that they can be encoded is checked."""
+        try:
+            return _ENCODER.encode(entity.__dict__)
+        except _MISFIT as error:
+            raise self._wrong_value(entity, error) from error
 
 
 class Reference:
@@ -173,7 +240,8 @@ def _caller(kind: str, method: Method) -> Callable[..., MadeCall]:
     encode, name = method.encode, method.name
 
     def call(self: Reference, *args: Any, **kwargs: Any) -> MadeCall:
-        return MadeCall(kind, self._key, name, encode(args, kwargs))
+        after_us = method.delay_us(kwargs.pop(AFTER)) if AFTER in kwargs else 0
+        return MadeCall(kind, self._key, name, encode(args, kwargs), after_us)
 
     return call
 
@@ -198,6 +266,10 @@ def _arguments(title: str, function: Any) -> tuple[inspect.Signature, type[msgsp
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise UserError(f"{title} takes *args or **kwargs", None, "Name its parameters, with their types.")
+        if parameter.name == AFTER:
+            raise UserError(
+                f"{title} has a parameter '{AFTER}'", f"a call with {AFTER}=... is a delayed one", "Rename it."
+            )
         field = parameter.name, hints.get(parameter.name, Any)
         fields.append(field if parameter.default is parameter.empty else (*field, _default(parameter.default)))
     record = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)

@@ -40,7 +40,8 @@ class Locks:
 
     def begin(self) -> list[int]:
         """Returns the transactions that have all their locks from the beginning."""
-        return sorted(tid for name in self._queues for tid in self._granted(name))
+        need_none = [tid for tid, missing in self._missing.items() if not missing]
+        return sorted([*need_none, *(tid for name in self._queues for tid in self._granted(name))])
 
     def may_use(self, tid: int, name: EntityName) -> bool:
         """Returns whether a transaction that runs has the lock of an entity, perhaps from now on."""

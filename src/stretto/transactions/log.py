@@ -33,13 +33,19 @@ class Logged(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="c"):
     origin: Origin
     request: Request
     at_us: int
+    delayed: str | None = None
+    """The name of a delayed call, which is nobody's now: it is due."""
+    is_refused: bool = False
+    """Too many calls of its entity were under way: it does not run, and whatever comes of it again does not either."""
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True, tag="e"):
-    """The epoch has taken calls up to number `taken` of this log, counted from its very beginning."""
+    """The epoch has taken calls up to number `taken` of this log, counted from its very beginning. Its time here is
+    `at_us`."""
 
     epoch: int
     taken: int
+    at_us: int = 0
 
 
 class Stopped(msgspec.Struct, frozen=True, array_like=True, tag="s"):
@@ -67,7 +73,7 @@ class Content:
     end: int
     """Where the whole entries end."""
     calls: list[tuple[int, Logged]] = field(default_factory=list)
-    cuts: dict[int, int] = field(default_factory=dict)
+    cuts: dict[int, Cut] = field(default_factory=dict)
     stopped: set[Stopped] = field(default_factory=set)
 
 
@@ -80,8 +86,8 @@ def read(data: bytes, position: int) -> Content:
         match _decoded(body, position + offset):
             case Logged() as call:
                 content.calls.append((position + offset, call))
-            case Cut(epoch, taken):
-                content.cuts[epoch] = taken
+            case Cut() as cut:
+                content.cuts[cut.epoch] = cut
             case Stopped() as stopped:
                 content.stopped.add(stopped)
         offset = after

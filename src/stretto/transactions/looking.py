@@ -17,12 +17,14 @@ def looked(catalog: Catalog, state: Mapping[EntityName, bytes], look: Look, epoc
     name = request.entity
     kind = catalog.kind(name.kind)
     method = kind.method(request.method)
-    instance = kind.instance(name.key, state.get(name))
-    before = kind.fields(instance)
-    invoke = Invoke(0, (), request, WHOLE, at_us, f"{origin.client}-{origin.number}")
-    step = Invocation(invoke, 0, instance, kind, method).start() if method.only_reads else None
-    if step is None or kind.fields(instance) != before:
-        text = "it is not marked with @reads" if step is None else "it has changed a field"
-        failure = failure_of(UserError(f"{name.kind}.{method.name} does not only read", text), name)
-        return Reply(origin.client, origin.number, None, failure, None, epoch)
+    try:
+        instance = kind.instance(name.key, state.get(name))
+        before = kind.fields(instance)
+        invoke = Invoke(0, (), request, WHOLE, at_us, f"{origin.client}-{origin.number}")
+        step = Invocation(invoke, 0, instance, kind, method).start() if method.only_reads else None
+        if step is None or kind.fields(instance) != before:
+            text = "it is not marked with @reads" if step is None else "it has changed a field"
+            raise UserError(f"{name.kind}.{method.name} does not only read", text)
+    except UserError as error:
+        return Reply(origin.client, origin.number, None, failure_of(error, name), None, epoch)
     return Reply(origin.client, origin.number, step.value, step.failure, None, epoch)

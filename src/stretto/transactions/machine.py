@@ -8,10 +8,9 @@ an earlier attempt is heard any more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
+from stretto.actors.deadlines import NEVER_NS
 from stretto.errors import DamagedError, ProtocolError, UserError
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.transactions import (
@@ -20,20 +19,23 @@ from stretto.protocol.transactions import (
     EntityName,
     Failure,
     Look,
+    Origin,
     Piece,
     Proceed,
     Reply,
     Resume,
     Resumed,
     Round,
+    Settle,
     SnapshotKept,
     SnapshotTaken,
     Wave,
 )
 from stretto.transactions import log, snapshots
-from stretto.transactions.activation import OutOfTime, nothing_runs
+from stretto.transactions.activation import OutOfTime, activate
+from stretto.transactions.attempt import Attempt, Settings, Stage, WorkerParts
 from stretto.transactions.catalog import Catalog
-from stretto.transactions.epoch import Epoch, EpochParts, Phase, Sequenced, Setting, Settled
+from stretto.transactions.epoch import Epoch, Phase, Sequenced, Setting, Settled
 from stretto.transactions.events import (
     AppendLog,
     CutLog,
@@ -48,82 +50,20 @@ from stretto.transactions.events import (
     WorkerEvent,
 )
 from stretto.transactions.execution import out_of_time
-from stretto.transactions.ingress import Ingress
 from stretto.transactions.invocation import failure_of
 from stretto.transactions.log import Cut, Logged, Stopped
 from stretto.transactions.looking import looked
+from stretto.transactions.outbox import is_of_stream
 from stretto.transactions.placement import Placement
-from stretto.transactions.sequencing import Sequencer
-from stretto.transactions.sessions import Sessions, Standing
+from stretto.transactions.sessions import Kept, Standing
 from stretto.transactions.snapshots import PIECES_MAX, Again
 
 COORDINATOR = "coordinator"
 ENDED_MAX = 100
+NOBODY = Origin("", 0, -1)
+"""Whose calls delayed ones are."""
 LOOKS_MAX = 10_000
 """The most looks that wait for an epoch. A client sends what is dropped again."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """When epochs and snapshots are taken."""
-
-    epoch_ns: int = 1_000_000
-    """The least time between the beginnings of two epochs, unless the first was full."""
-    calls_max: int = 100
-    """The most calls that a worker takes into an epoch."""
-    snapshot_ns: int = 4_000_000_000
-    reordering: bool = True
-    fallback: bool = True
-
-
-@dataclass(frozen=True)
-class WorkerParts:
-    """The classes that a worker is made of. The simulator plants a bug by replacing one."""
-
-    epoch: type[Epoch] = Epoch
-    ingress: type[Ingress] = Ingress
-    sessions: type[Sessions] = Sessions
-    sequencer: type[Sequencer] = Sequencer
-    read_log: Callable[[bytes, int], log.Content] = log.read
-    in_epoch: EpochParts = field(default_factory=EpochParts)
-
-
-class Stage(Enum):
-    """How far the worker is in an attempt."""
-
-    IDLE = "idle"
-    OPENING = "opening"
-    OPENED = "opened"
-    RUNNING = "running"
-
-
-@dataclass
-class Attempt:
-    """What a worker has in one attempt."""
-
-    number: int
-    members: list[str]
-    placement: Placement
-    pieces: list[Piece]
-    ingress: Ingress
-    sequencer: Sequencer
-    state: dict[EntityName, bytes]
-    finished: int
-    """The last epoch that is over."""
-    again: list[Sequenced]
-    decided: int = 0
-    changed: set[EntityName] = field(default_factory=set)
-    early: dict[int, list[tuple[int, int, Wave | Conflicts]]] = field(default_factory=dict)
-    """Rounds of epochs that have not begun here."""
-    looks: list[Look] = field(default_factory=list)
-    ended: dict[tuple[str, int], Failure] = field(default_factory=dict)
-    """The last looks that ran out of time, by client and number."""
-    epoch: Epoch | None = None
-    cut_end: int = 0
-    """Where the log ends after the cut of the running epoch."""
-    unstored: set[Piece] = field(default_factory=set)
-    taken: dict[int, tuple[list[Piece], int]] = field(default_factory=dict)
-    """Snapshots that are not complete yet: their pieces, and where the log after them begins."""
 
 
 class TransactionWorker:
@@ -145,6 +85,7 @@ class TransactionWorker:
         self._frames: dict[type, Callable[[str, Any], None]] = {
             Call: self._on_call,
             Look: self._on_look,
+            Settle: self._on_settle,
             Round: self._on_round,
             Resume: self._on_resume,
             Proceed: self._on_proceed,
@@ -173,16 +114,33 @@ class TransactionWorker:
         return effects
 
     def next_deadline(self) -> int | None:
-        """Returns when the next epoch is due, if there are calls for it."""
+        """Returns when the next epoch is due, if there are calls for it; else the next delayed call, or when the next
+        entity expires."""
         own = self._own
         if self._stage is not Stage.RUNNING or own is None or own.epoch is not None:
             return None
-        return self._began_ns + self._settings.epoch_ns if own.ingress.ready() or own.again else None
+        if own.ingress.ready() or own.again:
+            return self._began_ns + self._settings.epoch_ns
+        due_us = own.ingress.delayed.next_due_us()
+        delayed_ns = NEVER_NS if due_us is None or own.ingress.is_full else due_us * 1_000
+        due_ns = min(delayed_ns, self._sweep_due_ns(own))
+        return None if due_ns == NEVER_NS else due_ns
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing happens here unless somebody calls: no delayed call waits, no entity expires."""
+        own = self._running()
+        busy = own is None or own.epoch or own.again or own.ingress.is_busy
+        return own is not None and not busy and own.ages.next_us() is None
 
     @property
     def state(self) -> dict[EntityName, bytes]:
         """The fields of all entities here that are not as in the beginning."""
         return self._own.state if self._own is not None else {}
+
+    def kept(self) -> list[Kept]:
+        """Returns what is kept of each client, for the checks."""
+        return [] if self._own is None else self._own.ingress.sessions.kept()
 
     @property
     def finished(self) -> int:
@@ -231,21 +189,30 @@ class TransactionWorker:
         if content.end < event.position + len(event.log):
             self._do(CutLog(content.end))
         sessions = self._parts.sessions(last.sessions)
+        ages = self._parts.ages(self._catalog, state, dict(last.written), last.at_us)
+        delayed = self._parts.delayed([each for _, each in last.delayed if each is not None])
+        keys = self._parts.keys(self._catalog, self._settings.keys_kept_us, last.keys)
         again = [Sequenced(each.tid, each.number, each.call) for each in last.again]
+        in_flight = self._parts.in_flight(self._catalog)
         for each in again:
-            sessions.logged(each.call.origin)
+            if each.call.delayed is None:
+                sessions.logged(each.call.origin)
+                in_flight.begun(each.call)
         workers = len(frame.members)
         self._own = Attempt(
             frame.attempt,
             frame.members,
             Placement(workers),
             list(frame.pieces),
-            self._parts.ingress(sessions, content, last.taken),
+            self._parts.ingress(sessions, keys, delayed, in_flight, content, last.taken),
             self._parts.sequencer(self._worker, workers, last.counter),
             state,
             last.epoch,
             again,
+            ages,
+            last.at_us,
         )
+        self._own.changed.update(ages.unknown)
         self._stage = Stage.OPENED
         self._do(Send(COORDINATOR, Resumed(frame.attempt, max([last.epoch, *content.cuts]))))
 
@@ -269,12 +236,40 @@ class TransactionWorker:
         match sessions.standing(frame.origin):
             case Standing.REPLIED:
                 self._do(Send(frame.origin.client, sessions.reply(frame.origin)))
-            case Standing.NEW if not own.ingress.is_full:
-                failure = self._refused(own, frame.request)
-                if failure is not None:
-                    self._do(Send(frame.origin.client, _reply(frame, failure, own.finished)))
-                    return
-                self._append(own, Logged(frame.origin, frame.request, self._now_ns // 1_000))
+            case Standing.NEW if frame.request.key is not None or not own.ingress.is_full:
+                self._take_in(own, frame)
+
+    def _take_in(self, own: Attempt, frame: Call) -> None:
+        """A call has come that the log does not have."""
+        now_us, client = self._now_ns // 1_000, frame.origin.client
+        failure = self._refused(own, frame.request)
+        if failure is not None:
+            self._do(Send(client, _reply(frame, failure, own.finished)))
+            return
+        ingress = own.ingress
+        try:
+            is_new = frame.request.key is None or ingress.keys.is_new(frame.request, now_us)
+        except UserError as error:
+            refusal = failure_of(error, frame.request.entity)
+            self._do(Send(client, _reply(frame, refusal, own.finished)))
+            return
+        if not is_new:
+            reply = ingress.keys.reply(frame.origin, frame.request)
+            if reply is not None:
+                self._do(Send(client, reply))
+            return
+        is_refused = ingress.in_flight.is_full(frame.request)
+        if is_refused and self.replays():
+            return  # What is under way here may have its reply. The client sends the call again.
+        if is_refused and is_of_stream(client):
+            return  # A row waits for its turn: nobody would call again for it later. It is sent again.
+        if not ingress.is_full:
+            self._append(own, Logged(frame.origin, frame.request, now_us, None, is_refused))
+
+    def _on_settle(self, sender: str, frame: Settle) -> None:
+        own = self._running()
+        if own is not None:
+            own.ingress.sessions.settle(Origin(frame.client, frame.number, frame.number))
 
     def _refused(self, own: Attempt, request: Any) -> Failure | None:
         """Returns why a call that has come from outside cannot run."""
@@ -282,7 +277,7 @@ class TransactionWorker:
             self._catalog.checked(request)
         except UserError as error:
             return failure_of(error, request.entity)
-        home = own.placement.worker_of(request.entity)
+        home = self._catalog.worker_of(request, own.placement)
         if home != self._worker:
             text = f"{request.entity} is at worker {home}, not at {self._worker}"
             return Failure("ProtocolError", f"a call was sent to the wrong worker: {text}", str(request.entity))
@@ -328,9 +323,19 @@ class TransactionWorker:
                 if own.epoch.phase is not Phase.DONE:
                     return
                 self._end_epoch(own, own.epoch)
+            self._make_delayed(own)
             if not self._is_due(own):
                 return
             self._begin_epoch(own)
+
+    def _make_delayed(self, own: Attempt) -> None:
+        """Log the delayed calls that are due. In a replay, those that were made then are in the log already."""
+        if self.replays():
+            return
+        now_us = self._now_ns // 1_000
+        delayed = own.ingress.delayed
+        while not own.ingress.is_full and (due := delayed.next_due(now_us)) is not None:
+            self._append(own, Logged(NOBODY, due.request, now_us, due.name))
 
     def _is_due(self, own: Attempt) -> bool:
         number = own.finished + 1
@@ -338,20 +343,41 @@ class TransactionWorker:
             return True
         ready = own.ingress.ready()
         waited = self._now_ns >= self._began_ns + self._settings.epoch_ns
+        if self._now_ns >= self._sweep_due_ns(own):
+            return True
         return ready >= self._settings.calls_max or (waited and bool(ready or own.again))
+
+    def _sweep_due_ns(self, own: Attempt) -> int:
+        """Returns when an epoch begins because entities expire."""
+        expires_us = own.ages.next_us()
+        return NEVER_NS if expires_us is None else max(expires_us * 1_000, self._began_ns + self._settings.sweep_ns)
+
+    def _expire(self, own: Attempt) -> None:
+        """Remove the entities that nobody has written for too long."""
+        for name in own.ages.expired(own.at_us):
+            own.state.pop(name, None)
+            own.changed.add(name)
 
     def _begin_epoch(self, own: Attempt) -> None:
         number = own.finished + 1
         known = own.ingress.cuts.pop(number, None)
         if known is None:
             taken = own.ingress.take(min(own.ingress.ready(), self._settings.calls_max))
-            self._append(own, Cut(number, own.ingress.taken))
+            own.at_us = max(own.at_us, self._now_ns // 1_000)
+            self._append(own, Cut(number, own.ingress.taken, own.at_us))
             own.cut_end = own.ingress.end
         else:
-            taken = own.ingress.take(known - own.ingress.taken)
+            taken = own.ingress.take(known.taken - own.ingress.taken)
+            own.at_us = max(own.at_us, known.at_us)
             own.cut_end = 0
         self._began_ns = self._now_ns
-        fresh = [Sequenced(own.sequencer.assign(), each.number, each.call) for each in taken]
+        self._expire(own)
+        for each in taken:
+            if each.call.is_refused:
+                self._refuse(own, each.call)
+        fresh = [
+            Sequenced(own.sequencer.assign(), each.number, each.call) for each in taken if not each.call.is_refused
+        ]
         transactions, own.again = own.again + fresh, []
         wants_snapshot = known is None and self._is_snapshot_due()
         own.epoch = self._parts.epoch(self._setting(own), number, transactions, own.sequencer.counter, wants_snapshot)
@@ -360,6 +386,13 @@ class TransactionWorker:
             own.epoch.cut_is_durable()
         for sender, round_number, body in own.early.pop(number, ()):
             own.epoch.arrived(sender, round_number, body)
+
+    def _refuse(self, own: Attempt, call: Logged) -> None:
+        """Tell a client that too many calls are under way."""
+        failure = own.ingress.in_flight.failure(call.request)
+        reply = Reply(call.origin.client, call.origin.number, None, failure, None, own.finished)
+        own.ingress.sessions.replied(reply)
+        self._do(Send(reply.client, reply))
 
     def _setting(self, own: Attempt) -> Setting:
         return Setting(
@@ -374,6 +407,8 @@ class TransactionWorker:
             self._settings.fallback,
             self._parts.in_epoch,
             own.ingress.stopped,
+            own.ingress.delayed,
+            (lambda writes: own.ages.note(writes, own.at_us)) if own.ages.are_needed else None,
         )
 
     def _send_round(self, own: Attempt, worker: int, number: int, body: Wave | Conflicts) -> None:
@@ -384,10 +419,14 @@ class TransactionWorker:
         if settled.place is None:
             own.again.append(transaction)
             return
+        if transaction.call.delayed is not None:
+            return  # Nobody waits for it.
         origin = transaction.call.origin
         reply = Reply(origin.client, origin.number, settled.value, settled.failure, settled.place, settled.place.epoch)
         own.ingress.sessions.replied(reply)
-        self._do(Send(origin.client, reply))
+        own.ingress.in_flight.ended(transaction.call)
+        for each in [reply, *own.ingress.keys.replied(transaction.call.request, reply)]:
+            self._do(Send(each.client, each))
 
     def _end_epoch(self, own: Attempt, epoch: Epoch) -> None:
         own.finished = epoch.number
@@ -395,6 +434,8 @@ class TransactionWorker:
         own.sequencer.level(epoch.counters)
         if epoch.snapshot:
             self._take_snapshot(own)
+        elif self._settings.snapshot_ns >= NEVER_NS:
+            self._forget_changes(own)
         looks, own.looks = own.looks, []
         for look in looks:
             self._look(own, look)
@@ -422,7 +463,7 @@ class TransactionWorker:
                 self._do(Send(frame.origin.client, reply))
                 return
             except OutOfTime:
-                nothing_runs()
+                activate(None)  # It was interrupted, perhaps while it ended.
                 failure = failure_of(out_of_time(frame.request), frame.request.entity)
                 # The client has sent it again meanwhile, several times perhaps.
                 own.ended = {name: failure, **dict(list(own.ended.items())[: ENDED_MAX - 1])}
@@ -453,11 +494,21 @@ class TransactionWorker:
             own.sequencer.counter,
             [Again(each.tid, each.number, each.call) for each in own.again],
             own.ingress.sessions.kept(),
-            [(name, own.state[name]) for name in names],
+            [(name, own.state.get(name)) for name in names],
+            own.ingress.keys.kept(is_whole, self._now_ns // 1_000),
+            own.ingress.delayed.kept(is_whole),
+            own.at_us,
+            [(name, at_us) for name in names if (at_us := own.ages.written_us(name)) is not None],
         )
         own.unstored.add(piece)
         own.taken[own.finished] = own.pieces, position
         self._do(StorePiece(piece, snapshots.encoded(content)))
+
+    def _forget_changes(self, own: Attempt) -> None:
+        """There will be no snapshot: what has changed must not pile up."""
+        own.changed.clear()
+        own.ingress.keys.kept(False, own.at_us)
+        own.ingress.delayed.kept(False)
 
     def _on_stored(self, piece: Piece) -> None:
         own = self._own

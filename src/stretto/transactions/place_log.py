@@ -20,6 +20,7 @@ from zlib import crc32
 
 from stretto.errors import DamagedError, TakenOverError
 from stretto.protocol.transactions import Piece
+from stretto.transactions.events import DropPieces, Keeping, OpenState, PieceStored, StateOpened, StorePiece, TrimLog
 
 SEGMENT_BYTES = 16 << 20
 """A file of the log is not continued when it has this size, so that what was trimmed can be removed."""
@@ -65,6 +66,22 @@ class PlaceLog:
 
     def _path(self, kind: str, name: str = "") -> str:
         return f"entities/{self._number}/{kind}" + (f"/{name}" if name else "")
+
+    def carry_out(self, what: Keeping) -> StateOpened | PieceStored | None:
+        """Does what a machine wants done, other than to append; returns what it is told then, if anything."""
+        match what:
+            case OpenState(attempt=attempt, pieces=pieces):
+                data, position = self.open(attempt)
+                return StateOpened(attempt, [self.fetch(piece) for piece in pieces], data, position)
+            case TrimLog(position=position):
+                self.trim(position)
+            case StorePiece(piece=piece, data=data):
+                self.store(piece, data)
+                return PieceStored(piece)
+            case DropPieces(before=before):
+                self.drop(before)
+        # A tail that was cut needs nothing: what is appended next is in a file that begins where the cut is.
+        return None
 
     # Claiming.
 

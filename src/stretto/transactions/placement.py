@@ -25,3 +25,7 @@ class Placement:
 
     def worker_of(self, entity: EntityName) -> int:
         return self._table[partition_of(entity)]
+
+    def worker_of_key(self, key: str) -> int:
+        """Returns the worker of an idempotency key."""
+        return self._table[crc32(key.encode()) % PARTITIONS]

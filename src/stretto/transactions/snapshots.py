@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from stretto.protocol.transactions import EntityName
+from stretto.transactions.delayed import Delayed
+from stretto.transactions.idempotency import KeptKey
 from stretto.transactions.log import Logged
 from stretto.transactions.sessions import Kept
 
@@ -26,7 +29,7 @@ class Again(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What a piece has. All but `entities` is whole in every piece."""
+    """What a piece has. All but `entities`, `keys`, `delayed` and `written` is whole in every piece."""
 
     epoch: int
     position: int
@@ -35,7 +38,15 @@ class Content(msgspec.Struct, frozen=True):
     counter: int
     again: list[Again]
     sessions: list[Kept]
-    entities: list[tuple[EntityName, bytes]]
+    entities: list[tuple[EntityName, bytes | None]]
+    """None: the entity is not there any more."""
+    keys: list[KeptKey] = []
+    delayed: list[tuple[str, Delayed | None]] = []
+    """Delayed calls by name; None: it does not wait any more."""
+    at_us: int = 0
+    """The time of the epoch."""
+    written: list[tuple[EntityName, int]] = []
+    """When those of the entities that expire were last written."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -47,10 +58,23 @@ def encoded(content: Content) -> bytes:
 
 
 def restored(pieces: Sequence[bytes]) -> tuple[Content, dict[EntityName, bytes]]:
-    """Returns the last piece of a chain, and the entities of all of them; the beginning, if there is no piece."""
+    """Returns the last piece of a chain, with what all of them have of keys, delayed calls and times of writes; and the
+    entities of all of them. The beginning, if there is no piece."""
     content = Content(0, 0, 0, 0, [], [], [])
     entities: dict[EntityName, bytes] = {}
+    keys: dict[str, KeptKey] = {}
+    delayed: dict[str, Delayed | None] = {}
+    written: dict[EntityName, int] = {}
     for piece in pieces:
         content = _DECODER.decode(piece)
-        entities.update(content.entities)
-    return content, entities
+        for name, state in content.entities:
+            if state is None:
+                entities.pop(name, None)
+            else:
+                entities[name] = state
+        written.update(content.written)
+        keys.update((each.key, each) for each in content.keys)
+        delayed.update(content.delayed)
+    waiting = [(name, each) for name, each in delayed.items() if each is not None]
+    kept = [(name, at_us) for name, at_us in written.items() if name in entities]
+    return replace(content, keys=list(keys.values()), delayed=waiting, written=kept), entities

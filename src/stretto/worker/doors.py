@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from stretto.actors.deadlines import NEVER_NS
 from stretto.protocol.entities import CallsSent, RepliesSent
 from stretto.protocol.machines import FrameArrived, Send, Ticked
-from stretto.protocol.transactions import Call, Look, Reply
+from stretto.protocol.transactions import Call, Look, Reply, Settle
 from stretto.transactions.door import Door
 from stretto.transactions.events import Answer
 from stretto.worker.events import CallsMade, DoorMoved, DoorOpened, DoorShut, PassAnswers
@@ -89,20 +89,28 @@ class Doors(Part):
             self._send(job, [effect for effect in due if isinstance(effect, Send)])
 
     def _send(self, job: str, sends: Iterable[Send]) -> None:
-        """Send calls, those to one worker in as few frames as may be."""
-        batches: dict[str, list[Call | Look]] = {}
-        bytes_of: dict[str, int] = {}
-        for send in sends:
-            batch = batches.setdefault(send.to, [])
-            size = bytes_of[send.to] = bytes_of.get(send.to, 0) + len(send.frame.request.arguments)
-            batch.append(send.frame)
-            if size >= SENT_BYTES_MAX or len(batch) >= SENT_MAX:
-                self._host.send(send.to, CallsSent(job, batches.pop(send.to)))
-                del bytes_of[send.to]
-        for member, batch in batches.items():
-            self._host.send(member, CallsSent(job, batch))
+        for member, frame in in_frames(job, sends):
+            self._host.send(member, frame)
         self._set_alarm()
 
     def _set_alarm(self) -> None:
         due = (opened.door.next_deadline() for opened in self._opened.values())
         self.due_ns = min((each for each in due if each is not None), default=NEVER_NS)
+
+
+def in_frames(job: str, sends: Iterable[Send]) -> Iterator[tuple[str, CallsSent]]:
+    """Yields calls with their receivers, those to one worker in as few frames as may be."""
+    batches: dict[str, list[Call | Look | Settle]] = {}
+    bytes_of: dict[str, int] = {}
+    for send in sends:
+        batch = batches.setdefault(send.to, [])
+        size = bytes_of.get(send.to, 0)
+        if not isinstance(send.frame, Settle):
+            size += len(send.frame.request.arguments)
+        bytes_of[send.to] = size
+        batch.append(send.frame)
+        if size >= SENT_BYTES_MAX or len(batch) >= SENT_MAX:
+            yield send.to, CallsSent(job, batches.pop(send.to))
+            del bytes_of[send.to]
+    for member, batch in batches.items():
+        yield member, CallsSent(job, batch)

@@ -26,15 +26,18 @@ from stretto.protocol.entities import (
     HostEntities,
     RepliesSent,
     RoundSent,
+    RowRepliesSent,
 )
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
-from stretto.protocol.transactions import Reply, Resumed, Round, SnapshotTaken
+from stretto.protocol.transactions import Reply, Resume, Resumed, Round, Settle, SnapshotTaken
 from stretto.rendering import error_text, sendable
-from stretto.transactions.activation import OutOfTime, nothing_runs
+from stretto.transactions.activation import OutOfTime, activate
+from stretto.transactions.attempt import Settings, WorkerParts
 from stretto.transactions.events import AppendLog, Keeping, WorkerEffect, WorkerEvent
-from stretto.transactions.machine import Settings, TransactionWorker, WorkerParts
+from stretto.transactions.machine import TransactionWorker
+from stretto.transactions.outbox import is_of_stream
 from stretto.worker.events import (
     EntitiesFaulted,
     EntitiesKept,
@@ -45,6 +48,8 @@ from stretto.worker.events import (
 )
 from stretto.worker.part import FrameHandlers, Handlers, Host, Part
 
+Replies = dict[str, list[Reply]]
+"""By the member that they go to."""
 Around = Callable[[str, Callable[[], bool]], AbstractContextManager[None]]
 
 
@@ -55,6 +60,8 @@ class _Hosted:
     order: HostEntities
     machine: TransactionWorker | None = None
     members: list[str] = field(default_factory=list)
+    callers: dict[str, str] = field(default_factory=dict)
+    """Where the functions of streams are whose rows have called, by client. They move; who has called last is there."""
 
 
 class Entities(Part):
@@ -102,7 +109,7 @@ class Entities(Part):
         if hosted is None:
             return  # Dropped before it was loaded.
         pace = hosted.order.pace
-        settings = Settings(pace.epoch_ns, pace.calls_max, pace.snapshot_ns)
+        settings = Settings(pace.epoch_ns, pace.calls_max, pace.snapshot_ns, pace.keys_kept_us)
         hosted.machine = TransactionWorker(hosted.order.number, event.catalog, settings, self.parts)
         self._host.send(COORDINATOR, EntitiesHosted(event.job))
 
@@ -139,11 +146,16 @@ class Entities(Part):
 
     def _on_order(self, sender: str, frame: EntityOrder) -> None:
         hosted = self._hosted.get(frame.job)
-        if hosted is not None:
-            hosted.members = getattr(frame.order, "members", hosted.members)
+        if hosted is not None and isinstance(frame.order, Resume):
+            hosted.members = frame.order.members
         self._tell(frame.job, [FrameArrived(COORDINATOR, frame.order)])
 
     def _on_calls(self, sender: str, frame: CallsSent) -> None:
+        hosted = self._hosted.get(frame.job)
+        if hosted is not None:
+            streams = (call for call in frame.calls if not isinstance(call, Settle))
+            clients = {call.origin.client for call in streams if is_of_stream(call.origin.client)}
+            hosted.callers.update(dict.fromkeys(sorted(clients), sender))
         self._tell(frame.job, [FrameArrived(sender, call) for call in frame.calls])
 
     def _on_round(self, sender: str, frame: RoundSent) -> None:
@@ -168,7 +180,7 @@ class Entities(Part):
                 for event in events:
                     effects += hosted.machine.handle(event, self._host.now_ns)
         except OutOfTime as stopped:
-            nothing_runs()
+            activate(None)  # What ran was interrupted, perhaps while it ended.
             self._carry_out(job, hosted.order, effects + hosted.machine.stop(stopped.seed))
             self._host.send(COORDINATOR, EntitiesBroken(job, self._host.member))
             self._set_alarm()
@@ -186,7 +198,8 @@ class Entities(Part):
     # What they want done.
 
     def _carry_out(self, job: str, order: HostEntities, effects: list[WorkerEffect]) -> None:
-        replies: dict[str, list[Reply]] = {}
+        replies: Replies = {}
+        for_rows: Replies = {}
         appended: list[AppendLog] = []
 
         def append() -> None:
@@ -197,7 +210,7 @@ class Entities(Part):
 
         for effect in effects:
             if isinstance(effect, Send):
-                self._send(job, effect.to, effect.frame, replies)
+                self._send(job, effect.to, effect.frame, replies, for_rows)
             elif isinstance(effect, AppendLog):
                 if appended and appended[-1].attempt != effect.attempt:
                     append()
@@ -210,14 +223,21 @@ class Entities(Part):
         append()
         for member, found in replies.items():
             self._host.send(member, RepliesSent(job, found))
+        for member, found in for_rows.items():
+            self._host.send(member, RowRepliesSent(job, found))
 
     def _keep(self, order: HostEntities, what: Keeping) -> None:
         self._host.effects.append(KeepEntities(order.job, order.number, order.directory, what))
 
-    def _send(self, job: str, to: str, frame: Any, replies: dict[str, list[Reply]]) -> None:
+    def _send(self, job: str, to: str, frame: Any, replies: Replies, for_rows: Replies) -> None:
         match frame:
             case Round():
                 self._host.send(to, RoundSent(job, frame))
+            case Reply() if is_of_stream(to):
+                hosted = self._hosted.get(job)
+                member = None if hosted is None else hosted.callers.get(to)
+                if member is not None:  # Else it has not called since this worker began; it will call again.
+                    for_rows.setdefault(member, []).append(frame)
             case Reply():
                 replies.setdefault(member_of(to), []).append(frame)
             case Resumed() | SnapshotTaken():

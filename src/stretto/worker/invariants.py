@@ -24,6 +24,8 @@ def check_seat(seat: Seat, running: bool) -> None:
             raise InvariantError(f"{seat.address} is paused with an errand but is not up for running")
         return
     has_work = bool(seat.mailbox) if seat.keeper is None else seat.keeper.has_work(seat)
+    if seat.holds and seat.keeper is None and seat.mailbox.first_is_message:
+        has_work = False
     has_work = has_work or seat.poll_due
     if seat.away is not None:
         has_work = seat.away.has_work or (bool(has_work or seat.away.own) and not seat.away.waits)

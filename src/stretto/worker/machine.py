@@ -28,6 +28,7 @@ from stretto.worker.alarms import Alarms
 from stretto.worker.bursts.by_key import ByKey
 from stretto.worker.bursts.redirecting import Redirecting
 from stretto.worker.bursts.twins import Twins
+from stretto.worker.calling import Calling
 from stretto.worker.channels import Channels
 from stretto.worker.desk import StrategyDesk
 from stretto.worker.doors import Doors
@@ -87,6 +88,7 @@ class WorkerParts:
     twins: type[Twins] = Twins
     entities: type[Entities] = Entities
     doors: type[Doors] = Doors
+    calling: type[Calling] = Calling
 
 
 class Worker:
@@ -143,6 +145,7 @@ class Worker:
         twins = kinds.twins(self, hosting)
         self.membership = membership = Membership(self)
         self.entities = entities = kinds.entities(self)
+        self._calling = calling = kinds.calling(self, snapshots)
         # Some need each other.
         channels.connect(forwarding, registration, programs, hosting, desk, sending, routing)
         desk.connect(forwarding)
@@ -156,9 +159,10 @@ class Worker:
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
+        calls: list[Part] = [entities, kinds.doors(self), calling]
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
-        return [channels, desk, hosting, *leasing, redirecting, by_key, twins, entities, kinds.doors(self), *others]
+        return [channels, desk, hosting, *leasing, redirecting, by_key, twins, *calls, *others]
 
     def _declare(self) -> None:
         """Collect what the parts have declared."""
@@ -246,7 +250,7 @@ class Worker:
             return self._redirecting.next_work(seat, seat.away)
         elif seat.keeper is not None:
             work = seat.keeper.next_work(seat)
-        elif seat.mailbox.count:
+        elif seat.mailbox.count and not (seat.holds and seat.mailbox.first_is_message):
             work = seat.mailbox.popleft()
         if work is None and seat.away is not None and seat.away.own:
             return self._redirecting.own(seat.away)
@@ -266,6 +270,8 @@ class Worker:
                 self.ready.enqueue(seat)
             return
         has_work = seat.poll_due or (seat.mailbox.count if seat.keeper is None else seat.keeper.has_work(seat))
+        if seat.holds and seat.keeper is None and seat.mailbox.first_is_message:
+            has_work = False
         if seat.away is not None:
             has_work = seat.away.has_work or (bool(has_work or seat.away.own) and not seat.away.waits)
         if (has_work or seat.rest is not None) and (not seat.starved or seat.opening):
@@ -318,6 +324,8 @@ class Worker:
             self.alarms.after_run(seat)
             if seat.leaving is not None:
                 self._owners.look(seat)
+        if seat.instance.calls:
+            self._calling.after_run(seat)
         self.offer(seat)
 
     def _on_run_failed(self, event: RunFailed) -> None:

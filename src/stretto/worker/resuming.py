@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
+from stretto.actors.calling import CALL_AGAIN
 from stretto.actors.seat import Phase, Seat
 from stretto.actors.shape import shapes_of
 from stretto.actors.snapshot import Origin
@@ -79,6 +80,9 @@ class Resuming(Part):
         """All are ready. An actor that will get nothing more comes to its end."""
         resumes = job.origin is not None or job.follows is not None
         for seat in job.seats.values() if resumes else ():
+            if seat.phase is Phase.OPEN and seat.instance.calls:
+                seat.mailbox.append(CALL_AGAIN)
+                self._host.offer(seat)
             if seat.phase is Phase.OPEN and seat.instance.inputs_ended:
                 seat.mailbox.append(END)
                 self._host.offer(seat)

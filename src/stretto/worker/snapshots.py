@@ -81,10 +81,21 @@ class Snapshots(Part):
     def begin(self, job: LocalJob) -> None:
         """Let sources send the mark of the last checkpoint or handover that the coordinator has begun."""
         for seat in job.seats.values():
-            if seat.instance.is_source and seat.phase is Phase.OPEN:
+            if self._sends_marks(seat):
                 self._mark(seat, job)
             else:
                 self._has_finished(seat, job)
+
+    def _sends_marks(self, seat: Seat) -> bool:
+        """Whether marks begin at an instance: a source, or one that has calls to make when its input has ended."""
+        instance = seat.instance
+        return seat.phase is Phase.OPEN and (instance.is_source or (instance.calls and instance.inputs_ended))
+
+    def inputs_ended(self, seat: Seat) -> None:
+        """The input of an instance has ended that has calls to make: no mark will come to it any more."""
+        job = self._host.jobs[seat.address.job]
+        if seat.marked < job.checkpoint:
+            self._mark(seat, job)
 
     def finished(self, seat: Seat) -> None:
         self._has_finished(seat, self._host.jobs[seat.address.job])
@@ -92,7 +103,7 @@ class Snapshots(Part):
     def _has_finished(self, seat: Seat, job: LocalJob) -> None:
         """A sink whose input has ended gets no more marks, and takes part in checkpoints until all is published. Others
         take part no more."""
-        if seat.instance.is_source:
+        if seat.instance.is_source or seat.instance.calls:
             self._unmark(seat, job.checkpoint)
         if seat.phase is Phase.FINISHED and seat.instance.lingers and seat.marked < job.checkpoint:
             self._mark(seat, job)
@@ -171,7 +182,7 @@ class Snapshots(Part):
             self._host.stale += 1
             return
         for seat in job.seats.values():
-            if seat.instance.is_sink:
+            if seat.instance.is_sink or (seat.instance.calls and seat.phase is Phase.OPEN):
                 seat.mailbox.append(Publishing(frame.checkpoint))
                 self._host.offer(seat)
 

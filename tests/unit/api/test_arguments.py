@@ -61,6 +61,9 @@ def applied() -> AppliedStream:
     return bids().apply(Quiet(), SCHEMA, outputs={"late": SCHEMA})
 
 
+async def anything(self: Any) -> None: ...
+
+
 RIGHT: dict[str, dict[str, Any]] = {
     "App": {"name": "app"},
     "App.source": {"name": "more", "source": sources.memory([{"n": 1}])},
@@ -93,6 +96,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "Stream.window_join": {"right": None, "on": "auction", "window": tumbling("10 s")},
     "Stream.apply": {"function": Quiet(), "schema": SCHEMA},
     "Stream.sink": {"sink": sinks.null()},
+    "Stream.call": {"method": anything, "key": "channel"},
     "AppliedStream.output": {"name": "late"},
     "KeyedStream.window": {"window": tumbling("10 s")},
     "Stream.aggregate": {"calls": "count(*)"},
@@ -131,7 +135,7 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "sources": lambda: sources,
 }
 NUMBERS = ("k", "lessees", "workers_max", "batch_rows", "rows_per_file", "limit", "workers", "spill", "parallelism")
-DURATIONS = ("delay", "batch_delay", "poll", "lateness", "within", "max_jump", "speed", "refresh")
+DURATIONS = ("delay", "batch_delay", "keep_keys", "poll", "lateness", "within", "max_jump", "speed", "refresh")
 
 
 def is_right(verb: str, parameter: inspect.Parameter, kind: str) -> bool:

@@ -29,6 +29,7 @@ from stretto.coordinator.machine import Coordinator
 from stretto.coordinator.records import JobStatus
 from stretto.protocol.entities import (
     DropEntities,
+    EntitiesAt,
     EntitiesBroken,
     EntitiesDropped,
     EntitiesFailed,
@@ -37,6 +38,7 @@ from stretto.protocol.entities import (
     EntityReport,
     HostEntities,
     Pace,
+    WhereEntities,
 )
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Send, Ticked
@@ -57,7 +59,7 @@ class Scene:
         for name in workers:
             self.join(name)
         self.effects.clear()
-        self.tell(EntitiesSubmitted("bank", "bank", "digest", 2, Pace(1, 2, 3), plan))
+        self.tell(EntitiesSubmitted("bank", "bank", "digest", 2, Pace(1, 2, 3, 4), plan))
 
     def tell(self, event: Any) -> None:
         self._now_ns += 1
@@ -99,8 +101,8 @@ class Scene:
 def test_entities_are_hosted_and_then_an_attempt_begins() -> None:
     scene = Scene("w0~1", "w1~1")
     assert scene.sent(HostEntities) == [
-        ("w0~1", HostEntities("bank", "digest", 1, "/data", Pace(1, 2, 3))),
-        ("w1~1", HostEntities("bank", "digest", 2, "/data", Pace(1, 2, 3))),
+        ("w0~1", HostEntities("bank", "digest", 1, "/data", Pace(1, 2, 3, 4))),
+        ("w1~1", HostEntities("bank", "digest", 2, "/data", Pace(1, 2, 3, 4))),
     ]
     scene.hear("w0~1", EntitiesHosted("bank"))
     assert not scene.orders()
@@ -180,8 +182,23 @@ def test_without_a_directory_the_loss_of_a_worker_is_the_end() -> None:
     scene.tell(WorkerEnded("w0~1", "killed"))
     failed = scene.announced(AnnounceJob)[-1]
     assert failed.status is JobStatus.FAILED
-    assert failed.failure.detail == "they were in its memory only"
+    assert failed.failure.detail == "the entities of job 'bank' are in memory only, and cannot survive that"
     assert scene.sent(DropEntities) == [("w1~1", DropEntities("bank"))]
+
+
+@pytest.mark.parametrize("broken", ["w0~1", "w1~1"])
+def test_without_a_directory_there_is_no_other_attempt(broken: str) -> None:
+    """It would begin with entities that nobody has written."""
+    scene = Scene("w0~1", "w1~1", plan=None)
+    scene.run("w0~1", "w1~1")
+    scene.effects.clear()
+    scene.hear("w0~1", EntitiesBroken("bank", broken))
+    failed = scene.announced(AnnounceJob)[-1]
+    assert failed.status is JobStatus.FAILED
+    assert failed.failure.detail == "the entities of job 'bank' are in memory only, and cannot begin again"
+    assert ("took too long" in failed.failure.fact) == (broken == "w0~1")
+    assert {to for to, _ in scene.sent(DropEntities)} == {"w0~1", "w1~1"}
+    assert not scene.orders()
 
 
 @pytest.mark.parametrize("cause", DeathCause)
@@ -248,3 +265,32 @@ def test_all_jobs_end_when_the_cluster_closes() -> None:
     scene.run("w0~1", "w1~1")
     scene.tell(CloseRequested())
     assert scene.statuses()[-1] is JobStatus.STOPPED
+
+
+def test_a_stop_while_an_attempt_begins_is_not_undone_by_it() -> None:
+    scene = Scene("w0~1", "w1~1")
+    scene.hear("w0~1", EntitiesHosted("bank"))
+    scene.hear("w1~1", EntitiesHosted("bank"))
+    scene.tell(EntitiesStopRequested("bank"))
+    for name in ("w0~1", "w1~1"):
+        scene.hear(name, EntityReport("bank", Resumed(1_001, 0)))
+    for name in ("w0~1", "w1~1"):
+        scene.hear(name, EntitiesDropped("bank"))
+    assert scene.statuses() == [JobStatus.DEPLOYING, JobStatus.STOPPING, JobStatus.STOPPED]
+
+
+def test_who_asks_where_entities_are_is_told_now_and_whenever_they_move() -> None:
+    scene = Scene("w0~1", "w1~1")
+    scene.hear("w1~1", WhereEntities("bank"))
+    members = ["w0~1", "w1~1"]
+    assert scene.sent(EntitiesAt) == [("w1~1", EntitiesAt("bank", members))]
+    scene.hear("w0~1", WhereEntities("later"))
+    assert not scene.sent(EntitiesAt)
+    scene.run("w0~1", "w1~1")
+    assert scene.sent(EntitiesAt) == [("w1~1", EntitiesAt("bank", members))]
+    scene.tell(EntitiesSubmitted("later", "later", "digest", 2, Pace(1, 2, 3, 4), None))
+    for name in members:
+        scene.hear(name, EntitiesHosted("later"))
+    for name in members:
+        scene.hear(name, EntityReport("later", Resumed(1, 0)))
+    assert [to for to, _ in scene.sent(EntitiesAt)] == ["w0~1"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from stretto.actors.address import Address
-from stretto.actors.shape import FunctionShape
+from stretto.actors.shape import FunctionShape, Shapes
 from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage
 from stretto.checkpoints.store import CheckpointStore
 from stretto.coordinator.checkpointing import OVERDUE_NS, RETRY_NS
@@ -55,9 +55,9 @@ def join(coordinator: Coordinator, name: str, now_ns: int = 0) -> list[Effect]:
     return coordinator.handle(FrameArrived(name, Join(Member(name, f"tcp://{name}", name, "host", 1))), now_ns)
 
 
-def submit(coordinator: Coordinator, *manifests: Manifest) -> list[Effect]:
+def submit(coordinator: Coordinator, *manifests: Manifest, shapes: Shapes = SHAPES) -> list[Effect]:
     plan = replace(PLAN, manifests=manifests)
-    return coordinator.handle(SubmitRequested("job", "digest", SHAPES, checkpoints=plan), 0)
+    return coordinator.handle(SubmitRequested("job", "digest", shapes, checkpoints=plan), 0)
 
 
 def taken(checkpoint: int) -> Manifest:
@@ -177,6 +177,19 @@ def test_a_job_goes_back_to_an_earlier_checkpoint_only_after_the_log_says_so() -
     assert [deploy.origin for deploy in frames(Deploy, effects)] == [one]
     assert of(PruneCheckpoints, effects) == [PruneCheckpoints("job", (one,))]
     assert not of(AnnounceCheckpoint, effects)  # It was complete before.
+
+
+def test_a_job_whose_rows_have_called_entities_does_not_go_back() -> None:
+    coordinator = Coordinator()
+    expect(coordinator, "w0~1")
+    join(coordinator, "w0~1")
+    calls = FunctionShape("source", 1, calls=True)
+    submit(coordinator, taken(1), taken(2), shapes={**SHAPES, "source": calls})
+    effects = coordinator.handle(FrameArrived("w0~1", Unfetched("job", 2, "damaged", True)), 0)
+    assert not of(WriteManifest, effects)
+    (failed,) = [each.failure for each in of(AnnounceJob, effects) if each.status is JobStatus.FAILED]
+    assert failed.fact == "the last checkpoint of job 'job' is damaged"
+    assert "its rows have called entities since: damaged" in failed.detail
 
 
 def test_a_savepoint_that_could_not_be_written_is_tried_again_and_the_checkpoint_counts() -> None:

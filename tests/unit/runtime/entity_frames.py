@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from stretto.protocol.entities import (
     CallsSent,
     DropEntities,
+    EntitiesAt,
     EntitiesBroken,
     EntitiesDropped,
     EntitiesFailed,
@@ -19,6 +20,8 @@ from stretto.protocol.entities import (
     Pace,
     RepliesSent,
     RoundSent,
+    RowRepliesSent,
+    WhereEntities,
 )
 from stretto.protocol.transactions import (
     Acknowledged,
@@ -38,6 +41,7 @@ from stretto.protocol.transactions import (
     Resumed,
     Returned,
     Round,
+    Settle,
     SnapshotKept,
     SnapshotTaken,
     Verdict,
@@ -49,8 +53,8 @@ ints = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 content = st.binary(max_size=20)
 origins = st.builds(Origin, texts, counts, ints)
-requests = st.builds(Request, st.builds(EntityName, texts, texts), texts, content)
-calls = st.builds(Call, origins, requests) | st.builds(Look, origins, requests, counts)
+requests = st.builds(Request, st.builds(EntityName, texts, texts), texts, content, st.none() | texts)
+calls = st.builds(Call, origins, requests) | st.builds(Look, origins, requests, counts) | st.builds(Settle, texts, ints)
 aborts = st.builds(Failure, texts, texts, texts, texts, st.none() | content)
 places = st.none() | st.builds(Place, counts, st.integers(0, 3), ints)
 replies = st.builds(Reply, texts, counts, st.none() | content, st.none() | aborts, places, counts)
@@ -84,9 +88,10 @@ def entity_frames(failures: st.SearchStrategy[Any]) -> dict[type, st.SearchStrat
     return {
         CallsSent: st.builds(CallsSent, texts, st.lists(calls, max_size=3)),
         RepliesSent: st.builds(RepliesSent, texts, st.lists(replies, max_size=3)),
+        RowRepliesSent: st.builds(RowRepliesSent, texts, st.lists(replies, max_size=3)),
         RoundSent: st.builds(RoundSent, texts, rounds),
         HostEntities: st.builds(
-            HostEntities, texts, texts, counts, st.none() | texts, st.builds(Pace, counts, counts, counts)
+            HostEntities, texts, texts, counts, st.none() | texts, st.builds(Pace, counts, counts, counts, counts)
         ),
         EntitiesHosted: st.builds(EntitiesHosted, texts),
         EntityOrder: st.builds(EntityOrder, texts, orders),
@@ -95,4 +100,6 @@ def entity_frames(failures: st.SearchStrategy[Any]) -> dict[type, st.SearchStrat
         EntitiesFailed: st.builds(EntitiesFailed, texts, failures),
         DropEntities: st.builds(DropEntities, texts),
         EntitiesDropped: st.builds(EntitiesDropped, texts),
+        WhereEntities: st.builds(WhereEntities, texts),
+        EntitiesAt: st.builds(EntitiesAt, texts, st.lists(texts, max_size=3)),
     }

@@ -11,9 +11,11 @@ import sys
 import tempfile
 import threading
 import types
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -253,3 +255,31 @@ def test_a_full_disk_of_a_worker_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     ) as caught:
         load(str(store.directory), digest)
     assert "set TMPDIR" in str(caught.value)
+
+
+@dataclass
+class Line:
+    amount: int = 0
+
+
+class Pair(NamedTuple):
+    one: int
+    other: int
+
+
+class Named(TypedDict):
+    n: int
+
+
+@pytest.mark.parametrize("made", [Line, Pair, Named])
+def test_classes_that_msgspec_has_looked_at_can_be_shipped(made: Any, tmp_path: Path) -> None:
+    """It notes in a class what it has found out, which cannot be pickled."""
+    encoded = {Line: {"amount": 5}, Pair: (5, 6), Named: {"n": 5}}[made]
+    value = msgspec.convert(encoded, made)
+    function = Doubling()
+    function.factor = made
+    store = CodeStore(str(tmp_path / "code"))
+    digest = store.put(deployment(function), [sys.modules[__name__]]).digest
+    loaded = load(str(store.directory), digest).functions["f"].function.factor  # type: ignore[attr-defined]
+    assert msgspec.to_builtins(msgspec.convert(encoded, loaded)) == encoded
+    assert msgspec.convert(encoded, made) == value, "the class is still as it was"

@@ -6,6 +6,7 @@ import itertools
 import random
 import time
 import uuid
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -92,3 +93,88 @@ def test_two_states_are_found() -> None:
 def test_an_app_without_entities_has_none_here() -> None:
     with pytest.raises(PlanError, match="app 'empty' has no entities"):
         App("empty").in_process()
+
+
+class Plan(Entity):
+    """Pays once a day, until nothing is left."""
+
+    left: int = 3
+    paid_at: list[float] = []  # noqa: RUF012
+
+    async def pay(self, unreliable: bool = False) -> float:
+        self.left -= 1
+        self.paid_at.append(self.now.timestamp() + (time.time() if unreliable else 0))
+        if self.left:
+            plan: Any = Plan(self.key)
+            assert await plan.pay(unreliable, after="1 day") is None
+        return self.now.timestamp()
+
+    async def pay_and_fail(self) -> None:
+        plan: Any = Plan(self.key)
+        await plan.pay(after="1 day")
+        raise NotEnough
+
+    @reads
+    async def look(self) -> list[float]:
+        return self.paid_at
+
+
+def test_delayed_calls_are_made_when_time_passes() -> None:
+    plans = App("plans", entities=[Plan]).in_process()
+    plan: Any = Plan("a")
+    began_s = time.time()
+    assert plans.call(plan.pay(after="1 hour")) is None
+    plans.advance("59 minutes")
+    assert plans.call(plan.look()) == []
+    plans.advance("1 day")
+    assert len(plans.call(plan.look())) == 1
+    plans.advance("10 days")
+    first, second, third = plans.call(plan.look())
+    assert began_s + 3_600 <= first <= time.time() + 3_600
+    for one, other in ((first, second), (second, third)):
+        assert 86_400 <= other - one < 86_400.001
+    with pytest.raises(NotEnough):
+        plans.call(Plan("b").pay_and_fail())
+    plans.advance("10 days")
+    assert plans.call(Plan("b").look()) == []
+    unreliable: Any = Plan("c")
+    plans.call(unreliable.pay(True, after="1 hour"))
+    with pytest.raises(UserError, match="a delayed call left two states for the same call: of Plan/c"):
+        plans.advance("2 hours")
+
+
+class Session(Entity, expires="30 minutes"):
+    user: str = ""
+
+    async def log_in(self, user: str) -> None:
+        self.user = user
+
+    @reads
+    async def who(self) -> str:
+        return self.user
+
+
+def test_entities_expire_when_time_passes() -> None:
+    sessions = App("sessions", entities=[Session]).in_process()
+    sessions.call(Session("a").log_in("ann"))
+    sessions.advance("29 minutes")
+    assert sessions.call(Session("a").who()) == "ann"
+    sessions.advance("2 minutes")
+    assert sessions.call(Session("a").who()) == ""
+
+
+def test_of_calls_under_one_key_the_first_runs() -> None:
+    bank = App("bank", entities=[Account]).in_process()
+    for _ in range(2):
+        assert bank.call(Account("a").deposit(5), idempotency_key="order-7") == 15
+    assert bank.map([Account("a").deposit(5), Account("a").deposit(1)], idempotency_keys=["order-7", "8"]) == [15, 16]
+    for _ in range(2):
+        with pytest.raises(NotEnough):
+            bank.call(Account("a").transfer("b", 100), idempotency_key="9")
+        bank.call(Account("a").deposit(1_000))
+    with pytest.raises(UserError, match=r"another call has the idempotency key '9': it was Account/a\.transfer"):
+        bank.call(Account("a").transfer("b", 101), idempotency_key="9")
+    with pytest.raises(UserError, match="there are 1 calls and 2 keys"):
+        bank.map([Account("a").deposit(5)], idempotency_keys=["1", "2"])
+    with pytest.raises(PlanError, match="keeps idempotency keys for too long"):
+        App("bank", entities=[Account], keep_keys="31 days")

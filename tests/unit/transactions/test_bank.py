@@ -81,7 +81,7 @@ class Bank:
 
     def together(self, *calls: Any) -> list[Any]:
         numbers = [self.cluster.call("c1", call) for call in calls]
-        assert self.cluster.run(100_000, lambda: all(number in self.answers for number in numbers))
+        assert self.cluster.run_until(100_000, lambda: all(number in self.answers for number in numbers))
         return [self._value(self.answers[number]) for number in numbers]
 
     def call(self, call: Any) -> Any:
@@ -181,7 +181,7 @@ def test_a_wrong_frame_is_answered_and_not_logged(bank: Bank, request_: Request,
     for name in logged:
         bank.cluster._transmit("c1", name, Call(Origin("c1", 99, -1), request_))
     begun = len(bank.cluster.replies)
-    assert bank.cluster.run(10_000, lambda: len(bank.cluster.replies) == begun + 3)
+    assert bank.cluster.run_until(10_000, lambda: len(bank.cluster.replies) == begun + 3)
     assert all(text in reply.failure.text for reply in bank.cluster.replies[begun:] if reply.failure)
     assert {name: host.log.end for name, host in bank.cluster.hosts.items()} == logged
     assert bank.call(Account("ann").deposit(1)) == 12

@@ -263,7 +263,7 @@ def test_a_log_comes_back() -> None:
     content = log.read(data, 100)
     assert content.end == 100 + len(data)
     assert [each for _, each in content.calls] == [call(number) for number in range(4)]
-    assert content.cuts == {1: 2, 2: 3}
+    assert content.cuts == {1: Cut(1, 2), 2: Cut(2, 3)}
     position, first = content.calls[2]
     assert log.read(data[position - 100 :], position).calls[0] == (position, first)
 

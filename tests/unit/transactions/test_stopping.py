@@ -10,10 +10,11 @@ from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.transactions import Call, Look, Origin, Proceed, Reply, Resume
 from stretto.transactions import log
 from stretto.transactions.activation import OutOfTime
+from stretto.transactions.attempt import Settings
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.entity import Entity, reads
 from stretto.transactions.events import AppendLog, LogWritten, OpenState, StateOpened
-from stretto.transactions.machine import COORDINATOR, Settings, TransactionWorker
+from stretto.transactions.machine import COORDINATOR, TransactionWorker
 
 RUNS: list[str] = []
 

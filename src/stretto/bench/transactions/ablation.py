@@ -21,13 +21,15 @@ from typing import Any
 import msgspec
 
 from stretto.bench.transactions.in_process import InProcess, packed
+from stretto.bench.transactions.measure import percentiles
 from stretto.bench.transactions.workload import Run, Workload
 from stretto.protocol.machines import Send
 from stretto.protocol.transactions import Invoke, Returned, Round, SnapshotKept, Wave
 from stretto.runtime.garbage import calm_garbage_collector
+from stretto.transactions.attempt import Attempt, Settings, WorkerParts
 from stretto.transactions.epoch import EpochParts, Settled
 from stretto.transactions.execution import Execution, Part
-from stretto.transactions.machine import Attempt, Settings, TransactionWorker, WorkerParts
+from stretto.transactions.machine import TransactionWorker
 
 SNAPSHOT_NS = 1_000_000_000
 """The time between two snapshots, in virtual time. (The default is 4 s.)"""
@@ -167,11 +169,11 @@ def ablate(workload: Workload, workers: int, calls: int, seed: int = 1) -> Ablat
 
 def _variant(run: Run, service: InProcess, cpu_s: float, frames: int) -> Variant:
     measured = len(service.waits_ns) - sum(1 for _ in run.workload.load())
-    waits = sorted(service.waits_ns[-measured:])
+    waits = percentiles([wait_ns / 1e6 for wait_ns in service.waits_ns[-measured:]])
     return Variant(
         not run.problems(),
         round(measured / (service.workers_cpu_s - cpu_s), 1),
         round((service.frames_sent - frames) / measured, 2),
-        waits[len(waits) // 2] / 1e6,
-        waits[len(waits) * 99 // 100] / 1e6,
+        waits["p50"],
+        waits["p99"],
     )

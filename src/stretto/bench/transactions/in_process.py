@@ -20,6 +20,7 @@ from stretto.errors import InvariantError
 from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.transactions import Reply, TransactionFrame
 from stretto.transactions.activation import MadeCall
+from stretto.transactions.attempt import Settings, WorkerParts
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.coordinating import TransactionCoordinator
 from stretto.transactions.door import Door
@@ -36,7 +37,7 @@ from stretto.transactions.events import (
     WorkerUp,
     WriteManifest,
 )
-from stretto.transactions.machine import COORDINATOR, Settings, TransactionWorker, WorkerParts
+from stretto.transactions.machine import COORDINATOR, TransactionWorker
 
 _PACK = msgspec.msgpack.Encoder().encode
 _UNPACK = msgspec.msgpack.Decoder(TransactionFrame).decode

@@ -19,10 +19,11 @@ from stretto.cli.simulate.elastic_paper import elastic_paper
 from stretto.cli.simulate.faults import faults
 from stretto.cli.simulate.henge import henge
 from stretto.cli.simulate.neighbours import neighbours
+from stretto.cli.simulate.row_calls import row_calls
 from stretto.cli.simulate.scaling import scaling
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
-from stretto.cli.simulate.stela import stela
 from stretto.cli.simulate.sponge import sponge
+from stretto.cli.simulate.stela import stela
 from stretto.cli.simulate.strategies import strategies
 from stretto.cli.simulate.tenants import tenants
 from stretto.cli.simulate.transactions import transactions
@@ -57,10 +58,10 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate henge[/]   [bold]stretto simulate henge --jobs 40 --units 4 --json[/]"
 )(henge)
 
-
 simulate.command(
     epilog="Examples:  [bold]stretto simulate sponge --only 10 --query q5[/]   [bold]stretto simulate sponge --json[/]",
 )(sponge)
+
 
 @simulate.callback()
 def about() -> None:
@@ -141,6 +142,11 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate transactions --seeds 10000[/]   "
     "[bold]stretto simulate transactions --mutate skew-allowed[/]"
 )(transactions)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate row-calls --seeds 1000[/]   "
+    "[bold]stretto simulate row-calls --mutate called-at-once[/]"
+)(row_calls)
 
 simulate.command(
     epilog="Examples:  [bold]stretto simulate neighbours --seeds 1000[/]   "

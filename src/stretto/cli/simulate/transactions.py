@@ -9,8 +9,11 @@ import typer
 
 from stretto.cli.reporting import reported
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
+from stretto.errors import UserError
 from stretto.simulator.checking.hosted_mutations import HOSTED_MUTATIONS
 from stretto.simulator.checking.hosted_transactions import try_hosted_seed
+from stretto.simulator.checking.kept_mutations import KEPT_MUTATIONS
+from stretto.simulator.checking.kept_transactions import try_kept_seed
 from stretto.simulator.checking.transaction_mutations import TRANSACTION_MUTATIONS
 from stretto.simulator.checking.transactions import Trial, try_seed
 
@@ -24,12 +27,19 @@ def transactions(
     hosted: Annotated[
         bool, typer.Option("--hosted", help="Run them in whole workers, as on Spark, which also hang and are cut off.")
     ] = False,
+    kept: Annotated[
+        bool,
+        typer.Option(
+            "--kept",
+            help="Try what is kept between calls: keys, delayed calls, expiry, deletion, limits.",
+        ),
+    ] = False,
     mutate: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             help=f"Plant a bug in the protocol: {', '.join(TRANSACTION_MUTATIONS)}; "
-            f"with --hosted: {', '.join(HOSTED_MUTATIONS)}.",
+            f"with --hosted: {', '.join(HOSTED_MUTATIONS)}; with --kept: {', '.join(KEPT_MUTATIONS)}.",
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
@@ -42,10 +52,12 @@ def transactions(
     once, and with the same reply before and after crashes. The exit code is 1 when a check fails; the command that
     replays the run is printed."""
     with reported():
-        run = _hosted(workers, mutate) if hosted else _plain(workers, mutate)
+        if hosted and kept:
+            raise UserError("--hosted and --kept are two kinds of runs", None, "Choose one of them.")
+        run = _hosted(workers, mutate) if hosted else _kept(workers, mutate) if kept else _plain(workers, mutate)
     sweep: Sweep[Trial] = Sweep(
         "transactions",
-        {"workers": workers, "hosted": hosted, "mutate": mutate},
+        {"workers": workers, "hosted": hosted, "kept": kept, "mutate": mutate},
         lambda seed: [run(seed)],
         lambda trial: {name: getattr(trial, name) for name in _COUNTS},
         lambda trial: f"{trial.transactions} transactions, {trial.crashes} crashes, {trial.snapshots} snapshots",
@@ -61,3 +73,8 @@ def _plain(workers: int, mutate: str | None) -> Callable[[int], Trial]:
 def _hosted(workers: int, mutate: str | None) -> Callable[[int], Trial]:
     parts = None if mutate is None else mutation_named(mutate, HOSTED_MUTATIONS)
     return lambda seed: try_hosted_seed(seed, workers, parts)
+
+
+def _kept(workers: int, mutate: str | None) -> Callable[[int], Trial]:
+    parts = None if mutate is None else mutation_named(mutate, KEPT_MUTATIONS)
+    return lambda seed: try_kept_seed(seed, workers, parts)

@@ -37,7 +37,7 @@ class EntityClient:
         post: Callable[[Callable[[], Event]], None],
     ) -> None:
         self._job = job
-        self._catalog = catalog
+        self.catalog = catalog
         self._modules = modules
         self._post = post
         self._lock = threading.Lock()
@@ -52,18 +52,29 @@ class EntityClient:
 
     # For users.
 
-    def call(self, made: Awaitable[T], timeout_s: float | None) -> T:
-        return cast(T, self._result(self._begin(made, wait=True), timeout_s))
+    def call(self, made: Awaitable[T], timeout_s: float | None, key: str | None = None) -> T:
+        return cast(T, self._result(self._begin(made, wait=True, key=key), timeout_s))
 
-    async def acall(self, made: Awaitable[T]) -> T:
-        ticket = self._begin(made, wait=False)
+    async def acall(self, made: Awaitable[T], key: str | None = None) -> T:
+        reply = await self.areply(made, key)
+        return cast(T, self._value(cast(MadeCall, made), reply))
+
+    async def areply(self, made: Any, key: str | None = None) -> Reply:
+        """Returns the reply to a call, also that of a transaction which was aborted."""
+        ticket = self._begin(made, wait=False, key=key)
         while ticket is None:
             await asyncio.get_running_loop().run_in_executor(None, self._wait_for_room)
-            ticket = self._begin(made, wait=False)
-        return cast(T, self._value(ticket, await asyncio.wrap_future(ticket.future)))
+            ticket = self._begin(made, wait=False, key=key)
+        return await asyncio.wrap_future(ticket.future)
 
-    def map(self, calls: Iterable[Awaitable[T]], return_exceptions: bool, timeout_s: float | None) -> list[Any]:
-        tickets = [self._begin(made, wait=True) for made in calls]
+    def map(
+        self,
+        calls: Iterable[Awaitable[T]],
+        return_exceptions: bool,
+        timeout_s: float | None,
+        keys: Iterable[str] | None = None,
+    ) -> list[Any]:
+        tickets = [self._begin(made, wait=True, key=key) for made, key in with_keys(calls, keys)]
         found: list[Any] = []
         first: Exception | None = None
         for ticket in tickets:
@@ -78,12 +89,12 @@ class EntityClient:
             raise first
         return found
 
-    def begin(self, made: Any) -> Future[Reply]:
+    def begin(self, made: Any, key: str | None = None) -> Future[Reply]:
         """Returns the reply to a call, which is there later. Waits while too many calls are under way."""
-        future: Future[Reply] = self._begin(made, wait=True).future
+        future: Future[Reply] = self._begin(made, wait=True, key=key).future
         return future
 
-    def _begin(self, made: Any, wait: bool) -> Any:
+    def _begin(self, made: Any, wait: bool, key: str | None = None) -> Any:
         """Returns the ticket of a call that is under way; None if there is no room for it and it must not wait."""
         if not isinstance(made, MadeCall):
             raise UserError(
@@ -91,7 +102,8 @@ class EntityClient:
                 repr(made)[:200],
                 'Pass a call that was not awaited: job.call(Account("ann").deposit(10)).',
             )
-        self._catalog.request(made)
+        made = made.under(key)
+        self.catalog.request(made)
         with self._room:
             while self._ended is None and len(self._open) >= OPEN_MAX:
                 if not wait:
@@ -119,13 +131,15 @@ class EntityClient:
                 f"{ticket.made.kind}/{ticket.made.key}.{ticket.made.method} was not answered within {timeout_s:g} s; "
                 "it may still take place"
             ) from None
-        return self._value(ticket, reply)
+        return self._value(ticket.made, reply)
 
-    def _value(self, ticket: Ticket, reply: Reply) -> Any:
+    def _value(self, made: MadeCall, reply: Reply) -> Any:
         if reply.failure is not None:
             raise exception_of(reply.failure, self._modules)
         assert reply.value is not None
-        return self._catalog.kind(ticket.made.kind).method(ticket.made.method).decode_result(reply.value)
+        if made.after_us:
+            return None  # It is scheduled, and has not run.
+        return self.catalog.kind(made.kind).method(made.method).decode_result(reply.value)
 
     # For the loop of the driver's worker, and the coordinator's thread.
 
@@ -158,6 +172,15 @@ class EntityClient:
             if ticket.future.set_running_or_notify_cancel():
                 ticket.future.set_exception(error)
         self._post(lambda: DoorShut(self._job))
+
+
+def with_keys(calls: Iterable[Awaitable[T]], keys: Iterable[str] | None) -> list[tuple[Awaitable[T], str | None]]:
+    """Returns each call with its idempotency key."""
+    made = list(calls)
+    given: list[str] | list[None] = [None] * len(made) if keys is None else list(keys)
+    if len(given) != len(made):
+        raise UserError("each call needs an idempotency key", f"there are {len(made)} calls and {len(given)} keys")
+    return list(zip(made, given, strict=True))
 
 
 class Ticket:

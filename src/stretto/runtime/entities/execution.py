@@ -45,15 +45,19 @@ class EntityExecution:
         self._status = status
         if status.ended:
             self._ended_s = time.monotonic()
-            self.client.end(
-                error
-                or ClusterError(
-                    f"job '{self._job}' has ended",
-                    None,
-                    "Calls that were open may have taken place: submit the app again with its checkpoint to see.",
-                )
-            )
+            self.shut(error)
             self._ended.set()
+
+    def shut(self, error: StrettoError | None = None) -> None:
+        """Nothing is answered any more, though its workers may still have to hear of it."""
+        self.client.end(
+            error
+            or ClusterError(
+                f"job '{self._job}' has ended",
+                None,
+                "Calls that were open may have taken place: submit the app again with its checkpoint to see.",
+            )
+        )
 
     def warn(self, warning: JobWarning) -> None:
         self.warnings.append(warning)

@@ -11,21 +11,26 @@ import time
 from collections.abc import Awaitable, Iterable
 from typing import Any, TypeVar, cast
 
+from stretto.actors.deadlines import NEVER_NS
 from stretto.errors import InvariantError, UserError
+from stretto.operators.windows import Duration, positive_duration_us
 from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.transactions import Call, Look, Origin, Proceed, Reply, Request, Resume
 from stretto.rendering import shown
 from stretto.runtime.entities.aborts import exception_of
+from stretto.runtime.entities.client import with_keys
 from stretto.runtime.entities.code import EntityCode
 from stretto.transactions.activation import MadeCall
+from stretto.transactions.attempt import Settings
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.entity import Entity
 from stretto.transactions.events import AppendLog, LogWritten, OpenState, StateOpened, WorkerEvent
-from stretto.transactions.machine import COORDINATOR, Settings, TransactionWorker
+from stretto.transactions.idempotency import KEPT_US
+from stretto.transactions.machine import COORDINATOR, TransactionWorker
 
 T = TypeVar("T")
 
-NEVER_NS = 1 << 62
+FIX = "Use self.now, self.random and self.uuid(), and look at nothing but entities and arguments."
 STEPS_MAX = 1_000
 """More than a call needs."""
 
@@ -33,57 +38,96 @@ STEPS_MAX = 1_000
 class InProcess:
     """The entities of an app in this process. `call` and `map` are those of a job."""
 
-    def __init__(self, entities: Iterable[type[Entity]]) -> None:
+    def __init__(self, name: str, entities: Iterable[type[Entity]], keys_kept_us: int = KEPT_US) -> None:
+        self.name = name
         code = EntityCode.of("in this process", entities)
         self._modules = code.modules()
-        self._catalog = Catalog(code.entities)
-        self._machines = [_Machine(self._catalog) for _ in range(2)]
+        self.catalog = Catalog(code.entities)
+        self._machines = [_Machine(self.catalog, keys_kept_us) for _ in range(2)]
         self._number = 0
+        self._passed_ns = 0
+        """By how much the time of the entities is ahead."""
 
-    def call(self, made: Awaitable[T]) -> T:
+    def call(self, made: Awaitable[T], *, idempotency_key: str | None = None) -> T:
         """Runs a transaction, twice, and returns its result. Raises what a handler raises, and a UserError if the two
         runs differ."""
+        reply = self._reply(made, idempotency_key)
+        if reply.failure is not None:
+            raise exception_of(reply.failure, self._modules)
+        assert isinstance(made, MadeCall)
+        assert reply.value is not None
+        if made.after_us:
+            return cast(T, None)
+        return cast(T, self.catalog.kind(made.kind).method(made.method).decode_result(reply.value))
+
+    async def areply(self, made: Any, key: str | None = None) -> Reply:
+        """Returns the reply to a call, also that of a transaction which was aborted. Nothing else runs meanwhile."""
+        return self._reply(made, key)
+
+    def _reply(self, made: Any, key: str | None) -> Reply:
         if not isinstance(made, MadeCall):
             raise UserError("this is not a call of an entity", shown(made), "Pass a call that was not awaited.")
-        request = self._catalog.request(made)
-        method = self._catalog.kind(made.kind).method(made.method)
+        request = self.catalog.request(made.under(key))
+        method = self.catalog.kind(made.kind).method(made.method)
         origin = Origin("test", self._number, self._number - 1)
         self._number += 1
-        now_ns = time.time_ns()
+        now_ns = self._now_ns()
         frame = Look(origin, request, 0) if method.only_reads else Call(origin, request)
         one, other = (machine.answered(frame, now_ns) for machine in self._machines)
         self._compare(request, one, other)
-        if one.failure is not None:
-            raise exception_of(one.failure, self._modules)
-        assert one.value is not None
-        return cast(T, method.decode_result(one.value))
+        return one
 
-    def map(self, calls: Iterable[Awaitable[T]]) -> list[T]:
+    def map(self, calls: Iterable[Awaitable[T]], *, idempotency_keys: Iterable[str] | None = None) -> list[T]:
         """Runs transactions one after another."""
-        return [self.call(made) for made in calls]
+        return [self.call(made, idempotency_key=key) for made, key in with_keys(calls, idempotency_keys)]
+
+    def advance(self, by: Duration) -> None:
+        """Lets time pass, as `self.now` shows it: delayed calls that are due meanwhile are made, one after another."""
+        until_ns = self._now_ns() + positive_duration_us(by, "the time that passes") * 1_000
+        while True:
+            due_ns = self._machines[0].next_deadline()
+            if due_ns is None or due_ns > until_ns:
+                break
+            self._passed_ns += max(0, due_ns - self._now_ns())
+            for machine in self._machines:
+                machine.tick(due_ns)
+            self._compare_states("a delayed call")
+        self._passed_ns += max(0, until_ns - self._now_ns())
+
+    def _now_ns(self) -> int:
+        return time.time_ns() + self._passed_ns
 
     def _compare(self, request: Request, one: Reply, other: Reply) -> None:
         what = f"{request.entity.kind}.{request.method}"
-        fix = "Use self.now, self.random and self.uuid(), and look at nothing but entities and arguments."
         if one.value != other.value or _kind(one) != _kind(other):
-            raise UserError(f"{what} gave two results for the same call", f"{_text(one)}, and {_text(other)}", fix)
+            raise UserError(f"{what} gave two results for the same call", f"{_text(one)}, and {_text(other)}", FIX)
+        self._compare_states(what)
+
+    def _compare_states(self, what: str) -> None:
         states = [machine.state for machine in self._machines]
         differ = [name for name in sorted({*states[0], *states[1]}) if states[0].get(name) != states[1].get(name)]
         if differ:
-            raise UserError(f"{what} left two states for the same call", f"of {', '.join(map(str, differ))}", fix)
+            raise UserError(f"{what} left two states for the same call", f"of {', '.join(map(str, differ))}", FIX)
 
 
 class _Machine:
     """The machine of one worker, which has all entities, and a log that nobody reads."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._machine = TransactionWorker(1, catalog, Settings(epoch_ns=0, snapshot_ns=NEVER_NS))
+    def __init__(self, catalog: Catalog, keys_kept_us: int) -> None:
+        settings = Settings(epoch_ns=0, snapshot_ns=NEVER_NS, keys_kept_us=keys_kept_us)
+        self._machine = TransactionWorker(1, catalog, settings)
         self._tell(FrameArrived(COORDINATOR, Resume(1, ["w"], [])), 0)
         self._tell(FrameArrived(COORDINATOR, Proceed(1, 0)), 0)
 
     @property
     def state(self) -> dict[Any, bytes]:
         return self._machine.state
+
+    def next_deadline(self) -> int | None:
+        return self._machine.next_deadline()
+
+    def tick(self, now_ns: int) -> None:
+        self._tell(Ticked(), now_ns)
 
     def answered(self, frame: Call | Look, now_ns: int) -> Reply:
         replies = self._tell(FrameArrived("test", frame), now_ns)

@@ -25,7 +25,6 @@ from stretto.transactions.events import (
     PieceStored,
     StateOpened,
     StorePiece,
-    TrimLog,
 )
 from stretto.transactions.place_log import PlaceLog
 from stretto.worker.events import EntitiesFaulted, EntitiesKept, Event, KeepEntities, ReleaseEntities
@@ -110,20 +109,15 @@ class EntityKeeping:
                     appended[order.job] = order, what
                 else:
                     self._sync(appended)
-                    self._change(order)
+                    self._change(order, self._place(order))
             except Exception as error:
                 self._pipe.put(EntitiesFaulted(order.job, _failure_of(error)))
         self._sync(appended)
 
-    def _change(self, order: KeepEntities) -> None:
-        place = self._place(order)
-        match order.what:
-            case OpenState(attempt=attempt, pieces=pieces):
-                data, position = place.open(attempt)
-                self._done(order, StateOpened(attempt, [place.fetch(piece) for piece in pieces], data, position))
-            case TrimLog(position=position):
-                place.trim(position)
-        # A tail that was cut needs nothing here: what is appended next is in a file that begins where the cut is.
+    def _change(self, order: KeepEntities, place: PlaceLog) -> None:
+        event = place.carry_out(order.what)
+        if event is not None:
+            self._done(order, event)
 
     def _sync(self, appended: dict[str, tuple[KeepEntities, AppendLog]]) -> None:
         for job, (order, what) in appended.items():
@@ -151,14 +145,8 @@ class EntityKeeping:
 
     def _write_piece(self, order: KeepEntities) -> None:
         assert order.directory is not None
-        place = PlaceLog(AppendableFiles(order.directory), order.number)
         try:
-            match order.what:
-                case StorePiece(piece=piece, data=data):
-                    place.store(piece, data)
-                    self._done(order, PieceStored(piece))
-                case DropPieces(before=before):
-                    place.drop(before)
+            self._change(order, PlaceLog(AppendableFiles(order.directory), order.number))
         except Exception as error:
             # The log has it all, and the next snapshot tries again.
             log.warning("a snapshot of the entities of %s: %s", order.job, error_text(error))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stretto.errors import StorageError
-from stretto.runtime.storage import LocalFiles, sync_directory, unreadable, unwritable
+from stretto.runtime.storage import LocalFiles, private_file, sync_directory, unreadable, unwritable
 
 
 class AppendableFiles(LocalFiles):
@@ -24,7 +24,7 @@ class AppendableFiles(LocalFiles):
             if file is None:
                 target = self.place_of(path)
                 self.make(target.parent)
-                file = self._open[path] = open(target, "xb", opener=_private)  # noqa: SIM115
+                file = self._open[path] = open(target, "xb", opener=private_file)  # noqa: SIM115
                 sync_directory(target.parent)
             file.write(data)
         except OSError as error:
@@ -66,7 +66,3 @@ def check_directory(uri: str) -> None:
 def local_directory(uri: str) -> str:
     """Returns the path of a directory, which does not depend on the current one."""
     return str(Path(uri.removeprefix("file://")).absolute())
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -13,8 +13,10 @@ from stretto.coordinator.events import EntityPlan
 from stretto.errors import DamagedError, StorageError
 from stretto.operators.windows import Duration, positive_duration_us
 from stretto.protocol.entities import Pace
+from stretto.runtime.entities.classes import keep_classes
 from stretto.runtime.entities.log_files import check_directory, local_directory
 from stretto.runtime.storage import store_at
+from stretto.transactions.catalog import Catalog
 from stretto.transactions.events import Manifest
 
 EPOCH_NS = 1_000_000
@@ -26,15 +28,15 @@ ATTEMPTS_MAX = 1 << 20
 """More attempts than one driver has. Those of the next owner of the directory have greater numbers."""
 
 
-def paced(every: Duration | None, is_kept: bool) -> Pace:
+def paced(every: Duration | None, is_kept: bool, keys_kept_us: int) -> Pace:
     """Returns when epochs and snapshots are taken; `every` is the user's interval."""
     snapshot_ns = SNAPSHOT_NS
     if every is not None:
         snapshot_ns = min(snapshot_ns, positive_duration_us(every, "the interval of snapshots") * 1_000)
-    return Pace(EPOCH_NS, CALLS_MAX, snapshot_ns if is_kept else NEVER_NS)
+    return Pace(EPOCH_NS, CALLS_MAX, snapshot_ns if is_kept else NEVER_NS, keys_kept_us)
 
 
-def opened_entities(app: str, uri: str, workers: int) -> tuple[CheckpointStore, EntityPlan]:
+def opened_entities(app: str, catalog: Catalog, uri: str, workers: int) -> tuple[CheckpointStore, EntityPlan]:
     """Returns the storage of an app's entities, with this driver as its owner, and the plan for the coordinator. The
     number of workers counts when the directory is new: what is there stays on as many as it was made with."""
     check_directory(uri)
@@ -56,4 +58,5 @@ def opened_entities(app: str, uri: str, workers: int) -> tuple[CheckpointStore, 
             f"they are of app '{last.app}', and app '{app}' has entities",
             "Use a directory of its own.",
         )
+    keep_classes(directory, catalog)
     return store, EntityPlan(directory, last, store.owner * ATTEMPTS_MAX)

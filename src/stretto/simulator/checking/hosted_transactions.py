@@ -21,10 +21,10 @@ from stretto.simulator.engine.durable import Parts
 from stretto.simulator.engine.hosted_entities import HostedEntities
 from stretto.transactions import log
 from stretto.transactions.activation import OutOfTime
+from stretto.transactions.attempt import WorkerParts
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.epoch import Epoch, EpochParts
 from stretto.transactions.execution import Execution, Part
-from stretto.transactions.machine import WorkerParts
 from stretto.transactions.place_log import PlaceLog
 
 TROUBLE_NS = 250_000_000
@@ -110,7 +110,9 @@ class UsersOfCluster(Users):
             self.fuse.around,
         )
         settings = self.settings
-        cluster.submit_entities(Pace(settings.epoch_ns, settings.calls_max, settings.snapshot_ns), workers)
+        cluster.submit_entities(
+            Pace(settings.epoch_ns, settings.calls_max, settings.snapshot_ns, settings.keys_kept_us), workers
+        )
         return cluster
 
     def calm(self) -> None:

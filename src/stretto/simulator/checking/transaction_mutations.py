@@ -11,6 +11,7 @@ from stretto.protocol.transactions import Conflicts, EntityName, Invoke, Look, P
 from stretto.simulator.checking.mutations import mutation_name
 from stretto.simulator.engine.entities import EntityParts
 from stretto.transactions import log
+from stretto.transactions.attempt import Attempt, WorkerParts
 from stretto.transactions.conflicts import Decision, decided
 from stretto.transactions.epoch import Epoch, EpochParts
 from stretto.transactions.events import StateOpened
@@ -18,7 +19,7 @@ from stretto.transactions.execution import Execution, Part, Root
 from stretto.transactions.ingress import Ingress
 from stretto.transactions.locks import Locks
 from stretto.transactions.log import Content, Logged
-from stretto.transactions.machine import Attempt, TransactionWorker, WorkerParts
+from stretto.transactions.machine import TransactionWorker
 from stretto.transactions.sequencing import Sequencer
 from stretto.transactions.sessions import Kept, Sessions, Standing
 

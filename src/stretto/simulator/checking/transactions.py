@@ -27,8 +27,8 @@ from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.serializability import Append, Outcome, Read, Transaction, check
 from stretto.simulator.engine.entities import Climate, EntityParts, SimulatedEntities
 from stretto.transactions.activation import MadeCall
+from stretto.transactions.attempt import Settings
 from stretto.transactions.catalog import Catalog
-from stretto.transactions.machine import Settings
 
 STEPS_MAX = 60_000
 CALLS = (15, 60)
@@ -57,6 +57,8 @@ class Trial:
     snapshots: int = 0
     fallbacks: int = 0
     evidence: int = 0
+    rung: int = 0
+    expired: int = 0
     violations: list[Violation] = field(default_factory=list)
 
 

@@ -18,6 +18,7 @@ import msgspec
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.transactions import EntityName, Piece, Reply, TransactionFrame
 from stretto.transactions.activation import MadeCall
+from stretto.transactions.attempt import Settings, WorkerParts
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.coordinating import TransactionCoordinator
 from stretto.transactions.door import Door
@@ -38,7 +39,7 @@ from stretto.transactions.events import (
     WorkerUp,
     WriteManifest,
 )
-from stretto.transactions.machine import COORDINATOR, Settings, TransactionWorker, WorkerParts
+from stretto.transactions.machine import COORDINATOR, TransactionWorker
 
 _PACK = msgspec.msgpack.Encoder().encode
 _UNPACK = msgspec.msgpack.Decoder(TransactionFrame).decode
@@ -158,7 +159,7 @@ class SimulatedEntities:
         self._number += 1
         heapq.heappush(self._queue, (self.now_ns + delay_ns, self._number, act))
 
-    def run(self, steps_max: int, until: Callable[[], bool]) -> bool:
+    def run_until(self, steps_max: int, until: Callable[[], bool]) -> bool:
         """Run until the condition holds. Returns whether it does, within so many steps."""
         for _ in range(steps_max):
             if until():
@@ -168,8 +169,6 @@ class SimulatedEntities:
             self.now_ns, _, act = heapq.heappop(self._queue)
             act()
         return until()
-
-    run_until = run
 
     def _time(self, bounds: tuple[int, int]) -> int:
         return self.chance.randint(*bounds)
@@ -370,6 +369,14 @@ class SimulatedEntities:
     def has_finished(self, epoch: int) -> bool:
         """Returns whether all workers are there, and have finished this epoch."""
         return all(host.machine is not None and host.machine.finished >= epoch for host in self.hosts.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Returns whether no worker has anything to do, now or later."""
+        return all(
+            host.machine is not None and host.machine.finished >= 0 and host.machine.is_idle
+            for host in self.hosts.values()
+        )
 
     def state(self) -> dict[EntityName, bytes]:
         """Returns the fields of all entities."""

@@ -26,20 +26,16 @@ from stretto.simulator.engine.cluster import SimulatedJob
 from stretto.simulator.engine.durable import DurableCluster, Parts
 from stretto.simulator.engine.storage import SimulatedFiles
 from stretto.transactions.activation import MadeCall
+from stretto.transactions.attempt import WorkerParts as TransactionParts
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.events import (
     AppendLog,
     DropPieces,
     LogWritten,
     Manifest,
-    OpenState,
-    PieceStored,
-    StateOpened,
     StorePiece,
-    TrimLog,
 )
 from stretto.transactions.machine import TransactionWorker
-from stretto.transactions.machine import WorkerParts as TransactionParts
 from stretto.transactions.place_log import PlaceLog
 from stretto.worker import events as working
 from stretto.worker.entities import Around
@@ -61,6 +57,9 @@ class _Writer:
 
 class HostedEntities(DurableCluster):
     """Use: `submit_entities`, then `call` and `run_until`. `answered` hears of each answer."""
+
+    job = JOB
+    """The name of the job with the entities."""
 
     def __init__(
         self,
@@ -97,14 +96,17 @@ class HostedEntities(DurableCluster):
     def submit_entities(self, pace: Pace, places: int) -> None:
         """Claim the storage, as a driver does, and have the entities hosted."""
         self._places = places
-        store = self._job_stores[JOB] = CheckpointStore(self.files)
-        self.files.owner = store.claim("the driver", "1")
-        manifest = entity_manifest(JOB, 1, Manifest(0, [[] for _ in range(places)]))
-        store.commit(manifest)
-        self.jobs[JOB] = SimulatedJob()
-        plan = coordination.EntityPlan("simulated", manifest, store.owner * ATTEMPTS_MAX)
-        self._work(self._driver, working.DoorOpened(JOB, f"{self._driver}/{CLIENT}", self._catalog))
-        self._coordinate(coordination.EntitiesSubmitted(JOB, JOB, "", places, pace, plan))
+        store = self._job_stores[self.job] = CheckpointStore(self.files)
+        self.files.claims += 1
+        self.files.owner = store.claim("the driver", str(self.files.claims))
+        manifests, _ = store.manifests()
+        if not manifests:
+            store.commit(entity_manifest(self.job, 1, Manifest(0, [[] for _ in range(places)])))
+            manifests, _ = store.manifests()
+        self.jobs[self.job] = SimulatedJob()
+        plan = coordination.EntityPlan("simulated", manifests[-1], store.owner * ATTEMPTS_MAX)
+        self._work(self._driver, working.DoorOpened(self.job, f"{self._driver}/{CLIENT}", self._catalog))
+        self._coordinate(coordination.EntitiesSubmitted(self.job, self.job, "", places, pace, plan))
         self._begin_pulse()
 
     # For the users.
@@ -118,7 +120,7 @@ class HostedEntities(DurableCluster):
 
     def call(self, client: str, made: MadeCall) -> int:
         number, self._calls = self._calls, self._calls + 1
-        self._work(self._driver, working.CallsMade(JOB, [(made, number)]))
+        self._work(self._driver, working.CallsMade(self.job, [(made, number)]))
         return number
 
     def run_until(self, steps_max: int, until: Callable[[], bool]) -> bool:
@@ -143,7 +145,7 @@ class HostedEntities(DurableCluster):
     def _machines(self) -> list[TransactionWorker]:
         """Returns those of the members. One that was replaced, and does not know it, does not count."""
         names = [name for name in self.names_of_workers() if name in self.coordinator.members]
-        machines = [self.workers[name].entities.machine(JOB) for name in names]
+        machines = [self.workers[name].entities.machine(self.job) for name in names]
         return [machine for machine in machines if machine is not None]
 
     # Faults.
@@ -237,28 +239,19 @@ class HostedEntities(DurableCluster):
     def _write_piece(self, name: str, worker: object, order: KeepEntities) -> None:
         if self.workers.get(name) is not worker:
             return
-        place = self._place(self.files, order.number)
-        match order.what:
-            case StorePiece(piece=piece, data=data):
-                place.store(piece, data)
-                self._work(name, EntitiesKept(order.job, PieceStored(piece)))
-            case DropPieces(before=before):
-                place.drop(before)
+        event = _written(self._place(self.files, order.number), order)
+        if event is not None:
+            self._work(name, event)
 
 
 def _written(place: PlaceLog, order: KeepEntities) -> working.Event | None:
-    match order.what:
-        case OpenState(attempt=attempt, pieces=pieces):
-            data, position = place.open(attempt)
-            opened = StateOpened(attempt, [place.fetch(piece) for piece in pieces], data, position)
-            return EntitiesKept(order.job, opened)
-        case AppendLog(attempt=attempt, data=data, end=end):
-            place.append(attempt, data, end)
-            place.sync()
-            return EntitiesKept(order.job, LogWritten(attempt, end))
-        case TrimLog(position=position):
-            place.trim(position)
-    return None
+    what = order.what
+    if isinstance(what, AppendLog):
+        place.append(what.attempt, what.data, what.end)
+        place.sync()
+        return EntitiesKept(order.job, LogWritten(what.attempt, what.end))
+    event = place.carry_out(what)
+    return None if event is None else EntitiesKept(order.job, event)
 
 
 def _renamed(reply: Reply) -> Reply:

@@ -26,9 +26,9 @@ from stretto.simulator.checking.transaction_mutations import (
     HandlersDoNotShare,
     conflicts_ignored,
 )
+from stretto.transactions.attempt import WorkerParts
 from stretto.transactions.entity import Entity
 from stretto.transactions.epoch import EpochParts
-from stretto.transactions.machine import WorkerParts
 
 WORKLOADS: dict[str, tuple[Workload, int]] = {
     "uniform": (YcsbT(200), 800),
