@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, eventually
 
 import stretto
-from stretto import App, Context, Function, ListState, MapState, sinks, sources
+from stretto import App, Context, Entity, Function, Job, ListState, MapState, sinks, sources
 from stretto.bench.gates import Gate
 from stretto.errors import DamagedError, StorageError
 from stretto.operators.windows import tumbling
 from stretto.runtime.cluster import Cluster
 
 ROWS = 4_000
+MONEY = 100
 
 
 class Remembering(Function):
@@ -136,3 +142,160 @@ def test_damage_is_reported_with_the_file(spark: SparkSession, checkpoints: Path
             stretto.state.read(spark, checkpoints, "totals")
     finally:
         victim.write_bytes(content)
+
+
+# Entities.
+
+
+@dataclass
+class Visit:
+    place: str
+    n: int
+
+
+class Purse(Entity):
+    money: int = MONEY
+    owner: str | None = None
+    visits: list[Visit] = []  # noqa: RUF012
+    paid: dict[str, int] = {}  # noqa: RUF012
+
+    async def pay(self, to: str, amount: int) -> None:
+        if self.money < amount:
+            raise ValueError(to)
+        self.money -= amount
+        self.paid[to] = self.paid.get(to, 0) + amount
+        await Purse(to).take(amount)
+
+    async def take(self, amount: int) -> None:
+        self.money += amount
+
+    async def visit(self, place: str) -> None:
+        self.visits.append(Visit(place, len(self.visits)))
+        self.owner = place
+
+
+class Shelf(Entity):
+    full: bool = False
+
+    async def fill(self) -> None:
+        self.full = True
+
+
+@pytest.fixture(scope="module")
+def entities(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Job, Path]]:
+    directory = tmp_path_factory.mktemp("entities")
+    with Cluster.on_spark(spark, workers=2) as cluster:
+        yield cluster.submit(App("purses", entities=[Purse, Shelf]), checkpoint=directory, every="1 s"), directory
+
+
+def purses(spark: SparkSession, directory: Path) -> dict[str, dict[str, Any]]:
+    rows = stretto.state.read(spark, directory, "Purse").collect()
+    assert len({row.key for row in rows}) == len(rows), "one row for each"
+    return {row.key: row.asDict(recursive=True) for row in rows}
+
+
+def test_entities_are_those_of_a_sequential_model(spark: SparkSession, entities: tuple[Job, Path]) -> None:
+    job, directory = entities
+    chance, model = random.Random(5), {}
+    for _ in range(60):
+        one, other, amount = f"a{chance.randrange(8)}", f"a{chance.randrange(8)}", chance.randint(1, 40)
+        for name in (one, other):
+            model.setdefault(name, {"key": name, "money": MONEY, "owner": None, "visits": [], "paid": {}})
+        if chance.random() < 0.3 or one == other:
+            job.call(Purse(one).visit(other), timeout=WAIT_S)
+            model[one]["visits"].append({"place": other, "n": len(model[one]["visits"])})
+            model[one]["owner"] = other
+        elif model[one]["money"] >= amount:
+            job.call(Purse(one).pay(other, amount), timeout=WAIT_S)
+            model[one]["money"] -= amount
+            model[one]["paid"][other] = model[one]["paid"].get(other, 0) + amount
+            model[other]["money"] += amount
+        else:
+            with pytest.raises(ValueError, match=other):
+                job.call(Purse(one).pay(other, amount), timeout=WAIT_S)
+    fresh = {"money": MONEY, "owner": None, "visits": [], "paid": {}}
+    expected = {name: row for name, row in model.items() if row != {"key": name, **fresh}}
+    assert len(expected) == 8
+
+    def found() -> dict[str, dict[str, Any]]:
+        job.call(Shelf("tick").fill(), timeout=WAIT_S)  # Without calls there are no snapshots.
+        return purses(spark, directory)
+
+    eventually(lambda: found() == expected, what="the last snapshot")
+    frame = stretto.state.read(spark, directory, Purse)
+    assert dict(frame.dtypes) == {
+        "key": "string",
+        "money": "bigint",
+        "owner": "string",
+        "visits": "array<struct<place:string,n:bigint>>",
+        "paid": "map<string,bigint>",
+    }
+    assert frame.where("size(visits) > 0").selectExpr("sum(size(visits)) AS n").first().n == sum(
+        len(row["visits"]) for row in expected.values()
+    )
+
+
+def test_a_snapshot_is_of_one_moment(spark: SparkSession, entities: tuple[Job, Path]) -> None:
+    job, directory = entities
+    ends = threading.Event()
+
+    def load() -> None:
+        chance = random.Random(6)
+        while not ends.is_set():
+            names = [f"m{chance.randrange(20)}" for _ in range(40)]
+            calls = [Purse(one).pay(other, 1) for one, other in zip(names[::2], names[1::2], strict=True)]
+            job.map(calls, return_exceptions=True, timeout=WAIT_S)
+
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(load)
+        try:
+            seen = set()
+            while len(seen) < 3:
+                found = [row["money"] for name, row in purses(spark, directory).items() if name.startswith("m")]
+                assert sum(found) == MONEY * len(found), "those without a row have all their money"
+                if found:
+                    seen.add(tuple(found))
+        finally:
+            ends.set()
+        loading.result(WAIT_S)
+
+
+def test_the_command_names_the_classes(entities: tuple[Job, Path]) -> None:
+    _, directory = entities
+    command = [sys.executable, "-m", "stretto", "state", str(directory)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=WAIT_S)
+    assert "entities: Purse, Shelf" in done.stdout
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=WAIT_S)
+    assert all(each["epoch"] >= 0 and not each["finished"] for each in json.loads(done.stdout)["checkpoints"])
+
+
+def test_what_cannot_be_read_of_entities_is_said(
+    spark: SparkSession, entities: tuple[Job, Path], checkpoints: Path, tmp_path: Path
+) -> None:
+    job, directory = entities
+    assert {row.full for row in stretto.state.read(spark, directory, "Shelf").collect()} <= {True}
+    assert dict(stretto.state.read(spark, directory, "Shelf").dtypes) == {"key": "string", "full": "boolean"}
+    with pytest.raises(StorageError, match="app 'purses' has no entities of a class 'Stranger': it has Purse, Shelf"):
+        stretto.state.read(spark, directory, "Stranger")
+    with pytest.raises(stretto.UserError, match="no states to choose from"):
+        stretto.state.read(spark, directory, "Purse", state="money")
+    with pytest.raises(StorageError, match=r"app 'kept' has no function 'Purse': the checkpoint has .*\n  Entities of"):
+        stretto.state.read(spark, checkpoints, Purse)
+    with pytest.raises(StorageError, match="there is no checkpoint in"):
+        stretto.state.read(spark, tmp_path, "Purse")
+    assert job.stop().status.ended
+    (path,) = (directory / "entities").glob("classes")
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(DamagedError, match="its checksum does not match"):
+        stretto.state.read(spark, directory, "Purse")
+    path.unlink()
+    with pytest.raises(DamagedError, match="does not say what its entities look like"):
+        stretto.state.read(spark, directory, "Purse")
+    path.write_bytes(content)
+    assert stretto.state.read(spark, directory, "Purse").count() > 0, "also when the app has stopped"
+    for piece in (directory / "entities").glob("*/pieces/*"):
+        damaged = piece.read_bytes()
+        piece.write_bytes(damaged[:-1] + bytes([damaged[-1] ^ 1]))
+    with pytest.raises(DamagedError, match="is damaged"):
+        stretto.state.read(spark, directory, "Purse")

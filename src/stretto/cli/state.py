@@ -11,6 +11,8 @@ from rich.table import Table
 from stretto.checkpoints.manifest import ActorRecord, Manifest
 from stretto.cli.reporting import complain, print_json, reported
 from stretto.errors import StorageError
+from stretto.runtime.entities.classes import kept_classes
+from stretto.runtime.entities.log_files import local_directory
 from stretto.runtime.session import local_master, spark_session
 from stretto.runtime.state_reader import read_state
 from stretto.runtime.storage import store_at
@@ -19,13 +21,13 @@ from stretto.runtime.storage import store_at
 def state(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="Checkpoint directory of an app.")],
     function: Annotated[
-        str | None, typer.Option(help="Show the state of this function, as rows, instead of the list.")
+        str | None, typer.Option(help="Show the state of this function, or the entities of this class, as rows.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="With --function: maximum number of rows.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
     """List the complete checkpoints of an app, with the functions and sizes of the last one; or show the state of one
-    function."""
+    function, or the entities of one class."""
     if function is not None:
         with reported():
             _show(directory, function, limit, json)
@@ -34,6 +36,8 @@ def state(
         manifests, wrong = store_at(directory).manifests()
         if not manifests and not wrong:
             raise StorageError(f"there is no checkpoint in {directory}", None, "Check the path.")
+        has_entities = bool(manifests) and manifests[-1].entities is not None
+        classes = sorted(kept_classes(local_directory(directory))) if has_entities else []
     for reason in wrong:
         complain(reason)
     if json:
@@ -44,7 +48,9 @@ def state(
     for manifest in manifests:
         table.add_row(str(manifest.checkpoint), manifest.app, f"{manifest.bytes:,}", f"{manifest.bytes_written:,}")
     console.print(table)
-    if manifests:
+    if classes:
+        console.print(f"entities: {', '.join(classes)} (--function {classes[0]} shows their rows)", highlight=False)
+    elif manifests:
         last = manifests[-1]
         table = Table("function", "partition", "state", "fragments", "bytes", title=f"checkpoint {last.checkpoint}")
         for function, records in last.functions.items():
@@ -86,7 +92,8 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
         "app": manifest.app,
         "bytes": manifest.bytes,
         "bytes_written": manifest.bytes_written,
-        "finished": manifest.finished,
+        "finished": manifest.finished and manifest.entities is None,
+        "epoch": None if manifest.entities is None else manifest.entities.epoch,
         "functions": {
             function: [
                 {

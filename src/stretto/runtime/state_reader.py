@@ -1,4 +1,5 @@
-"""The state of a function in a checkpoint as a DataFrame, read by Spark's tasks, one for each partition.
+"""The state of a function in a checkpoint as a DataFrame, read by Spark's tasks, one for each partition. Entities are
+read by `entities/reading.py`.
 
 A first job reads and checks everything and finds the types, since a map may hold any values; damage is reported then,
 before the rows are used. The rows themselves are read lazily.
@@ -24,6 +25,7 @@ from stretto.checkpoints.store import CheckpointStore
 from stretto.errors import DamagedError, StorageError, StrettoError, UserError
 from stretto.operators.described import rows_of
 from stretto.operators.shown import fitted, settled, together
+from stretto.runtime.entities.reading import read_entities
 from stretto.runtime.own_python import use_own_python
 from stretto.runtime.slots import require_free_slot
 from stretto.runtime.storage import absolute, store_at
@@ -64,8 +66,11 @@ def read_state(
     use_own_python(spark)
     manifest = _manifest(store, uri, checkpoint, savepoint)
     while True:
-        wanted = _wanted(uri, manifest, function, state)
         try:
+            if manifest.entities is not None:
+                _check_no_state(manifest, state)
+                return read_entities(spark, uri, manifest, function)
+            wanted = _wanted(uri, manifest, function, state)
             schema = _schema(spark, wanted)
             break
         except DamagedError:
@@ -101,10 +106,17 @@ def _manifest(store: CheckpointStore, uri: str, checkpoint: int | None, savepoin
     return manifests[-1]
 
 
+def _check_no_state(manifest: Manifest, state: str | None) -> None:
+    if state is not None:
+        raise UserError(f"app '{manifest.app}' has entities, which have no states to choose from", f"state='{state}'")
+
+
 def _wanted(uri: str, manifest: Manifest, function: str, state: str | None) -> _Wanted:
     if function not in manifest.functions:
         known = ", ".join(manifest.functions)
-        raise StorageError(f"app '{manifest.app}' has no function '{function}'", f"the checkpoint has {known}")
+        fact = f"app '{manifest.app}' has no function '{function}'"
+        fix = "Entities of an app that has streams too are in the directory 'entities' below this one."
+        raise StorageError(fact, f"the checkpoint has {known}", fix)
     records = manifest.functions[function]
     found = [(p, part) for p, record in enumerate(records) if record.plain for part in (record, *record.parts)]
     if not found:

@@ -10,7 +10,7 @@ Read next: `kinds.py` for value, list and map state; `operators/` for the column
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stretto.state.dividing import KeyedPart, Surveyed
 from stretto.state.fragments import Deferred, Fragment
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def read(
     spark: SparkSession,
     directory: str | PathLike[str],
-    function: str,
+    function: str | type[Any],
     *,
     checkpoint: int | None = None,
     savepoint: str | None = None,
@@ -49,8 +49,14 @@ def read(
     and `partition_id`. If the function has several states, `state` names the one to read; without it, a further column
     `state` names the state of each row.
 
+    Of an app with entities, `function` is a class of entities, or its name: each row is an entity, with the columns
+    `key` and those of its fields, at the end of the last complete snapshot. An entity whose fields have never changed
+    from their defaults has no row. While no calls come, no snapshots are taken. All rows are read at once, and kept by
+    Spark. The entities of an app that has streams too are in the directory `entities` below its own.
+
     Raises a DamagedError that names the file if a file is not as it was written. The rows are read when the DataFrame
     is used. While an app runs, read a savepoint: other checkpoints are removed when newer ones are complete."""
     from stretto.runtime.state_reader import read_state  # Imported here, since this room must not know storage.
 
-    return read_state(spark, directory, function, checkpoint=checkpoint, savepoint=savepoint, state=state)
+    name = function if isinstance(function, str) else function.__name__
+    return read_state(spark, directory, name, checkpoint=checkpoint, savepoint=savepoint, state=state)
