@@ -18,6 +18,7 @@ from stretto.cli.nexmark_command import NEXMARK_EXAMPLES, nexmark
 from stretto.cli.options import Json, Workers
 from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
+from stretto.cli.serving import ServeRequest, serve_app
 from stretto.cli.simulate.commands import simulate
 from stretto.cli.state import state
 from stretto.elasticity.naming import CONTROLLERS
@@ -133,6 +134,47 @@ def run(
         request = RunRequest(target, workers, chosen_engine, master, json, timeout, rows, policy, strategy)
         durable = replace(request, checkpoint=checkpoint, every=every, start=start, drop_state=drop_state)
         run_app(replace(durable, parked=parked, elasticity=elasticity))
+
+
+@program.command(
+    epilog="Examples:  [bold]stretto serve examples.bank:app --checkpoint /shared/bank[/]   "
+    "[bold]stretto serve examples.bank:app --in-process[/]"
+)
+def serve(
+    target: Target,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 has the system choose one.")] = 8080,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Callers need a token unless it is a loopback address.")
+    ] = "127.0.0.1",
+    token: Annotated[bool, typer.Option("--token", help="Callers need a token, on a loopback address too.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which a call that waits is given up.")] = 30.0,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Try the app out: no Spark, in memory, each transaction twice.")
+    ] = False,
+    workers: Workers = 2,
+    master: Annotated[
+        str | None, typer.Option(help="Spark master URL; by default a local Spark with two spare slots.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keep the entities here, and have those that are there; otherwise they are in memory only.",
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[str, typer.Option(metavar="TIME", help="Interval between snapshots, at most 4 s.")] = "4 s",
+    parked: Annotated[int, typer.Option(min=0, help="Number of spare workers; a spare replaces a lost worker.")] = 0,
+) -> None:
+    """Serve the entities of an app over HTTP: POST /ENTITY/KEY/METHOD with a JSON object of arguments.
+
+    Methods that only read are answered to GET too. The API is a page at /, and an OpenAPI document at /openapi.json.
+    The address, and the token if one is needed, are printed on stdout when calls are answered. Ctrl-C and SIGTERM end
+    the server when the calls in flight are answered. The exit code is 2 when the app is invalid or fails."""
+    with reported():
+        serve_app(
+            ServeRequest(target, host, port, token, timeout, in_process, workers, master, checkpoint, every, parked)
+        )
 
 
 @program.command(epilog="Example:  [bold]stretto explain examples.highest_bid:app[/]")
