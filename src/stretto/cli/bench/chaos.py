@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -100,29 +100,29 @@ def chaos(
     if neighbours:
         _run_neighbours(workers, parked, lost_after, only, json)
         return
-    with reported():
-        (name,) = chosen([query])
-        with ExitStack() as stack:
-            once: tuple[Fault, ...] = ()
-            where = master or local_master(workers + parked)
-            if standalone:
-                # Each Spark worker has enough slots for all workers, in case the other one is killed.
-                where = stack.enter_context(standalone_cluster(2, workers + parked + SPARE_SLOTS))
-                once = (Fault.JVM, Fault.NODE)
-            elif where.startswith("local-cluster"):
-                once = (Fault.JVM,)
-            asked = Chaos(name, kills, rate, every, once=once, seed=seed, elastic=elastic)
-            spark = stack.enter_context(spark_session("stretto bench chaos", where))
-            cluster = stack.enter_context(
-                Cluster.on_spark(
-                    spark,
-                    workers=workers,
-                    parked=parked,
-                    lost_after=lost_after,
-                    elasticity=SHUFFLING if elastic else "auto",
-                )
-            )
-            report = chaotic.run(spark, cluster, asked, note)
+    asked = Chaos(query, kills, rate, every, seed=seed, elastic=elastic)
+    _run_faults(asked, workers, parked, lost_after, master, standalone, json)
+
+
+def _run_faults(
+    asked: Chaos, workers: int, parked: int, lost_after: str, master: str | None, standalone: bool, json: bool
+) -> None:
+    with reported(), ExitStack() as stack:
+        (name,) = chosen([asked.query])
+        once: tuple[Fault, ...] = ()
+        where = master or local_master(workers + parked)
+        if standalone:
+            # Each Spark worker has enough slots for all workers, in case the other one is killed.
+            where = stack.enter_context(standalone_cluster(2, workers + parked + SPARE_SLOTS))
+            once = (Fault.JVM, Fault.NODE)
+        elif where.startswith("local-cluster"):
+            once = (Fault.JVM,)
+        spark = stack.enter_context(spark_session("stretto bench chaos", where))
+        elasticity = SHUFFLING if asked.elastic else "auto"
+        cluster = stack.enter_context(
+            Cluster.on_spark(spark, workers=workers, parked=parked, lost_after=lost_after, elasticity=elasticity)
+        )
+        report = chaotic.run(spark, cluster, replace(asked, query=name, once=once), note)
     found = report.as_dict()
     if json:
         print_json(found)
