@@ -17,6 +17,7 @@ from stretto.cli.simulate.bursts import bursts
 from stretto.cli.simulate.elastic import elastic
 from stretto.cli.simulate.elastic_paper import elastic_paper
 from stretto.cli.simulate.faults import faults
+from stretto.cli.simulate.getafix import getafix
 from stretto.cli.simulate.henge import henge
 from stretto.cli.simulate.neighbours import neighbours
 from stretto.cli.simulate.row_calls import row_calls
@@ -61,6 +62,11 @@ simulate.command(
 simulate.command(
     epilog="Examples:  [bold]stretto simulate sponge --only 10 --query q5[/]   [bold]stretto simulate sponge --json[/]",
 )(sponge)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate getafix --clients 20[/]   "
+    "[bold]stretto simulate getafix --deaths 4 --json[/]",
+)(getafix)
 
 
 @simulate.callback()
