@@ -1,9 +1,10 @@
 """Measures the cost of checkpoints: a running aggregate over many keys, with a checkpoint every second and without.
 
-The state is loaded first: each key once. Then rows update a hundredth of the keys in each second, and others in the
-next, scattered over the whole state: at full speed for throughput, at a fixed rate for latency. Measuring begins after
-the first checkpoint, which writes the whole state. Latency is from when a row was due at the source until its update is
-in the sink. Runs with and without checkpoints alternate; the result is the median of the ratios.
+The state is loaded first: each key once, in all partitions. Then rows update a hundredth of the keys in each second,
+and others in the next, scattered over the whole state: at full speed for throughput, at a fixed rate for latency.
+Measuring begins after the first checkpoint, which writes the whole state. Latency is from when a row was due at the
+source until its update is in the sink. Runs with and without checkpoints alternate; the result is the median of the
+ratios.
 
 A separate run measures how much a checkpoint writes: it requests one checkpoint of the whole state, then one after each
 second, and divides what they write by the time since the one before, which is longer on a busy machine.
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,17 +48,19 @@ SETTLE_S = 2.0
 """Time after the first checkpoint for the rows that waited for it."""
 INCREMENTS = 4
 LOAD_TIMEOUT_S = 300.0
+POLL_NS = 10_000_000
 SCATTER = 15_485_863
 """A prime: its multiples, modulo the number of keys, visit all keys in a scattered order."""
 
 
 class Touches(Source):
-    """Emits every key once, then a different hundredth of the keys in each second. `rate` is rows per second and
-    partition after the load; None means full speed."""
+    """Emits every key once, and when the file `begin` is there a different hundredth of the keys in each second. `rate`
+    is rows per second and partition then; None means full speed."""
 
-    def __init__(self, keys: int, rate: float | None) -> None:
+    def __init__(self, keys: int, rate: float | None, begin: Path) -> None:
         self.keys = keys
         self.rate = rate
+        self.begin = begin
         self.schema = SCHEMA
 
     def reader(self, partition: int, partitions: int) -> TouchReader:
@@ -66,6 +70,7 @@ class Touches(Source):
 class TouchReader(SourceReader):
     def __init__(self, source: Touches, partition: int, partitions: int) -> None:
         self._rate = source.rate
+        self._begin: Path | None = source.begin
         self._partition, self._partitions = partition, partitions
         self._own = len(range(partition, source.keys, partitions))
         self._hot = max(1, round(self._own * HOT_SHARE * HOT_AT_ONCE))
@@ -80,6 +85,10 @@ class TouchReader(SourceReader):
             places = np.arange(self.position, min(self._own, self.position + max_rows))
             self.position += len(places)
             return Reading(self._batch(places, now_ns), now_ns)
+        if self._begin is not None:
+            if not self._begin.exists():
+                return Reading(None, now_ns, next_ns=now_ns + POLL_NS)
+            self._begin = None
         count, arrived_ns, next_ns = self._due(now_ns, max_rows)
         if not count:
             return Reading(None, now_ns, next_ns=next_ns)
@@ -193,16 +202,23 @@ def _rate(figures: Figures) -> float:
 
 
 @contextmanager
-def _job(cluster: Cluster, keys: int, rate: float | None, durable: bool, every: str | None) -> Iterator[Job]:
+def _loaded(
+    cluster: Cluster, keys: int, rate: float | None, durable: bool, every: str | None, timeout_s: float
+) -> Iterator[Job]:
+    """Has a job whose state is loaded, and whose updates begin."""
     workers = len(cluster.workers)
     app = App("checkpoint-cost", parallelism=workers, batch_rows=BATCH)
-    rows = app.source("rows", Touches(keys, None if rate is None else rate / workers))
+    directory = scratch_directory("checkpoint")
+    begin = directory / "begin"
+    rows = app.source("rows", Touches(keys, None if rate is None else rate / workers, begin))
     totals = rows.key_by("k").aggregate(n="count(*)", total="sum(v)", least="min(v)", most="max(v)", name="totals")
     totals.sink(NullSink(), name="out")
-    directory = scratch_directory("checkpoint")
+    kept = directory / "kept" if durable else None
     try:
-        job = cluster.submit(app, engine="actors", checkpoint=directory if durable else None, every=every)
+        job = cluster.submit(app, engine="actors", checkpoint=kept, every=every)
         try:
+            _load(job, keys, timeout_s)
+            begin.touch()
             yield job
         finally:
             job.stop()
@@ -226,8 +242,7 @@ def _totalled(metrics: JobMetrics) -> int:
 
 
 def _sizes(cluster: Cluster, keys: int, setup: Setup) -> Sizes:
-    with _job(cluster, keys, setup.rate, True, None) as job:
-        _load(job, keys, setup.load_timeout_s)
+    with _loaded(cluster, keys, setup.rate, True, None, setup.load_timeout_s) as job:
         full = _checkpoint(job, setup)
         time.sleep(SETTLE_S)
         _checkpoint(job, setup)
@@ -244,8 +259,8 @@ def _checkpoint(job: Job, setup: Setup) -> CompleteCheckpoint:
 
 
 def _run(cluster: Cluster, keys: int, paced: bool, durable: bool, setup: Setup) -> Figures:
-    with _job(cluster, keys, setup.rate if paced else None, durable, EVERY if durable else None) as job:
-        _load(job, keys, setup.load_timeout_s)
+    rate, every = setup.rate if paced else None, EVERY if durable else None
+    with _loaded(cluster, keys, rate, durable, every, setup.load_timeout_s) as job:
         if durable:
             _checkpoint(job, setup)
         time.sleep(SETTLE_S)
