@@ -10,7 +10,7 @@ from tests.simulation.catching import assert_caught
 
 from stretto.errors import InvariantError
 from stretto.protocol.membership import Heartbeat
-from stretto.simulator.checking import bursts
+from stretto.simulator.checking import bursts, faults
 from stretto.simulator.checking.burst_mutations import BURST_MUTATIONS
 from stretto.simulator.checking.bursts import try_seed
 from stretto.simulator.engine.cluster import SimulatedCluster
@@ -38,7 +38,8 @@ def test_no_seed_shows_a_violation() -> None:
 
 @pytest.mark.parametrize("name", sorted(BURST_MUTATIONS.keys() - RARE))
 def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bursts, "STEPS_MAX", 20_000)  # A run that does not end is caught sooner.
+    for module in (bursts, faults):
+        monkeypatch.setattr(module, "STEPS_MAX", 20_000)  # A run that does not end is caught sooner.
     bug = BURST_MUTATIONS[name]
     assert_caught("bursts", name, lambda seed: bool(try_seed(seed, 4, 6, bug).violations), CAUGHT_WITHIN)
 

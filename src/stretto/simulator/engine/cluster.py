@@ -180,6 +180,8 @@ class SimulatedCluster:
         """What homes have reported about moves of shards."""
         self.decisions: dict[int, DecisionRecord] = {}
         """The records of controllers' decisions, by their numbers, each as it was announced last."""
+        self._drains: dict[int, DecisionRecord] = {}
+        """Those that have a worker leave. A run that does not end has thousands of others."""
         self.observation = Observation()
         self.unstartable = 0.0
         """The share of workers to be added that cannot be started."""
@@ -377,9 +379,13 @@ class SimulatedCluster:
             self.leaver_faults.append(f"{name} has left, and its task has not ended")
 
     def _leavers(self) -> set[str]:
-        records = self.decisions.values()
-        drains = [record for record in records if isinstance(record.decision, DrainWorker)]
-        return {each.decision.member for each in drains if each.outcome in (Outcome.PENDING, Outcome.DONE)}  # type: ignore[union-attr]
+        leaving = [each for each in self._drains.values() if each.outcome in (Outcome.PENDING, Outcome.DONE)]
+        return {each.decision.member for each in leaving if isinstance(each.decision, DrainWorker)}
+
+    def forget_decisions(self) -> None:
+        """Another driver has announced none yet."""
+        self.decisions.clear()
+        self._drains.clear()
 
     def _member(self, name: str) -> Member:
         role = MemberRole.DRIVER if name.startswith("driver") else MemberRole.WORKER
@@ -501,6 +507,8 @@ class SimulatedCluster:
                     self._later(self._random.randint(*self._timing.delay_ns), partial(self._make_code, effect))
                 case coordination.AnnounceDecision(number=number, record=record):
                     self.decisions[number] = record
+                    if isinstance(record.decision, DrainWorker):
+                        self._drains[number] = record
                     if isinstance(record.decision, DrainWorker) and record.outcome is Outcome.DONE:
                         self._check_slot(record.decision.member)
                 case coordination.StartWorker(name=name):

@@ -11,12 +11,14 @@ from stretto.simulator.engine.durable import DurableCluster
 
 
 class Drivers:
-    """The clusters of all drivers, in the order of their start. Those that were killed are not among them."""
+    """The clusters of all drivers, in the order of their start. Those that were killed are not among them. A run that
+    has not ended after so many steps, or by `until_ns`, will not end."""
 
-    def __init__(self, first: DurableCluster, steps_max: int) -> None:
+    def __init__(self, first: DurableCluster, steps_max: int, until_ns: int) -> None:
         self.clusters = [first]
         self.killed: list[DurableCluster] = []
         self._steps_max = steps_max
+        self._until_ns = until_ns
 
     def take_over(self, seed: int, ends_after_ns: int | None, resumed_after_ns: int) -> None:
         """Start another driver, unless the app has ended. It is killed after `ends_after_ns`, if that is given, and
@@ -41,6 +43,8 @@ class Drivers:
             due = [(cluster.next_ns, number) for number, cluster in enumerate(self.clusters) if cluster.next_ns]
             if not due:
                 break
+            if min(due)[0] > self._until_ns:
+                raise InvariantError("the simulation does not end", f"it is {self._until_ns / 1e9:g} s there")
             self.clusters[min(due)[1]].step()
         else:
             raise InvariantError("the simulation does not end", f"{self._steps_max} steps")

@@ -350,7 +350,7 @@ class DurableCluster(SimulatedCluster):
         self._queue.clear()
         self._latest_ns.clear()
         self._broken.clear()
-        self.decisions.clear()
+        self.forget_decisions()
 
     def _release(self, name: str) -> None:
         if name in self.workers:
