@@ -20,6 +20,9 @@ PATIENCE ?= 3600
 # In the order of the directories: tests on Spark come before the many short ones, which then fill the last minute evenly.
 BY_FILE := --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
+# Bytecode is kept, whatever the environment says: otherwise each process of a test compiles all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 # A stamp marks a step that succeeded; an interrupted step leaves none and runs again.
 VENV_STAMP    := $(VENV)/.made
 LOCK_STAMP    := $(VENV)/.locked
