@@ -97,8 +97,8 @@ class App:
         rows back to make larger batches when its worker has other work.
 
         `entities` are classes (see `stretto.Entity`): their methods are transactions, which clients call through the
-        job's handle. `parallelism` is then the number of workers that have them. `keep_keys` says how long the
-        idempotency keys of calls are kept, 30 days at most."""
+        job's handle. `parallelism` is then the number of places that they are in, which move between workers.
+        `keep_keys` says how long the idempotency keys of calls are kept, 30 days at most."""
         _check_name(name, "an app")
         if parallelism is not None and parallelism < 1:
             raise PlanError(f"the parallelism of app '{name}' must be at least 1", f"it is {parallelism}")

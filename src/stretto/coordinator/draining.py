@@ -1,7 +1,8 @@
 """Workers that leave while jobs run. A part of the coordinator machine.
 
 A worker that is drained gets nothing new. Lessees and shards leave it because it is no host of any job any more
-(`hosts.py`), homes because their jobs are handed over to attempts without it (`handovers.py`). When nothing is there,
+(`hosts.py`), homes because their jobs are handed over to attempts without it (`handovers.py`), and places of entities
+move (`entity_moves.py`). When nothing is there,
 it is asked to leave, and its Spark task returns; only then is the slot free. It is not replaced, also if it is lost
 meanwhile, which is otherwise an ordinary loss: its jobs recover. A transient worker is asked to leave at once: what
 runs there runs again at home.
@@ -86,8 +87,6 @@ class Draining(Part):
             return f"it is {standing.value}"
         if self._membership.active() == [member]:
             return "it is the only worker"
-        if entities := self._entities.on(member):
-            return f"it has entities of {', '.join(entities)}, which do not move between workers yet"
         return next((why for job in self._at_home(member) if (why := self._unmovable(job, member))), None)
 
     def _unmovable(self, job: Job, member: str) -> str | None:
@@ -119,6 +118,7 @@ class Draining(Part):
 
     def _weight(self, member: str) -> tuple[int, float, int]:
         homes = sum(members.count(member) for job in self._unended() for members in job.placement.values())
+        homes += len(self._entities.on(member))
         observed = self._observers.last.workers.get(member)
         position = list(self._membership.members).index(member)
         return homes, 0.0 if observed is None else round(observed.busy_share, 2), -position
@@ -179,7 +179,7 @@ class Draining(Part):
     def dismiss_idle(self) -> None:
         """Asks the draining workers that are idle to leave."""
         for member in self._membership.draining:
-            if self._hosts.is_free(member):
+            if self._hosts.is_free(member) and not self._entities.on(member):
                 self._membership.dismiss(member)
 
     def ended(self, member: str) -> None:

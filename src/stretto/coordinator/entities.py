@@ -1,17 +1,17 @@
 """Jobs with entities: which workers have them, and the coordinator of each job's transactions. A part of the machine.
 
 Such a job has a number of **places**, which never changes while its log is kept: a place has a log, snapshots and a
-part of all entities. A worker in each place hosts them. When one is lost, another worker that has no place in the job
-takes it, usually its next incarnation; then `TransactionCoordinator` begins another attempt on all of them.
+part of all entities. Each is hosted by a worker, which may have several. When a worker is lost, one that has no place
+in the job takes what it had, usually its next incarnation; if none is coming, those that are there take more. Then
+`TransactionCoordinator` begins another attempt on all of them. Places also move without one (`entity_moves.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from msgspec.structs import replace
-
 from stretto.checkpoints import manifest as checkpoints
+from stretto.coordinator.entity_moves import MovePhase, PlaceMove, PlaceMoves, Planner, next_move
 from stretto.coordinator.events import (
     AnnounceEntities,
     AnnounceJob,
@@ -35,13 +35,14 @@ from stretto.protocol.entities import (
     EntitiesFailed,
     EntitiesHosted,
     EntityOrder,
+    EntityPlaces,
     EntityReport,
     HostEntities,
     WhereEntities,
 )
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Send
-from stretto.protocol.transactions import Piece, Proceed, Resume
+from stretto.protocol.transactions import Copied, Piece, Proceed, Resume, TakenOver
 from stretto.transactions.coordinating import TransactionCoordinator
 from stretto.transactions.events import (
     CoordinatorEvent,
@@ -51,7 +52,10 @@ from stretto.transactions.events import (
     WorkerUp,
     WriteManifest,
 )
+from stretto.transactions.placement import place_names
 
+COMING_NS_MAX = 30_000_000_000
+"""How long places without a worker wait for one that is coming, before those that are there take more."""
 DEATHS_MAX = {DeathCause.OWN: 3, DeathCause.ANY: 12}
 """So many workers may die in a handler of the job between two snapshots. Its log has the same calls again after each
 death, so a handler that ends its process would do so for ever, and end the other jobs of those workers too."""
@@ -59,12 +63,13 @@ death, so a handler that ends its process would do so for ever, and end the othe
 
 @dataclass
 class EntityJob:
-    """A job with entities. `places` has the worker in each place, `hosting` those that have loaded the code."""
+    """A job with entities. `places` has the worker in each place, `hosting` the numbers of those whose worker has
+    loaded the code."""
 
     order: EntitiesSubmitted
     transactions: TransactionCoordinator
     places: list[str | None]
-    hosting: set[str] = field(default_factory=set)
+    hosting: set[int] = field(default_factory=set)
     status: JobStatus = JobStatus.WAITING
     waits_for: str | None = None
     checkpoint: int = 0
@@ -74,19 +79,32 @@ class EntityJob:
 
     @property
     def members(self) -> list[str]:
+        """The workers in the places that have one; a worker that has several comes several times."""
         return [member for member in self.places if member is not None]
 
-    def place_of(self, member: str) -> str:
-        return _name(self.places.index(member))
+    @property
+    def workers(self) -> list[str]:
+        """The workers that have places."""
+        return list(dict.fromkeys(self.members))
+
+    def is_at(self, place: int, member: str) -> bool:
+        """Whether the place with this number is hosted by a worker."""
+        return 0 < place <= len(self.places) and self.places[place - 1] == member
 
 
 class EntityJobs(Part):
     """The jobs with entities that have not ended."""
 
+    moves: type[PlaceMoves] = PlaceMoves
+    """The simulator plants a bug by replacing it."""
+
     def __init__(self, host: Host, membership: Membership) -> None:
         self._host = host
         self._membership = membership
         self._jobs: dict[str, EntityJob] = {}
+        self._moves = self.moves(host)
+        self.planner: Planner = next_move
+        """What says which place moves next. The simulator has places move at random."""
         self._askers: dict[str, set[str]] = {}
         """The members with functions of streams that call the entities of a job."""
 
@@ -114,13 +132,24 @@ class EntityJobs(Part):
         return job in self._jobs
 
     def on(self, member: str) -> list[str]:
-        """Returns the jobs that have entities on a worker."""
-        return [name for name, job in self._jobs.items() if member in job.places]
+        """Returns the jobs that have entities on a worker, or are about to."""
+        moves = {name: self._moves.of(name) for name in self._jobs}
+        moving = {name for name, move in moves.items() if move is not None and move.to == member}
+        return [name for name, job in self._jobs.items() if member in job.places or name in moving]
+
+    @property
+    def moving(self) -> PlaceMoves:
+        """The moves that are under way."""
+        return self._moves
+
+    def places(self, job: str) -> list[str | None]:
+        """Returns the worker in each place of a job, for the checks."""
+        return list(self._jobs[job].places) if job in self._jobs else []
 
     # Workers for the places.
 
     def _on_submitted(self, event: EntitiesSubmitted) -> None:
-        names = [_name(place) for place in range(event.workers)]
+        names = place_names(event.workers)
         plan = event.plan
         kept = None if plan is None else _read(plan.manifest)
         attempt = 0 if plan is None else plan.attempt
@@ -132,6 +161,7 @@ class EntityJobs(Part):
     def tick(self) -> None:
         for job in self._jobs.values():
             self._fill(job)
+            self._move_next(job)
 
     def joined(self, member: str) -> None:
         """A worker may take a place that is free."""
@@ -140,31 +170,91 @@ class EntityJobs(Part):
     def _fill(self, job: EntityJob) -> None:
         if job.status is JobStatus.STOPPING or None not in job.places:
             return
-        free = sorted((n for n in self._membership.active() if n not in job.places), key=lambda n: len(self.on(n)))
+        active = self._membership.active()
+        may_have_more = active and not self._is_any_coming()
         for place, member in enumerate(job.places):
-            if member is None and free:
-                self._host_at(job, place, free.pop(0))
+            if member is None:
+                free = active if may_have_more else [name for name in active if name not in job.places]
+                if free:
+                    chosen = min(free, key=lambda name: (job.places.count(name), len(self.on(name)), name))
+                    self._host_at(job, place, chosen)
         missing = job.places.count(None)
         if job.status is JobStatus.WAITING:
-            waits_for = f"workers: its entities need {len(job.places)}, and {missing} are missing" if missing else None
+            without = f"workers: {missing} of the {len(job.places)} places of its entities have none"
+            waits_for = without if missing else None
             if waits_for is None or waits_for != job.waits_for:
                 job.waits_for = waits_for
                 self._announce(job, JobStatus.WAITING if missing else JobStatus.DEPLOYING, waits_for=waits_for)
 
+    def _is_any_coming(self) -> bool:
+        """Whether a worker is about to join, which may take a place."""
+        since_ns = self._membership.coming.values()
+        return any(self._host.now_ns - each < COMING_NS_MAX for each in since_ns)
+
     def _host_at(self, job: EntityJob, place: int, member: str) -> None:
         job.places[place] = member
-        order = job.order
-        directory = None if order.plan is None else order.plan.directory
-        self._host.send(member, HostEntities(order.job, order.digest, place + 1, directory, order.pace))
+        job.hosting.discard(place + 1)
+        self._host.send(member, _hosting_of(job, place + 1))
 
     def _on_hosted(self, sender: str, frame: EntitiesHosted) -> None:
         job = self._jobs.get(frame.job)
-        if job is not None and sender in job.places:
-            job.hosting.add(sender)
-            self._tell(job, WorkerUp(job.place_of(sender)))
+        if job is None or self._moves.hosted(frame.job, sender, frame.place):
+            return
+        if job.is_at(frame.place, sender):
+            job.hosting.add(frame.place)
+            self._tell(job, WorkerUp(str(frame.place)))
+
+    # Places that move.
+
+    def _move_next(self, job: EntityJob) -> None:
+        name = job.order.job
+        if job.status is not JobStatus.RUNNING or not self._moves.may_begin(name):
+            return
+        active = self._membership.active()
+        found = self.planner(job.places, active, {member: len(self.on(member)) for member in active})
+        if found is not None:
+            place, to = found
+            origin = job.places[place - 1]
+            assert origin is not None
+            move = PlaceMove(name, place, origin, to, job.transactions.attempt)
+            self._moves.begin(move, _hosting_of(job, place), job.members)
+
+    def _moved(self, job: EntityJob, move: PlaceMove, waited_ns: int) -> None:
+        """A place is on another worker now: whoever sends to it is told."""
+        name = job.order.job
+        job.places[move.place - 1] = move.to
+        for member in job.workers:
+            self._host.send(member, EntityPlaces(name, job.members, move.place))
+        self._announce_places(job, waited_ns)
+        self._move_next(job)
+
+    def _call_off(self, job: EntityJob, gone: str | None = None) -> None:
+        """A move cannot go on. If the place may be on its way already, another attempt begins with it where it was."""
+        move = self._moves.call_off(job.order.job, gone)
+        if move is None or move.phase is not MovePhase.SWITCHING:
+            return
+        if _would_lose_all(job):
+            what = f"worker {move.to} was taking a place of job '{job.order.job}', and is lost"
+            self._fail(job, _lost_with(job, what, "survive that"))
+        elif job.is_at(move.place, move.origin):
+            self._tell(job, WorkerUp(str(move.place)))
+
+    def _announce_places(self, job: EntityJob, waited_ns: int | None = None) -> None:
+        """Tells doors and functions of streams where the entities are: in another attempt, or after a move, for which
+        calls have waited so long."""
+        name, again = job.order.job, waited_ns is None
+        self._host.effects.append(AnnounceEntities(name, tuple(job.members), waited_ns))
+        askers = self._askers.get(name, set()).intersection(self._membership.members)
+        self._askers[name] = askers
+        for member in sorted(askers):
+            self._host.send(member, EntitiesAt(name, job.members, again))
 
     def lost(self, member: str, death: Death | None) -> None:
-        """A worker is lost: another one takes its place."""
+        """A worker is lost: another one takes its places."""
+        for job in list(self._jobs.values()):
+            move = self._moves.of(job.order.job)
+            if move is not None and move.concerns(member) and member not in job.places:
+                self._call_off(job, member)
         for job in [job for job in self._jobs.values() if member in job.places]:
             if job.status is JobStatus.STOPPING:
                 self._stopped_at(job, member)
@@ -173,10 +263,11 @@ class EntityJobs(Part):
             if failure is not None:
                 self._fail(job, failure)
                 continue
-            place = job.places.index(member)
-            job.places[place] = None
-            job.hosting.discard(member)
-            self._tell(job, WorkerDown(_name(place)))
+            self._moves.call_off(job.order.job, member)
+            for place in [place for place, there in enumerate(job.places, 1) if there == member]:
+                job.places[place - 1] = None
+                job.hosting.discard(place)
+                self._tell(job, WorkerDown(str(place)))
             if job.status is JobStatus.RUNNING:
                 self._announce(job, JobStatus.RECOVERING)
             self._fill(job)
@@ -204,21 +295,38 @@ class EntityJobs(Part):
 
     def _on_report(self, sender: str, frame: EntityReport) -> None:
         job = self._jobs.get(frame.job)
-        if job is not None and sender in job.places:
-            self._tell(job, FrameArrived(job.place_of(sender), frame.report))
+        if job is None:
+            return
+        match frame.report:
+            case Copied(attempt):
+                self._moves.copied(frame.job, sender, attempt)
+            case TakenOver(attempt, waited_ns):
+                move = self._moves.taken_over(frame.job, sender, attempt)
+                if move is not None:
+                    self._moved(job, move, waited_ns)
+            case report if job.is_at(frame.place, sender):
+                self._tell(job, FrameArrived(str(frame.place), report))
 
     def _on_broken(self, sender: str, frame: EntitiesBroken) -> None:
         """Rounds may be lost between two workers, or a handler was ended at a worker itself: all begin again from the
         last snapshot."""
         job = self._jobs.get(frame.job)
-        if job is None or sender not in job.hosting or frame.member not in job.places:
+        if job is None:
+            return
+        if sender not in job.places or frame.member not in job.places:
+            move = self._moves.of(frame.job)
+            if move is not None and move.concerns(sender) and move.concerns(frame.member):
+                self._call_off(job)
+            return
+        first = job.places.index(sender) + 1
+        if first not in job.hosting:
             return
         if _would_lose_all(job):
             itself = frame.member == sender
             why = "took too long" if itself else f"may not have been heard by worker {frame.member}"
             self._fail(job, _lost_with(job, f"a transaction at worker {sender} {why}", "begin again"))
             return
-        self._tell(job, WorkerUp(job.place_of(sender)))
+        self._tell(job, WorkerUp(str(first)))
 
     def _on_where(self, sender: str, frame: WhereEntities) -> None:
         """Calls may come before an attempt is running: they are made again."""
@@ -229,29 +337,27 @@ class EntityJobs(Part):
 
     def _tell(self, job: EntityJob, event: CoordinatorEvent) -> None:
         proceeds = False
-        for effect in job.transactions.handle(event):
+        effects = job.transactions.handle(event)
+        if any(isinstance(effect, Send) and isinstance(effect.frame, Resume) for effect in effects):
+            self._moves.call_off(job.order.job)
+            for member in job.workers:
+                self._host.send(member, EntityPlaces(job.order.job, job.members))
+        for effect in effects:
             if isinstance(effect, Send):
                 self._send(job, effect)
                 proceeds |= isinstance(effect.frame, Proceed)
             elif isinstance(effect, WriteManifest):
                 self._commit(job, effect)
         if proceeds and None not in job.places and job.status is not JobStatus.STOPPING:
-            self._host.effects.append(AnnounceEntities(job.order.job, tuple(job.members)))
-            askers = self._askers.get(job.order.job, set()).intersection(self._membership.members)
-            self._askers[job.order.job] = askers
-            for member in sorted(askers):
-                self._host.send(member, EntitiesAt(job.order.job, job.members))
+            self._announce_places(job)
             if job.status is not JobStatus.RUNNING:
                 self._announce(job, JobStatus.RUNNING)
 
     def _send(self, job: EntityJob, effect: Send) -> None:
-        member = job.places[int(effect.to) - 1]
-        frame = effect.frame
-        if member is None:
-            return
-        if isinstance(frame, Resume):
-            frame = replace(frame, members=job.members)
-        self._host.send(member, EntityOrder(job.order.job, frame))
+        place = int(effect.to)
+        member = job.places[place - 1]
+        if member is not None:
+            self._host.send(member, EntityOrder(job.order.job, place, effect.frame))
 
     # Snapshots that are complete.
 
@@ -283,11 +389,18 @@ class EntityJobs(Part):
 
     def _on_failed(self, sender: str, frame: EntitiesFailed) -> None:
         job = self._jobs.get(frame.job)
-        if job is not None and sender in job.places:
+        if job is None:
+            return
+        if sender in job.places and (frame.place is None or job.is_at(frame.place, sender)):
             self._fail(job, frame.failure)
+            return
+        move = self._moves.of(frame.job)
+        if move is not None and move.to == sender and frame.place in (None, move.place):
+            self._call_off(job)
 
     def _fail(self, job: EntityJob, failure: Failure) -> None:
-        for member in job.members:
+        self._moves.call_off(job.order.job)
+        for member in job.workers:
             if member in self._membership.members:
                 self._host.send(member, DropEntities(job.order.job))
         self._end(job, JobStatus.FAILED, failure)
@@ -297,8 +410,9 @@ class EntityJobs(Part):
         if job is None or job.status is JobStatus.STOPPING:
             return
         self._announce(job, JobStatus.STOPPING)
+        self._moves.call_off(event.job)
         job.unstopped = set(job.members)
-        for member in job.members:
+        for member in job.workers:
             self._host.send(member, DropEntities(job.order.job))
         if not job.unstopped:
             self._end(job, JobStatus.STOPPED)
@@ -321,6 +435,7 @@ class EntityJobs(Part):
     def _end(self, job: EntityJob, status: JobStatus, failure: Failure | None = None) -> None:
         del self._jobs[job.order.job]
         self._askers.pop(job.order.job, None)
+        self._moves.ended(job.order.job)
         self._announce(job, status, failure)
 
     def _announce(
@@ -343,9 +458,10 @@ def _read(manifest: checkpoints.Manifest) -> Manifest:
     return Manifest(record.epoch, [[Piece(*piece) for piece in pieces] for pieces in record.workers])
 
 
-def _name(place: int) -> str:
-    """Returns the name of a place for the transactions' coordinator: its number from 1."""
-    return str(place + 1)
+def _hosting_of(job: EntityJob, place: int) -> HostEntities:
+    order = job.order
+    directory = None if order.plan is None else order.plan.directory
+    return HostEntities(order.job, order.digest, place, directory, order.pace)
 
 
 def _would_lose_all(job: EntityJob) -> bool:

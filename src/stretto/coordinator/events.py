@@ -488,10 +488,12 @@ class EntitiesStopRequested:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceEntities:
-    """Effect: the entities of a job are on these workers, in this order, and take calls."""
+    """Effect: the entities of a job are on these workers, by their places, and take calls. In another attempt, open
+    calls may be lost; else a place has moved, and calls have waited so long for that."""
 
     job: str
     members: tuple[str, ...]
+    waited_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

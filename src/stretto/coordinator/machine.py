@@ -211,6 +211,11 @@ class Coordinator:
         return self._membership.active()
 
     @property
+    def entities(self) -> EntityJobs:
+        """The jobs with entities."""
+        return self._entities
+
+    @property
     def wanted(self) -> int:
         """How many workers there are to be."""
         return self._membership.wanted

@@ -10,26 +10,28 @@ import msgspec
 
 from stretto.protocol.jobs import Failure
 from stretto.protocol.transactions import (
+    BetweenProcesses,
     Call,
+    CopyOut,
+    FromWorker,
     Look,
-    Proceed,
     Reply,
-    Resume,
-    Resumed,
     Round,
     Settle,
-    SnapshotKept,
-    SnapshotTaken,
+    ToWorker,
 )
 
 # Between members.
 
 
 class CallsSent(msgspec.Struct, frozen=True, tag="entitycalls"):
-    """From the door of a job, or from a function of streams: calls of entities that are on the receiver."""
+    """From the door of a job, or from a function of streams: calls of entities in a place of the receiver. A worker
+    from which the place has moved passes it on, and says who has called."""
 
     job: str
+    place: int
     calls: list[Call | Look | Settle]
+    caller: str | None = None
 
 
 class RepliesSent(msgspec.Struct, frozen=True, tag="entityreplies"):
@@ -47,10 +49,22 @@ class RowRepliesSent(msgspec.Struct, frozen=True, tag="entityrowreplies"):
 
 
 class RoundSent(msgspec.Struct, frozen=True, tag="entityround"):
-    """From one worker of a job to another one."""
+    """From one place of a job to another one."""
 
     job: str
+    origin: int
+    place: int
     round: Round
+
+
+class PlaceSent(msgspec.Struct, frozen=True, tag="entityplace"):
+    """From one worker of a place to the other one, while the place moves. With the place itself comes where the
+    functions of streams are that have called, by client."""
+
+    job: str
+    place: int
+    frame: BetweenProcesses
+    callers: dict[str, str] = {}
 
 
 # Between the coordinator and workers.
@@ -67,7 +81,7 @@ class Pace(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HostEntities(msgspec.Struct, frozen=True, tag="hostentities"):
-    """Be the worker with this number for the entities of a job. `digest` names the code, which is in a file. Without a
+    """Host the place with this number of the entities of a job. `digest` names the code, which is in a file. Without a
     directory nothing is kept: what is lost with a worker is lost."""
 
     job: str
@@ -78,37 +92,65 @@ class HostEntities(msgspec.Struct, frozen=True, tag="hostentities"):
 
 
 class EntitiesHosted(msgspec.Struct, frozen=True, tag="entitieshosted"):
-    """The code is loaded, and attempts may begin."""
+    """The code is loaded, and the place can be used here."""
 
     job: str
+    place: int
+
+
+class EntityPlaces(msgspec.Struct, frozen=True, tag="entityplaces"):
+    """The workers with the entities of a job, by their places. `moved` is a place that has moved within the attempt."""
+
+    job: str
+    members: list[str]
+    moved: int | None = None
+
+
+class MovePlace(msgspec.Struct, frozen=True, tag="moveplace"):
+    """Copy this place to another worker, which has the code."""
+
+    job: str
+    place: int
+    to: str
+    order: CopyOut
+
+
+class LeavePlace(msgspec.Struct, frozen=True, tag="leaveplace"):
+    """The place is not here any more, or does not come."""
+
+    job: str
+    place: int
 
 
 class EntityOrder(msgspec.Struct, frozen=True, tag="entityorder"):
     """From the coordinator of the job's transactions."""
 
     job: str
-    order: Resume | Proceed | SnapshotKept
+    place: int
+    order: ToWorker
 
 
 class EntityReport(msgspec.Struct, frozen=True, tag="entityreport"):
     """To the coordinator of the job's transactions."""
 
     job: str
-    report: Resumed | SnapshotTaken
+    place: int
+    report: FromWorker
 
 
 class EntitiesBroken(msgspec.Struct, frozen=True, tag="entitiesbroken"):
-    """The connection to or from another worker of the job broke, so that rounds may be lost."""
+    """The connection to or from another worker of the job broke, so that rounds, or a part of a copy, may be lost."""
 
     job: str
     member: str
 
 
 class EntitiesFailed(msgspec.Struct, frozen=True, tag="entitiesfailed"):
-    """The entities of the job cannot go on here; the worker has dropped them."""
+    """The entities of the job, or those in one place, cannot go on here; the worker has dropped them."""
 
     job: str
     failure: Failure
+    place: int | None = None
 
 
 class WhereEntities(msgspec.Struct, frozen=True, tag="whereentities"):
@@ -118,10 +160,12 @@ class WhereEntities(msgspec.Struct, frozen=True, tag="whereentities"):
 
 
 class EntitiesAt(msgspec.Struct, frozen=True, tag="entitiesat"):
-    """The workers with the entities of a job, by their places."""
+    """To functions of streams: the workers with the entities of a job, by their places. In another attempt, what is
+    open is called again."""
 
     job: str
     members: list[str]
+    again: bool = True
 
 
 class DropEntities(msgspec.Struct, frozen=True, tag="dropentities"):

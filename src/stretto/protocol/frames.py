@@ -37,8 +37,12 @@ from stretto.protocol.entities import (
     EntitiesFailed,
     EntitiesHosted,
     EntityOrder,
+    EntityPlaces,
     EntityReport,
     HostEntities,
+    LeavePlace,
+    MovePlace,
+    PlaceSent,
     RepliesSent,
     RoundSent,
     RowRepliesSent,
@@ -61,11 +65,14 @@ Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | 
 Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | GiveMore | Taken | AwaitCriticals
 Scheduling = ScheduleRequest | ScheduleReply
 Twins = TwinBegins | Redirected | StepsSent | Returned | AskBack | GivenBack
-BetweenEntities = CallsSent | RepliesSent | RowRepliesSent | RoundSent
+BetweenEntities = CallsSent | RepliesSent | RowRepliesSent | RoundSent | PlaceSent
 Entities = (
     BetweenEntities
     | HostEntities
     | EntitiesHosted
+    | EntityPlaces
+    | MovePlace
+    | LeavePlace
     | EntityOrder
     | EntityReport
     | EntitiesBroken

@@ -237,5 +237,76 @@ class SnapshotKept(msgspec.Struct, frozen=True, array_like=True, tag="snapshot-k
     epoch: int
 
 
-TransactionFrame = Call | Look | Settle | Reply | Round | Resume | Resumed | Proceed | SnapshotTaken | SnapshotKept
+# A place moves to another process within an attempt (transactions/moving.py).
+
+
+class CopyOut(msgspec.Struct, frozen=True, array_like=True, tag="copy-out"):
+    """To a worker: the process beside it is to take its place; copy the entities to it, while transactions run."""
+
+    attempt: int
+
+
+class Copied(msgspec.Struct, frozen=True, array_like=True, tag="copied"):
+    """To the coordinator: the copy is complete, but for what has changed in the last moments."""
+
+    attempt: int
+
+
+class Switch(msgspec.Struct, frozen=True, array_like=True, tag="switch"):
+    """To a worker whose copy is complete: hand the place over at the end of an epoch."""
+
+    attempt: int
+
+
+class Stay(msgspec.Struct, frozen=True, array_like=True, tag="stay"):
+    """To a worker that was to copy its entities: it stays in its place."""
+
+    attempt: int
+
+
+class Copy(msgspec.Struct, frozen=True, array_like=True, tag="copy"):
+    """To the process that takes the place: a part of the copy, by its number from 0."""
+
+    attempt: int
+    number: int
+    data: bytes
+
+
+class CopyTaken(msgspec.Struct, frozen=True, array_like=True, tag="copy-taken"):
+    """From the process that takes the place: it has this part, and takes more."""
+
+    attempt: int
+    number: int
+
+
+class Takeover(msgspec.Struct, frozen=True, array_like=True, tag="takeover"):
+    """To the process that takes the place: all that the copy lacks. The place is its own from now on. Calls for it have
+    waited since then."""
+
+    attempt: int
+    data: bytes
+    since_ns: int
+
+
+class TakenOver(msgspec.Struct, frozen=True, array_like=True, tag="taken-over"):
+    """To the coordinator, from the process that has taken a place. Calls have waited so long for it."""
+
+    attempt: int
+    waited_ns: int
+
+
+class Moved(msgspec.Struct, frozen=True, array_like=True, tag="moved"):
+    """To a worker: another process is the worker with this number now. What was sent to the one before it may be
+    lost."""
+
+    worker: int
+
+
+BetweenProcesses = Copy | CopyTaken | Takeover
+"""From one process of a place to the other one, while it moves."""
+ToWorker = Resume | Proceed | SnapshotKept | CopyOut | Switch | Stay
+"""From the coordinator."""
+FromWorker = Resumed | SnapshotTaken | Copied | TakenOver
+"""To the coordinator."""
+TransactionFrame = Call | Look | Settle | Reply | Round | BetweenProcesses | Moved | ToWorker | FromWorker
 """All frames of this conversation, told apart by their tags."""

@@ -421,7 +421,7 @@ class Cluster:
     def _on_entities(self, change: AnnounceEntities) -> None:
         execution = self._executions.get(change.job)
         if isinstance(execution, EntityExecution):
-            execution.client.move(change.members)
+            execution.move(change.members, change.waited_ns)
 
     def _on_failed(self, error: Exception) -> None:
         """Fails all jobs, since the coordinator's loop has failed and nothing else will end them."""
@@ -587,10 +587,11 @@ class Cluster:
         set.
 
         An app with entities keeps the log of its calls in `checkpoint`, which must be a directory of a file system that
-        all workers see, and takes snapshots at the interval `every`, at least each 4 s. It stays on as many workers as
-        the directory was made with. Without `checkpoint` its entities are in memory only: when a worker is lost, the
-        job fails. If it has streams too, its entities are kept in the directory `entities` below `checkpoint`, and go
-        on answering when the streams have come to their end, until `job.stop()`."""
+        all workers see, and takes snapshots at the interval `every`, at least each 4 s. It stays in as many
+        places as the directory was made with, of which a worker may have several. Without `checkpoint` its entities are
+        in memory only: when a worker is lost, the job fails. If it has streams too, its entities are kept in the
+        directory `entities` below `checkpoint`, and go on answering when the streams have come to their end, until
+        `job.stop()`."""
         self._check_open()
         if app.entities and not app.has_streams:
             if start is not None or drop_state or engine not in (None, Engine.AUTO.value, Engine.ACTORS.value):

@@ -13,7 +13,7 @@ from stretto.actors.work import OPEN
 from stretto.errors import FunctionError, ProtocolError, StrettoError
 from stretto.operators.ends import SinkFunction
 from stretto.protocol.channels import CriticalSent, Data
-from stretto.protocol.entities import RepliesSent, RoundSent, RowRepliesSent
+from stretto.protocol.entities import PlaceSent, RepliesSent, RoundSent, RowRepliesSent
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
@@ -64,6 +64,8 @@ GARBAGE_AFTER_NS = 500_000_000
 """The delay before a dropped job is collected, when nothing here refers to it any more."""
 REFUSALS_EVERY_NS = 250_000_000
 """How often refusals are reported to the coordinator, if there are new ones."""
+_SENT_BY_ENTITIES = RoundSent | RepliesSent | RowRepliesSent | PlaceSent
+"""Frames that may be too long by what handlers return or keep."""
 
 
 class WorkerLoop:
@@ -219,7 +221,7 @@ class WorkerLoop:
             try:
                 self._carry_out(effect)
             except ProtocolError as error:
-                if isinstance(effect, Send) and isinstance(effect.frame, RoundSent | RepliesSent | RowRepliesSent):
+                if isinstance(effect, Send) and isinstance(effect.frame, _SENT_BY_ENTITIES):
                     too_much = Failure("ProtocolError", error.fact, error.detail, "Pass less between entities at once.")
                     self._handle(EntitiesFaulted(effect.frame.job, too_much), now_ns)
                     continue

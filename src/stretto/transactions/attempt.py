@@ -12,10 +12,12 @@ from stretto.protocol.transactions import (
     Failure,
     Look,
     Piece,
+    Round,
     Wave,
 )
 from stretto.transactions import log
 from stretto.transactions.ages import Ages
+from stretto.transactions.changes import Changes
 from stretto.transactions.delayed import DelayedCalls
 from stretto.transactions.epoch import Epoch, EpochParts, Sequenced
 from stretto.transactions.idempotency import KEPT_US, Keys
@@ -86,7 +88,7 @@ class Attempt:
     at_us: int
     """The time of the last epoch that has begun."""
     decided: int = 0
-    changed: set[EntityName] = field(default_factory=set)
+    changed: Changes[EntityName] = field(default_factory=Changes)
     early: dict[int, list[tuple[int, int, Wave | Conflicts]]] = field(default_factory=dict)
     """Rounds of epochs that have not begun here."""
     looks: list[Look] = field(default_factory=list)
@@ -98,3 +100,5 @@ class Attempt:
     unstored: set[Piece] = field(default_factory=set)
     taken: dict[int, tuple[list[Piece], int]] = field(default_factory=dict)
     """Snapshots that are not complete yet: their pieces, and where the log after them begins."""
+    recent: dict[int, list[Round]] = field(default_factory=dict)
+    """The last rounds that were sent to each worker: they may be lost if its place moves (see moving.py)."""

@@ -32,6 +32,11 @@ class TransactionCoordinator:
         self._taken: dict[int, dict[str, list[Piece]]] = {}
         self._effects: list[CoordinatorEffect] = []
 
+    @property
+    def attempt(self) -> int:
+        """The attempt that has begun last."""
+        return self._attempt
+
     def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
         match event:
             case WorkerUp(worker):

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stretto.protocol.transactions import Invoke, Request
+from stretto.transactions.changes import Changes
 
 WAITING_MAX = 1_000_000
 """The most delayed calls that wait at a worker. More are refused, from the next epoch on."""
@@ -41,8 +42,7 @@ class DelayedCalls:
         self._due: list[tuple[int, str]] = []
         """A heap of those that are not in the log; also of some that are."""
         self._logged: set[str] = set()
-        self._changed: set[str] = set()
-        """Since the last snapshot."""
+        self.changes: Changes[str] = Changes()
         self._wait(kept)
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class DelayedCalls:
         """A transaction has committed that makes these calls."""
         found = list(calls)
         self._wait(found)
-        self._changed.update(each.name for each in found)
+        self.changes.update(each.name for each in found)
 
     def _wait(self, calls: Iterable[Delayed]) -> None:
         for each in calls:
@@ -85,11 +85,26 @@ class DelayedCalls:
         """An epoch has the call."""
         self._logged.discard(name)
         self._calls.pop(name, None)
-        self._changed.add(name)
+        self.changes.add(name)
 
     def kept(self, is_whole: bool) -> list[tuple[str, Delayed | None]]:
         """Returns what a snapshot keeps: all that wait, or what has changed since the last one."""
-        names = self._calls.keys() if is_whole else self._changed
+        names = self._calls.keys() if is_whole else self.changes.unsaved
         found = [(name, self._calls.get(name)) for name in sorted(names)]
-        self._changed.clear()
+        self.changes.saved()
         return found
+
+    # Copies (see moving.py).
+
+    def names(self) -> list[str]:
+        return list(self._calls)
+
+    def get(self, name: str) -> Delayed | None:
+        return self._calls.get(name)
+
+    def put(self, name: str, each: Delayed | None) -> None:
+        """Takes a call from a copy; None: it was made since."""
+        if each is None:
+            self._calls.pop(name, None)
+        else:
+            self._wait([each])

@@ -34,6 +34,7 @@ from stretto.protocol.transactions import (
 )
 from stretto.transactions import conflicts
 from stretto.transactions.catalog import Catalog
+from stretto.transactions.changes import Changes
 from stretto.transactions.conflicts import ABORTED, FALLBACK, Decision
 from stretto.transactions.delayed import DelayedCalls
 from stretto.transactions.execution import Execution, Outgoing, Part, Root
@@ -87,8 +88,8 @@ class Setting:
     placement: Placement
     catalog: Catalog
     state: dict[EntityName, bytes]
-    changed: set[EntityName]
-    """Entities that were written since the last snapshot."""
+    changed: Changes[EntityName]
+    """Entities that were written."""
     send: Callable[[int, int, Wave | Conflicts], None]
     """Send the body of a round to a worker: worker, number, body."""
     settle: Callable[[Settled], None]

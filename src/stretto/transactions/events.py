@@ -37,6 +37,13 @@ class CutLog:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class AdoptLog:
+    """Effect: continue the log, which another process has written in the same attempt, and writes no more."""
+
+    attempt: int
+
+
 class AppendLog(msgspec.Struct, frozen=True, gc=False):
     """Effect: append to the log; say `LogWritten` when it is durable up to `end`. Several may be made durable at
     once."""
@@ -122,7 +129,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     reply: Reply
 
 
-Keeping = OpenState | CutLog | AppendLog | TrimLog | StorePiece | DropPieces
+Keeping = OpenState | CutLog | AdoptLog | AppendLog | TrimLog | StorePiece | DropPieces
 """Effects on the log and the snapshots of a worker."""
 WorkerEvent = FrameArrived | Ticked | StateOpened | LogWritten | PieceStored
 WorkerEffect = Send | Refuse | Keeping

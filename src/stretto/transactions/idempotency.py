@@ -18,6 +18,7 @@ import msgspec
 from stretto.errors import UserError
 from stretto.protocol.transactions import Origin, Reply, Request
 from stretto.transactions.catalog import Catalog
+from stretto.transactions.changes import Changes
 from stretto.transactions.log import Logged
 
 DAY_US = 86_400_000_000
@@ -50,11 +51,11 @@ class Keys:
         self._kept_us = kept_us
         self._keys = {each.key: each for each in sorted(kept, key=lambda each: each.at_us)}
         """In the order in which their calls arrived."""
-        self._changed: set[str] = set()
-        """Since the last snapshot."""
+        self.changes: Changes[str] = Changes()
         self._unwritten: set[str | None] = set()
         """Those of calls that are not durable yet."""
-        self._waiting: dict[str, list[Origin]] = {}
+        self.waiting: dict[str, list[Origin]] = {}
+        """Calls that get the reply of the first one under their key, when it is there."""
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -97,7 +98,7 @@ class Keys:
             return None
         if known.reply is not None:
             return _addressed(known.reply, origin)
-        waiting = self._waiting.setdefault(key, [])
+        waiting = self.waiting.setdefault(key, [])
         if origin not in waiting and len(waiting) < WAITING_MAX:
             waiting.append(origin)
         return None
@@ -112,7 +113,7 @@ class Keys:
             self._keys[key] = KeptKey(
                 key, _title(call.request), self._fingerprint(call.request), origin.client, origin.number, call.at_us
             )
-            self._changed.add(key)
+            self.changes.add(key)
             self._unwritten.add(key)
 
     def written(self, call: Logged) -> None:
@@ -130,18 +131,34 @@ class Keys:
         if known is None or (known.client, known.number) != (reply.client, reply.number):
             return []  # The key has been forgotten since, and used again perhaps.
         known.reply = reply
-        self._changed.add(key)
-        return [_addressed(reply, origin) for origin in self._waiting.pop(key, ())]
+        self.changes.add(key)
+        return [_addressed(reply, origin) for origin in self.waiting.pop(key, ())]
 
     # Snapshots.
 
     def kept(self, is_whole: bool, now_us: int) -> list[KeptKey]:
         """Returns what a snapshot keeps: all keys, or those that have changed since the last one."""
         self._forget(now_us)
-        names = self._keys.keys() if is_whole else self._changed & self._keys.keys()
+        names = self._keys.keys() if is_whole else self.changes.unsaved & self._keys.keys()
         found = [self._keys[name] for name in sorted(names)]
-        self._changed.clear()
+        self.changes.saved()
         return found
+
+    # Copies (see moving.py).
+
+    def names(self) -> list[str]:
+        return list(self._keys)
+
+    def get(self, name: str) -> KeptKey | None:
+        return self._keys.get(name)
+
+    def put(self, name: str, kept: KeptKey | None) -> None:
+        """Takes a key from a copy; None: it was forgotten since."""
+        known = self._keys.get(name)
+        if known is not None and (kept is None or kept.at_us != known.at_us):
+            del self._keys[name]  # Used again: it is the last one now.
+        if kept is not None:
+            self._keys[name] = kept
 
     # Forgetting.
 

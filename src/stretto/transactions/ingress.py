@@ -94,6 +94,15 @@ class Ingress:
         """Whether calls wait, for an epoch or for their time."""
         return bool(self._unwritten or self._ready or len(self.delayed))
 
+    @property
+    def unwritten(self) -> int:
+        """How many bytes of the log are not durable."""
+        return self.end - self.durable
+
+    def waiting(self) -> list[tuple[int, Logged]]:
+        """Returns the calls that no epoch has taken, and where each begins in the log."""
+        return [(each.position, each.call) for each in (*self._ready, *self._unwritten)]
+
     def ready(self) -> int:
         """Returns how many calls are durable and not taken."""
         return len(self._ready)

@@ -16,9 +16,14 @@ from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.transactions import (
     Call,
     Conflicts,
+    Copied,
+    Copy,
+    CopyOut,
+    CopyTaken,
     EntityName,
     Failure,
     Look,
+    Moved,
     Origin,
     Piece,
     Proceed,
@@ -29,6 +34,10 @@ from stretto.protocol.transactions import (
     Settle,
     SnapshotKept,
     SnapshotTaken,
+    Stay,
+    Switch,
+    TakenOver,
+    Takeover,
     Wave,
 )
 from stretto.transactions import log, snapshots
@@ -37,6 +46,7 @@ from stretto.transactions.attempt import Attempt, Settings, Stage, WorkerParts
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.epoch import Epoch, Phase, Sequenced, Setting, Settled
 from stretto.transactions.events import (
+    AdoptLog,
     AppendLog,
     CutLog,
     DropPieces,
@@ -53,12 +63,15 @@ from stretto.transactions.execution import out_of_time
 from stretto.transactions.invocation import failure_of
 from stretto.transactions.log import Cut, Logged, Stopped
 from stretto.transactions.looking import looked
+from stretto.transactions.moving import Arrival, Departure, note_recent, recent_rounds
 from stretto.transactions.outbox import is_of_stream
 from stretto.transactions.placement import Placement
 from stretto.transactions.sessions import Kept, Standing
 from stretto.transactions.snapshots import PIECES_MAX, Again
 
 COORDINATOR = "coordinator"
+OTHER_PROCESS = "other process"
+"""The one that this place moves to, or comes from."""
 ENDED_MAX = 100
 NOBODY = Origin("", 0, -1)
 """Whose calls delayed ones are."""
@@ -69,6 +82,10 @@ LOOKS_MAX = 10_000
 class TransactionWorker:
     """The worker with this number, from 1."""
 
+    departure: type[Departure] = Departure
+    arrival: type[Arrival] = Arrival
+    """The two sides of a move. The simulator plants a bug by replacing one."""
+
     def __init__(self, worker: int, catalog: Catalog, settings: Settings, parts: WorkerParts | None = None) -> None:
         self._worker = worker
         self._parts = parts or WorkerParts()
@@ -78,6 +95,8 @@ class TransactionWorker:
         self._attempt = 0
         self._resume: Resume | None = None
         self._own: Attempt | None = None
+        self._departure: Departure | None = None
+        self._arrival: Arrival | None = None
         self._effects: list[WorkerEffect] = []
         self._now_ns = 0
         self._began_ns = 0
@@ -90,6 +109,13 @@ class TransactionWorker:
             Resume: self._on_resume,
             Proceed: self._on_proceed,
             SnapshotKept: self._on_snapshot_kept,
+            CopyOut: self._on_copy_out,
+            CopyTaken: self._on_copy_taken,
+            Switch: self._on_switch,
+            Stay: self._on_stay,
+            Copy: self._on_copy,
+            Takeover: self._on_takeover,
+            Moved: self._on_moved,
         }
 
     # The machine.
@@ -119,6 +145,8 @@ class TransactionWorker:
         own = self._own
         if self._stage is not Stage.RUNNING or own is None or own.epoch is not None:
             return None
+        if self._departure is not None and self._departure.holds:
+            return None  # What is waited for is the log.
         if own.ingress.ready() or own.again:
             return self._began_ns + self._settings.epoch_ns
         due_us = own.ingress.delayed.next_due_us()
@@ -160,9 +188,9 @@ class TransactionWorker:
         assert own is not None
         in_fallback = own.epoch is not None and own.epoch.phase is Phase.FALLBACK
         # What was to be appended counts already; what was to be sent will be sent again, or is not true any more.
-        self._effects = [effect for effect in self._effects if isinstance(effect, AppendLog)]
+        self._effects = [effect for effect in self._effects if isinstance(effect, AppendLog | AdoptLog)]
         self._append(own, Stopped(seed, in_fallback))
-        self._stage, self._own = Stage.IDLE, None  # The epoch was left in the midst of a step.
+        self._stage, self._own, self._departure = Stage.IDLE, None, None  # It was left in the midst of a step.
         effects, self._effects = self._effects, []
         return effects
 
@@ -174,6 +202,7 @@ class TransactionWorker:
     def _on_resume(self, sender: str, frame: Resume) -> None:
         if frame.attempt > self._attempt:
             self._attempt, self._resume, self._own = frame.attempt, frame, None
+            self._departure = self._arrival = None
             self._stage = Stage.OPENING
             self._do(OpenState(frame.attempt, frame.pieces))
 
@@ -229,7 +258,7 @@ class TransactionWorker:
 
     def _on_call(self, sender: str, frame: Call) -> None:
         own = self._running()
-        if own is None:
+        if own is None or self._is_held(frame):
             return  # The client sends it again.
         sessions = own.ingress.sessions
         sessions.settle(frame.origin)
@@ -268,7 +297,7 @@ class TransactionWorker:
 
     def _on_settle(self, sender: str, frame: Settle) -> None:
         own = self._running()
-        if own is not None:
+        if own is not None and not self._is_held(frame):
             own.ingress.sessions.settle(Origin(frame.client, frame.number, frame.number))
 
     def _refused(self, own: Attempt, request: Any) -> Failure | None:
@@ -323,6 +352,8 @@ class TransactionWorker:
                 if own.epoch.phase is not Phase.DONE:
                     return
                 self._end_epoch(own, own.epoch)
+            if self._is_leaving(own):
+                return
             self._make_delayed(own)
             if not self._is_due(own):
                 return
@@ -412,7 +443,9 @@ class TransactionWorker:
         )
 
     def _send_round(self, own: Attempt, worker: int, number: int, body: Wave | Conflicts) -> None:
-        self._do(Send(own.members[worker - 1], Round(own.number, own.finished + 1, number, body)))
+        sent = Round(own.number, own.finished + 1, number, body)
+        note_recent(own, worker, sent)
+        self._do(Send(own.members[worker - 1], sent))
 
     def _settle(self, own: Attempt, settled: Settled) -> None:
         transaction = settled.transaction
@@ -469,6 +502,94 @@ class TransactionWorker:
                 own.ended = {name: failure, **dict(list(own.ended.items())[: ENDED_MAX - 1])}
         self._do(Send(frame.origin.client, _reply(frame, failure, epoch)))
 
+    # The place moves to another process.
+
+    def _on_copy_out(self, sender: str, frame: CopyOut) -> None:
+        own = self._running()
+        if own is not None and frame.attempt == own.number:
+            self._departure = self.departure(own)
+            self._copy_more(self._departure)
+
+    def _copy_more(self, departure: Departure) -> None:
+        for frame in departure.more():
+            self._do(Send(COORDINATOR if isinstance(frame, Copied) else OTHER_PROCESS, frame))
+
+    def _on_copy_taken(self, sender: str, frame: CopyTaken) -> None:
+        if self._departure is not None and frame.attempt == self._attempt:
+            self._departure.taken(frame.number)
+            self._copy_more(self._departure)
+
+    def _on_stay(self, sender: str, frame: Stay) -> None:
+        departure, self._departure = self._departure, None
+        if departure is not None:
+            departure.stay()
+            self._take_back(departure)
+
+    def _on_switch(self, sender: str, frame: Switch) -> None:
+        if self._departure is not None and frame.attempt == self._attempt:
+            self._departure.is_switching = True
+            self._begin_epochs()
+
+    def _is_held(self, frame: Call | Look | Settle) -> bool:
+        """Whether what has come is for the next process of this place, which gets it with the place."""
+        departure = self._departure
+        if departure is None or not departure.holds:
+            return False
+        departure.held.append(frame)
+        departure.waits(self._now_ns)
+        return True
+
+    def _is_leaving(self, own: Attempt) -> bool:
+        """Hands the place over if it can be now, at the end of an epoch. Returns whether no other epoch begins here."""
+        departure = self._departure
+        if departure is None or not departure.is_switching or self.replays():
+            return False
+        if not departure.holds:  # A snapshot that must be complete first was taken at the end of this very epoch.
+            self._take_back(departure)
+            return False
+        departure.waits(self._now_ns)
+        if departure.may_hand_over():
+            self._do(Send(OTHER_PROCESS, departure.takeover(recent_rounds(own), self._now_ns)))
+            self._stage, self._own, self._departure = Stage.IDLE, None, None
+        return True
+
+    def _take_back(self, departure: Departure) -> None:
+        """What was held for the next process is for this one."""
+        for frame in departure.take_held():
+            self._frames[type(frame)]("", frame)
+
+    def _on_copy(self, sender: str, frame: Copy) -> None:
+        if frame.attempt < self._attempt:
+            return
+        if self._arrival is None or self._arrival.attempt < frame.attempt:
+            kept_us = self._settings.keys_kept_us
+            self._arrival = self.arrival(frame.attempt, self._worker, self._catalog, kept_us, self._parts)
+        self._arrival.take(frame)
+        self._do(Send(OTHER_PROCESS, CopyTaken(frame.attempt, frame.number)))
+
+    def _on_takeover(self, sender: str, frame: Takeover) -> None:
+        arrival, self._arrival = self._arrival, None
+        if arrival is None or arrival.attempt != frame.attempt or frame.attempt < self._attempt:
+            return
+        own, rest = arrival.complete(frame)
+        self._attempt, self._own, self._stage = frame.attempt, own, Stage.RUNNING
+        self._began_ns = self._now_ns - self._settings.epoch_ns
+        self._snapshot_ns = self._now_ns
+        self._do(AdoptLog(frame.attempt))
+        for worker, each in rest.recent:
+            self._do(Send(own.members[worker - 1], each))
+        self._do(Send(COORDINATOR, TakenOver(frame.attempt, max(0, self._now_ns - frame.since_ns))))
+        for held in rest.held:
+            self._frames[type(held)]("", held)
+        self._begin_epochs()
+
+    def _on_moved(self, sender: str, frame: Moved) -> None:
+        """What was sent to another worker may be lost with the process that it was."""
+        own = self._own
+        if own is not None:
+            for each in own.recent.get(frame.worker, ()):
+                self._do(Send(own.members[frame.worker - 1], each))
+
     # Snapshots.
 
     def _is_snapshot_due(self) -> bool:
@@ -483,9 +604,9 @@ class TransactionWorker:
     def _take_snapshot(self, own: Attempt) -> None:
         piece = Piece(own.number, own.finished)
         is_whole = len(own.pieces) >= PIECES_MAX
-        names = sorted(own.state if is_whole else own.changed)
+        names = sorted(own.state if is_whole else own.changed.unsaved)
         own.pieces = [piece] if is_whole else [*own.pieces, piece]
-        own.changed.clear()
+        own.changed.saved()
         position = own.ingress.position()
         content = snapshots.Content(
             own.finished,
@@ -506,7 +627,7 @@ class TransactionWorker:
 
     def _forget_changes(self, own: Attempt) -> None:
         """There will be no snapshot: what has changed must not pile up."""
-        own.changed.clear()
+        own.changed.saved()
         own.ingress.keys.kept(False, own.at_us)
         own.ingress.delayed.kept(False)
 
@@ -518,6 +639,7 @@ class TransactionWorker:
         for epoch, (pieces, _) in sorted(own.taken.items()):
             if piece in pieces and own.unstored.isdisjoint(pieces):
                 self._do(Send(COORDINATOR, SnapshotTaken(own.number, epoch, pieces)))
+        self._begin_epochs()
 
     def _on_snapshot_kept(self, sender: str, frame: SnapshotKept) -> None:
         own = self._own

@@ -20,7 +20,16 @@ from zlib import crc32
 
 from stretto.errors import DamagedError, TakenOverError
 from stretto.protocol.transactions import Piece
-from stretto.transactions.events import DropPieces, Keeping, OpenState, PieceStored, StateOpened, StorePiece, TrimLog
+from stretto.transactions.events import (
+    AdoptLog,
+    DropPieces,
+    Keeping,
+    OpenState,
+    PieceStored,
+    StateOpened,
+    StorePiece,
+    TrimLog,
+)
 
 SEGMENT_BYTES = 16 << 20
 """A file of the log is not continued when it has this size, so that what was trimmed can be removed."""
@@ -73,6 +82,8 @@ class PlaceLog:
             case OpenState(attempt=attempt, pieces=pieces):
                 data, position = self.open(attempt)
                 return StateOpened(attempt, [self.fetch(piece) for piece in pieces], data, position)
+            case AdoptLog(attempt=attempt):
+                self.adopt(attempt)
             case TrimLog(position=position):
                 self.trim(position)
             case StorePiece(piece=piece, data=data):
@@ -93,6 +104,12 @@ class PlaceLog:
         self._check_claim()
         self._files.delete([self._path("claims", str(each)) for each in self._claims() if each < attempt])
         return self._read()
+
+    def adopt(self, attempt: int) -> None:
+        """Continues the log of an attempt that has claimed the place already, in another process."""
+        self.close()
+        self._attempt = attempt
+        self._check_claim()
 
     def _claims(self) -> list[int]:
         return [int(name) for name in self._files.names(self._path("claims")) if name.isdigit()]

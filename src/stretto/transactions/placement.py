@@ -16,6 +16,12 @@ def partition_of(entity: EntityName) -> int:
     return crc32(f"{entity.kind}/{entity.key}".encode()) % PARTITIONS
 
 
+def place_names(count: int) -> list[str]:
+    """Returns the names of so many places, which are their numbers: machines know each other by them, and who hosts a
+    place is known around the machines."""
+    return [str(number) for number in range(1, count + 1)]
+
+
 class Placement:
     """The worker of each partition, by its number from 1."""
 

@@ -17,6 +17,7 @@ from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.transactions import Reply
 from stretto.transactions.outbox import Outbox, request_of
+from stretto.transactions.placement import place_names
 from stretto.worker.doors import AGAIN_NS, AGAIN_NS_MAX, in_frames
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import FrameHandlers, Host, Part
@@ -47,6 +48,8 @@ class Calling(Part):
         self._host = host
         self._marks = marks
         self._outboxes: dict[str, Outbox] = {}
+        self._members: dict[str, list[str]] = {}
+        """The workers with the entities of a job, by their places."""
         self._ended: set[Address] = set()
         """Instances whose input has ended, while they have calls to make."""
 
@@ -82,8 +85,11 @@ class Calling(Part):
 
     def _on_at(self, sender: str, frame: EntitiesAt) -> None:
         outbox = self._outboxes.get(frame.job)
-        if outbox is not None:
-            self._send(frame.job, outbox.move(frame.members, self._host.now_ns))
+        if outbox is None:
+            return
+        self._members[frame.job] = frame.members
+        if frame.again:
+            self._send(frame.job, outbox.move(place_names(len(frame.members)), self._host.now_ns))
 
     def _on_replies(self, sender: str, frame: RowRepliesSent) -> None:
         outbox = self._outboxes.get(frame.job)
@@ -112,10 +118,11 @@ class Calling(Part):
         self._ended = {address for address in self._ended if address.job != job.job}
         if not any(job_of(other) == job_of(job.job) for other in self._host.jobs):
             self._outboxes.pop(entities_of(job_of(job.job)), None)
+            self._members.pop(entities_of(job_of(job.job)), None)
         self._set_alarm()
 
     def _send(self, entities: str, sends: Iterable[Send]) -> None:
-        for member, frame in in_frames(entities, sends):
+        for member, frame in in_frames(entities, sends, self._members.get(entities, [])):
             self._host.send(member, frame)
         self._set_alarm()
 

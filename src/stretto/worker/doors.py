@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.transactions import Call, Look, Reply, Settle
 from stretto.transactions.door import Door
 from stretto.transactions.events import Answer
+from stretto.transactions.placement import place_names
 from stretto.worker.events import CallsMade, DoorMoved, DoorOpened, DoorShut, PassAnswers
 from stretto.worker.part import FrameHandlers, Handlers, Host, Part
 
@@ -27,6 +28,8 @@ SENT_MAX = 2_000
 @dataclass
 class _Opened:
     door: Door
+    members: list[str] = field(default_factory=list)
+    """By the places of the job."""
     tickets: dict[int, Any] = field(default_factory=dict)
 
 
@@ -57,8 +60,11 @@ class Doors(Part):
 
     def _on_moved(self, event: DoorMoved) -> None:
         opened = self._opened.get(event.job)
-        if opened is not None:
-            self._send(event.job, opened.door.move(list(event.members), self._host.now_ns))
+        if opened is None:
+            return
+        opened.members = list(event.members)
+        if event.again:
+            self._send(event.job, opened.door.move(place_names(len(event.members)), self._host.now_ns))
 
     def _on_calls(self, event: CallsMade) -> None:
         opened = self._opened.get(event.job)
@@ -89,7 +95,8 @@ class Doors(Part):
             self._send(job, [effect for effect in due if isinstance(effect, Send)])
 
     def _send(self, job: str, sends: Iterable[Send]) -> None:
-        for member, frame in in_frames(job, sends):
+        opened = self._opened.get(job)
+        for member, frame in in_frames(job, sends, opened.members if opened is not None else []):
             self._host.send(member, frame)
         self._set_alarm()
 
@@ -98,8 +105,9 @@ class Doors(Part):
         self.due_ns = min((each for each in due if each is not None), default=NEVER_NS)
 
 
-def in_frames(job: str, sends: Iterable[Send]) -> Iterator[tuple[str, CallsSent]]:
-    """Yields calls with their receivers, those to one worker in as few frames as may be."""
+def in_frames(job: str, sends: Iterable[Send], members: Sequence[str]) -> Iterator[tuple[str, CallsSent]]:
+    """Yields calls with their receivers, those to one place in as few frames as may be. `members` are the workers in
+    the places; those that get calls are names of places."""
     batches: dict[str, list[Call | Look | Settle]] = {}
     bytes_of: dict[str, int] = {}
     for send in sends:
@@ -110,7 +118,14 @@ def in_frames(job: str, sends: Iterable[Send]) -> Iterator[tuple[str, CallsSent]
         bytes_of[send.to] = size
         batch.append(send.frame)
         if size >= SENT_BYTES_MAX or len(batch) >= SENT_MAX:
-            yield send.to, CallsSent(job, batches.pop(send.to))
+            yield _addressed(job, send.to, batches.pop(send.to), members)
             del bytes_of[send.to]
-    for member, batch in batches.items():
-        yield member, CallsSent(job, batch)
+    for place, batch in batches.items():
+        yield _addressed(job, place, batch, members)
+
+
+def _addressed(
+    job: str, place: str, calls: list[Call | Look | Settle], members: Sequence[str]
+) -> tuple[str, CallsSent]:
+    number = int(place)
+    return members[number - 1], CallsSent(job, number, calls)

@@ -200,7 +200,7 @@ class EntitiesLoaded:
 
 @dataclass(frozen=True, slots=True)
 class KeepEntities:
-    """Effect: do this to the log and the snapshots of the worker with this number, in order, then say `EntitiesKept` or
+    """Effect: do this to the log and the snapshots of the place with this number, in order, then say `EntitiesKept` or
     `EntitiesFaulted`. Without a directory, nothing is kept."""
 
     job: str
@@ -212,22 +212,26 @@ class KeepEntities:
 @dataclass(frozen=True, slots=True)
 class EntitiesKept:
     job: str
+    place: int
     event: StateOpened | LogWritten | PieceStored
 
 
 @dataclass(frozen=True, slots=True)
 class EntitiesFaulted:
-    """The entities of a job cannot go on here: their classes, their log or their snapshots failed."""
+    """The entities of a job, or those in one place, cannot go on here: their classes, their log or their snapshots
+    failed."""
 
     job: str
     failure: Failure
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseEntities:
-    """Effect: close the files of a job's entities."""
+    """Effect: close the files of a place."""
 
     job: str
+    place: int
 
 
 # The doors of entities, in the driver.
@@ -244,10 +248,12 @@ class DoorOpened:
 
 @dataclass(frozen=True, slots=True)
 class DoorMoved:
-    """The entities of a job are on these workers, in an attempt that has begun."""
+    """The entities of a job are on these workers, by their places. `again`: in another attempt, so that what is open
+    may be lost."""
 
     job: str
     members: tuple[str, ...]
+    again: bool = True
 
 
 @dataclass(frozen=True, slots=True)

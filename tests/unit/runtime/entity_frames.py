@@ -15,9 +15,13 @@ from stretto.protocol.entities import (
     EntitiesFailed,
     EntitiesHosted,
     EntityOrder,
+    EntityPlaces,
     EntityReport,
     HostEntities,
+    LeavePlace,
+    MovePlace,
     Pace,
+    PlaceSent,
     RepliesSent,
     RoundSent,
     RowRepliesSent,
@@ -27,6 +31,10 @@ from stretto.protocol.transactions import (
     Acknowledged,
     Call,
     Conflicts,
+    Copied,
+    Copy,
+    CopyOut,
+    CopyTaken,
     EntityName,
     Failure,
     Invoke,
@@ -44,6 +52,10 @@ from stretto.protocol.transactions import (
     Settle,
     SnapshotKept,
     SnapshotTaken,
+    Stay,
+    Switch,
+    TakenOver,
+    Takeover,
     Verdict,
     Wave,
 )
@@ -79,27 +91,44 @@ orders = (
     st.builds(Resume, counts, st.lists(texts, max_size=3), pieces)
     | st.builds(Proceed, counts, counts)
     | st.builds(SnapshotKept, counts, counts)
+    | st.builds(CopyOut, counts)
+    | st.builds(Switch, counts)
+    | st.builds(Stay, counts)
 )
-reports = st.builds(Resumed, counts, counts) | st.builds(SnapshotTaken, counts, counts, pieces)
+reports = (
+    st.builds(Resumed, counts, counts)
+    | st.builds(SnapshotTaken, counts, counts, pieces)
+    | st.builds(Copied, counts)
+    | st.builds(TakenOver, counts, counts)
+)
+moving = (
+    st.builds(Copy, counts, counts, content)
+    | st.builds(CopyTaken, counts, counts)
+    | st.builds(Takeover, counts, content, counts)
+)
 
 
 def entity_frames(failures: st.SearchStrategy[Any]) -> dict[type, st.SearchStrategy[Any]]:
     """Returns a strategy for each type of frame."""
     return {
-        CallsSent: st.builds(CallsSent, texts, st.lists(calls, max_size=3)),
+        CallsSent: st.builds(CallsSent, texts, counts, st.lists(calls, max_size=3), st.none() | texts),
         RepliesSent: st.builds(RepliesSent, texts, st.lists(replies, max_size=3)),
         RowRepliesSent: st.builds(RowRepliesSent, texts, st.lists(replies, max_size=3)),
-        RoundSent: st.builds(RoundSent, texts, rounds),
+        RoundSent: st.builds(RoundSent, texts, counts, counts, rounds),
+        PlaceSent: st.builds(PlaceSent, texts, counts, moving, st.dictionaries(texts, texts, max_size=2)),
         HostEntities: st.builds(
             HostEntities, texts, texts, counts, st.none() | texts, st.builds(Pace, counts, counts, counts, counts)
         ),
-        EntitiesHosted: st.builds(EntitiesHosted, texts),
-        EntityOrder: st.builds(EntityOrder, texts, orders),
-        EntityReport: st.builds(EntityReport, texts, reports),
+        EntitiesHosted: st.builds(EntitiesHosted, texts, counts),
+        EntityPlaces: st.builds(EntityPlaces, texts, st.lists(texts, max_size=3), st.none() | counts),
+        MovePlace: st.builds(MovePlace, texts, counts, texts, st.builds(CopyOut, counts)),
+        LeavePlace: st.builds(LeavePlace, texts, counts),
+        EntityOrder: st.builds(EntityOrder, texts, counts, orders),
+        EntityReport: st.builds(EntityReport, texts, counts, reports),
         EntitiesBroken: st.builds(EntitiesBroken, texts, texts),
-        EntitiesFailed: st.builds(EntitiesFailed, texts, failures),
+        EntitiesFailed: st.builds(EntitiesFailed, texts, failures, st.none() | counts),
         DropEntities: st.builds(DropEntities, texts),
         EntitiesDropped: st.builds(EntitiesDropped, texts),
         WhereEntities: st.builds(WhereEntities, texts),
-        EntitiesAt: st.builds(EntitiesAt, texts, st.lists(texts, max_size=3)),
+        EntitiesAt: st.builds(EntitiesAt, texts, st.lists(texts, max_size=3), st.booleans()),
     }

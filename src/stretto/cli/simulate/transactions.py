@@ -17,7 +17,7 @@ from stretto.simulator.checking.kept_transactions import try_kept_seed
 from stretto.simulator.checking.transaction_mutations import TRANSACTION_MUTATIONS
 from stretto.simulator.checking.transactions import Trial, try_seed
 
-_COUNTS = ("transactions", "aborted", "fallbacks", "crashes", "torn", "snapshots", "evidence")
+_COUNTS = ("transactions", "aborted", "fallbacks", "crashes", "torn", "snapshots", "moves", "evidence")
 
 
 def transactions(

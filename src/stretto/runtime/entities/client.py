@@ -157,8 +157,8 @@ class EntityClient:
             if ticket.future.set_running_or_notify_cancel():
                 ticket.future.set_result(reply)
 
-    def move(self, members: tuple[str, ...]) -> None:
-        self._post(lambda: DoorMoved(self._job, members))
+    def move(self, members: tuple[str, ...], again: bool) -> None:
+        self._post(lambda: DoorMoved(self._job, members, again))
 
     def end(self, error: StrettoError) -> None:
         """The job has ended, and nothing will be answered any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -14,6 +15,8 @@ from stretto.errors import ClusterError, StrettoError, UserError
 from stretto.runtime.entities.client import EntityClient
 from stretto.runtime.job import Checkpoints, JobWarning
 from stretto.runtime.metrics import JobMetrics, report
+
+MOVES_KEPT = 1_000
 
 
 class EntityExecution:
@@ -33,6 +36,8 @@ class EntityExecution:
         self.warnings: list[JobWarning] = []
         self.waits_for: str | None = None
         self.checkpoints = Checkpoints()
+        self.moves_waited_ms: deque[float] = deque(maxlen=MOVES_KEPT)
+        """How long calls have waited for each of the last moves of a place."""
 
     # For the coordinator's thread.
 
@@ -47,6 +52,12 @@ class EntityExecution:
             self._ended_s = time.monotonic()
             self.shut(error)
             self._ended.set()
+
+    def move(self, members: tuple[str, ...], waited_ns: int | None) -> None:
+        """The entities are on these workers: in another attempt, or after a move that calls have waited for."""
+        if waited_ns is not None:
+            self.moves_waited_ms.append(waited_ns / 1e6)
+        self.client.move(members, again=waited_ns is None)
 
     def shut(self, error: StrettoError | None = None) -> None:
         """Nothing is answered any more, though its workers may still have to hear of it."""

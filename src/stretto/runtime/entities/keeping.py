@@ -32,6 +32,8 @@ from stretto.worker.events import EntitiesFaulted, EntitiesKept, Event, KeepEnti
 log = logging.getLogger("stretto.worker")
 
 _Order = KeepEntities | ReleaseEntities
+Name = tuple[str, int]
+"""Of a place: its job and its number."""
 
 
 class EntityKeeping:
@@ -44,8 +46,8 @@ class EntityKeeping:
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pieces: ThreadPoolExecutor | None = None
-        self._places: dict[str, PlaceLog] = {}
-        """By job; the log thread's own."""
+        self._places: dict[Name, PlaceLog] = {}
+        """The log thread's own."""
 
     def begin(self, order: _Order) -> None:
         """Starts what a machine wants done; its outcome will be in `events`."""
@@ -81,7 +83,7 @@ class EntityKeeping:
                 self._done(order, PieceStored(piece))
 
     def _done(self, order: KeepEntities, event: StateOpened | LogWritten | PieceStored) -> None:
-        self._pipe.put(EntitiesKept(order.job, event))
+        self._pipe.put(EntitiesKept(order.job, order.number, event))
 
     # The thread of the logs.
 
@@ -98,20 +100,20 @@ class EntityKeeping:
 
     def _carry_out(self, orders: list[_Order]) -> None:
         """Does all of it in order; what was appended to a log is synced once."""
-        appended: dict[str, tuple[KeepEntities, AppendLog]] = {}
+        appended: dict[Name, tuple[KeepEntities, AppendLog]] = {}
         for order in orders:
             try:
                 if isinstance(order, ReleaseEntities):
-                    self._release(order.job)
+                    self._release((order.job, order.place))
                 elif isinstance(order.what, AppendLog):
                     what = order.what
                     self._place(order).append(what.attempt, what.data, what.end)
-                    appended[order.job] = order, what
+                    appended[order.job, order.number] = order, what
                 else:
                     self._sync(appended)
                     self._change(order, self._place(order))
             except Exception as error:
-                self._pipe.put(EntitiesFaulted(order.job, _failure_of(error)))
+                self._pipe.put(EntitiesFaulted(order.job, _failure_of(error), _place_of(order)))
         self._sync(appended)
 
     def _change(self, order: KeepEntities, place: PlaceLog) -> None:
@@ -119,25 +121,26 @@ class EntityKeeping:
         if event is not None:
             self._done(order, event)
 
-    def _sync(self, appended: dict[str, tuple[KeepEntities, AppendLog]]) -> None:
-        for job, (order, what) in appended.items():
+    def _sync(self, appended: dict[Name, tuple[KeepEntities, AppendLog]]) -> None:
+        for name, (order, what) in appended.items():
             try:
-                self._places[job].sync()
+                self._places[name].sync()
             except Exception as error:
-                self._pipe.put(EntitiesFaulted(job, _failure_of(error)))
+                self._pipe.put(EntitiesFaulted(order.job, _failure_of(error), _place_of(order)))
             else:
                 self._done(order, LogWritten(what.attempt, what.end))
         appended.clear()
 
     def _place(self, order: KeepEntities) -> PlaceLog:
-        place = self._places.get(order.job)
+        name = order.job, order.number
+        place = self._places.get(name)
         if place is None:
             assert order.directory is not None
-            place = self._places[order.job] = PlaceLog(AppendableFiles(order.directory), order.number)
+            place = self._places[name] = PlaceLog(AppendableFiles(order.directory), order.number)
         return place
 
-    def _release(self, job: str) -> None:
-        place = self._places.pop(job, None)
+    def _release(self, name: Name) -> None:
+        place = self._places.pop(name, None)
         if place is not None:
             place.close()
 
@@ -150,6 +153,10 @@ class EntityKeeping:
         except Exception as error:
             # The log has it all, and the next snapshot tries again.
             log.warning("a snapshot of the entities of %s: %s", order.job, error_text(error))
+
+
+def _place_of(order: _Order) -> int:
+    return order.number if isinstance(order, KeepEntities) else order.place
 
 
 def _failure_of(error: Exception) -> Failure:

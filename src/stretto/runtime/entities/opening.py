@@ -36,9 +36,9 @@ def paced(every: Duration | None, is_kept: bool, keys_kept_us: int) -> Pace:
     return Pace(EPOCH_NS, CALLS_MAX, snapshot_ns if is_kept else NEVER_NS, keys_kept_us)
 
 
-def opened_entities(app: str, catalog: Catalog, uri: str, workers: int) -> tuple[CheckpointStore, EntityPlan]:
+def opened_entities(app: str, catalog: Catalog, uri: str, places: int) -> tuple[CheckpointStore, EntityPlan]:
     """Returns the storage of an app's entities, with this driver as its owner, and the plan for the coordinator. The
-    number of workers counts when the directory is new: what is there stays on as many as it was made with."""
+    number of places counts when the directory is new: what is there stays in as many as it was made with."""
     check_directory(uri)
     directory = local_directory(uri)
     store = store_at(directory)
@@ -49,7 +49,7 @@ def opened_entities(app: str, catalog: Catalog, uri: str, workers: int) -> tuple
             f"the last snapshot in {directory} cannot be read", wrong[-1], "Restore the directory from a backup."
         )
     if not manifests:
-        store.commit(entity_manifest(app, 1, Manifest(0, [[] for _ in range(workers)])))
+        store.commit(entity_manifest(app, 1, Manifest(0, [[] for _ in range(places)])))
         manifests, _ = store.manifests()
     last = manifests[-1]
     if last.entities is None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from stretto.api.app import App
 from stretto.checkpoints.store import CheckpointStore
 from stretto.coordinator.events import EntitiesSubmitted, EntityPlan
-from stretto.errors import ClusterError
 from stretto.operators.windows import Duration
 from stretto.protocol.entities import Pace
 from stretto.runtime.entities.code import EntityCode
@@ -17,38 +16,32 @@ from stretto.transactions.catalog import Catalog
 
 @dataclass
 class OpenedEntities:
-    """The entities of an app, before they are hosted: on so many workers, under the name of a job."""
+    """The entities of an app, before they are hosted: in so many places, under the name of a job."""
 
     job: str
     app: str
     code: EntityCode
     catalog: Catalog
-    workers: int
+    places: int
     pace: Pace
     store: CheckpointStore | None
     plan: EntityPlan | None
 
     def submitted(self, digest: str) -> EntitiesSubmitted:
         """Returns the request to host them; `digest` names their code."""
-        return EntitiesSubmitted(self.job, self.app, digest, self.workers, self.pace, self.plan)
+        return EntitiesSubmitted(self.job, self.app, digest, self.places, self.pace, self.plan)
 
 
 def opened(job: str, app: App, uri: str | None, every: Duration | None, workers_wanted: int) -> OpenedEntities:
     """Returns the entities of an app with their storage, if they are kept. Raises what is wrong with them."""
-    workers = app.parallelism or max(1, workers_wanted)
+    places = app.parallelism or max(1, workers_wanted)
     code = EntityCode.of(app.name, app.entities)
     catalog = Catalog(app.entities)
-    store, plan = (None, None) if uri is None else opened_entities(app.name, catalog, uri, workers)
+    store, plan = (None, None) if uri is None else opened_entities(app.name, catalog, uri, places)
     if plan is not None and plan.manifest.entities is not None:
-        workers = len(plan.manifest.entities.workers)
-    if workers > workers_wanted:
-        raise ClusterError(
-            f"the entities of app '{app.name}' need {workers} workers",
-            f"the cluster has {workers_wanted}" + ("" if uri is None else f"; {uri} was made with them"),
-            f"Start the cluster with workers={workers}.",
-        )
+        places = len(plan.manifest.entities.workers)
     pace = paced(every, plan is not None, app.keys_kept_us)
-    return OpenedEntities(job, app.name, code, catalog, workers, pace, store, plan)
+    return OpenedEntities(job, app.name, code, catalog, places, pace, store, plan)
 
 
 def beside_streams(uri: str | None) -> str | None:

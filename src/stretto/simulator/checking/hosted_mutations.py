@@ -7,10 +7,9 @@ from msgspec.structs import replace
 from stretto.coordinator.entities import EntityJob, EntityJobs
 from stretto.coordinator.events import Death
 from stretto.coordinator.machine import CoordinatorParts
-from stretto.protocol.entities import EntitiesBroken, EntitiesHosted, EntityOrder, HostEntities, RepliesSent, RoundSent
-from stretto.protocol.machines import Send
-from stretto.protocol.transactions import Resume
+from stretto.protocol.entities import EntitiesBroken, EntitiesHosted, EntityPlaces, HostEntities, RepliesSent, RoundSent
 from stretto.simulator.checking.hosted_transactions import HostedParts
+from stretto.simulator.checking.moving_mutations import OF_JOBS, OF_MACHINES
 from stretto.simulator.checking.mutations import mutation_name
 from stretto.simulator.engine.durable import Parts
 from stretto.transactions import log
@@ -89,20 +88,8 @@ class RoundsOfStrangersHeard(Entities):
     """A round is taken for one of whoever is first in the attempt."""
 
     def _on_round(self, sender: str, frame: RoundSent) -> None:
-        hosted = self._hosted.get(frame.job)
-        members = [] if hosted is None else [name for name in hosted.members if name != self._host.member]
-        super()._on_round(members[0] if members else sender, frame)
-
-
-class PlacesGivenTwice(EntityJobs):
-    """A worker that has a place is given another one."""
-
-    def _fill(self, job: EntityJob) -> None:
-        present = self._membership.active()
-        for place, member in enumerate(job.places):
-            if member is None and present and any(job.places):
-                self._host_at(job, place, present[0])
-        super()._fill(job)
+        first = 2 if frame.place == 1 else 1
+        super()._on_round(sender, replace(frame, origin=first))
 
 
 class LossesUnnoticed(EntityJobs):
@@ -112,20 +99,13 @@ class LossesUnnoticed(EntityJobs):
         return
 
 
-class MembersOfTheFirst(EntityJobs):
-    """Workers are told the members of the first attempt."""
+class MembersOfTheFirst(Entities):
+    """Workers go on sending to the members of the first attempt."""
 
-    _first: list[str] | None = None
-
-    def _send(self, job: EntityJob, effect: Send) -> None:
-        if isinstance(effect.frame, Resume):
-            self._first = self._first or job.members
-            member = job.places[int(effect.to) - 1]
-            if member is not None:
-                order = replace(effect.frame, members=self._first)
-                self._host.send(member, EntityOrder(job.order.job, order))
-            return
-        super()._send(job, effect)
+    def _on_places(self, sender: str, frame: EntityPlaces) -> None:
+        job = self._jobs.get(frame.job)
+        if job is not None and not job.members:
+            super()._on_places(sender, frame)
 
 
 class BreaksIgnored(EntityJobs):
@@ -162,9 +142,9 @@ def stops_count_in_both(data: bytes, position: int) -> log.Content:
 
 
 _PLACES = (LaterWritersIgnored, LogBeginsAgain, TrimmedTooFar)
-_ENTITIES = (BreaksUnreported, AppendsGarbled, RoundsOfStrangersHeard)
+_ENTITIES = (BreaksUnreported, AppendsGarbled, RoundsOfStrangersHeard, MembersOfTheFirst)
 _DOORS = (DoorStays, RepliesSwapped)
-_JOBS = (PlacesGivenTwice, LossesUnnoticed, MembersOfTheFirst, BreaksIgnored, HostedTooSoon)
+_JOBS = (LossesUnnoticed, BreaksIgnored, HostedTooSoon)
 
 HOSTED_MUTATIONS: dict[str, HostedParts] = {
     "stops-forgotten": HostedParts(read_log=stops_forgotten),
@@ -173,4 +153,6 @@ HOSTED_MUTATIONS: dict[str, HostedParts] = {
     **{mutation_name(each): HostedParts(Parts(worker=WorkerParts(entities=each))) for each in _ENTITIES},
     **{mutation_name(each): HostedParts(Parts(worker=WorkerParts(doors=each))) for each in _DOORS},
     **{mutation_name(each): HostedParts(Parts(coordinator=CoordinatorParts(entities=each))) for each in _JOBS},
+    **{name: HostedParts(machine=each) for name, each in OF_MACHINES.items()},
+    **{name: HostedParts(Parts(coordinator=CoordinatorParts(entities=each))) for name, each in OF_JOBS.items()},
 }

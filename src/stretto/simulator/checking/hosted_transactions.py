@@ -2,7 +2,7 @@
 
 The parts around the machines of transactions are tried: places and who fills them, attempts after a loss or a broken
 connection, claims on the log, doors that are told where the entities are. Workers crash, hang for longer than they may
-be silent and then continue, and lose connections to each other.
+be silent and then continue, and lose connections to each other. In every other seed places move (`moving_places.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from functools import partial
 from stretto.protocol.entities import Pace
 from stretto.protocol.transactions import Invoke
 from stretto.simulator.checking.cells import Cell
+from stretto.simulator.checking.checkers import Violation
+from stretto.simulator.checking.moving_places import Movers
 from stretto.simulator.checking.transactions import Trial, Users, tried
 from stretto.simulator.engine.durable import Parts
 from stretto.simulator.engine.hosted_entities import HostedEntities
@@ -25,6 +27,7 @@ from stretto.transactions.attempt import WorkerParts
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.epoch import Epoch, EpochParts
 from stretto.transactions.execution import Execution, Part
+from stretto.transactions.machine import TransactionWorker
 from stretto.transactions.place_log import PlaceLog
 
 TROUBLE_NS = 250_000_000
@@ -38,6 +41,7 @@ class HostedParts:
     cluster: Parts = field(default_factory=Parts)
     place: type[PlaceLog] = PlaceLog
     worker: type[Epoch] = Epoch
+    machine: type[TransactionWorker] = TransactionWorker
     read_log: Callable[[bytes, int], log.Content] = log.read
 
 
@@ -94,6 +98,7 @@ class UsersOfCluster(Users):
 
     def make(self, seed: int, workers: int, clients: int) -> HostedEntities:
         spare = self.chance.choice((0, 0, 1))
+        self.movers = Movers(random.Random(seed * 19 + 3), workers, seed)
         self.fuse = Fuse(random.Random(seed), self.chance.choice((0.0, 0.0, 0.02)))
         parts = self._parts
         machine_parts = WorkerParts(
@@ -107,11 +112,14 @@ class UsersOfCluster(Users):
             parts.cluster,
             parts.place,
             machine_parts,
+            self.movers.machine(parts.machine),
             self.fuse.around,
         )
+        self.movers.begin(cluster)
         settings = self.settings
         cluster.submit_entities(
-            Pace(settings.epoch_ns, settings.calls_max, settings.snapshot_ns, settings.keys_kept_us), workers
+            Pace(settings.epoch_ns, settings.calls_max, settings.snapshot_ns, settings.keys_kept_us),
+            self.movers.places,
         )
         return cluster
 
@@ -120,6 +128,7 @@ class UsersOfCluster(Users):
 
     def trouble(self) -> None:
         cluster, chance = self.cluster, self.chance
+        self.movers.plan(cluster)
         for _ in range(chance.choice((0, 1, 2, 3))):
             cluster.after(chance.randint(0, TROUBLE_NS), cluster.crash_some)
         for _ in range(chance.choice((0, 1, 1))):
@@ -141,4 +150,14 @@ class UsersOfCluster(Users):
 
 def try_hosted_seed(seed: int, workers_max: int, parts: HostedParts | None = None) -> Trial:
     """Run one random cluster, and check it."""
-    return tried(seed, lambda: UsersOfCluster(seed, workers_max, parts or HostedParts()))
+    made: list[UsersOfCluster] = []
+
+    def make() -> UsersOfCluster:
+        made.append(UsersOfCluster(seed, workers_max, parts or HostedParts()))
+        return made[0]
+
+    trial = tried(seed, make)
+    for users in made:
+        trial.moves = users.cluster.places_moved
+        trial.violations += [Violation("leaves", text) for text in users.cluster.leaver_faults]
+    return trial

@@ -177,7 +177,7 @@ class DeletedInSnapshots(TransactionWorker):
     """A later piece does not say which entities of earlier ones were deleted."""
 
     def _take_snapshot(self, own: Attempt) -> None:
-        own.changed.intersection_update(own.state)
+        own.changed.unsaved.intersection_update(own.state)
         super()._take_snapshot(own)
 
 

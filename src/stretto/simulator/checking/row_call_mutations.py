@@ -165,7 +165,7 @@ class CallersStay(Entities):
     """Replies go to where a client was at first."""
 
     def _on_calls(self, sender: str, frame: CallsSent) -> None:
-        hosted = self._hosted.get(frame.job)
+        hosted = self._place(frame.job, frame.place)
         if hosted is not None and not isinstance(hosted.callers, _FirstCounts):
             hosted.callers = _FirstCounts()
         super()._on_calls(sender, frame)

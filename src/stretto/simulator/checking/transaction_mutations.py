@@ -148,9 +148,9 @@ class FallbackNotInSnapshots(Epoch):
     """A snapshot does not have what the fallback wrote."""
 
     def _release(self, verdict: Verdict) -> None:
-        before = set(self._setting.changed)
+        before = set(self._setting.changed.unsaved)
         super()._release(verdict)
-        self._setting.changed.intersection_update(before)
+        self._setting.changed.unsaved.intersection_update(before)
 
 
 class FallbackWritesTwoTimes(Epoch):

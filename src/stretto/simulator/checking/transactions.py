@@ -57,6 +57,7 @@ class Trial:
     snapshots: int = 0
     fallbacks: int = 0
     evidence: int = 0
+    moves: int = 0
     rung: int = 0
     expired: int = 0
     violations: list[Violation] = field(default_factory=list)

@@ -19,7 +19,8 @@ from stretto.coordinator.entities import entity_manifest
 from stretto.errors import StrettoError
 from stretto.protocol.entities import Pace, RepliesSent
 from stretto.protocol.frames import Frame
-from stretto.protocol.jobs import Failure
+from stretto.protocol.jobs import Deploy, Failure
+from stretto.protocol.membership import Leave
 from stretto.protocol.transactions import EntityName, Reply
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.engine.cluster import SimulatedJob
@@ -70,14 +71,17 @@ class HostedEntities(DurableCluster):
         parts: Parts | None = None,
         place: type[PlaceLog] = PlaceLog,
         machine_parts: TransactionParts | None = None,
+        machine: type[TransactionWorker] = TransactionWorker,
         around: Around | None = None,
     ) -> None:
         self.machine_parts = machine_parts
+        self.machine = machine
         self.around: Around = around or (lambda job, replays: nullcontext())
         self._catalog = catalog
         self._answered = answered
         self._place = place
-        self._writers: dict[str, _Writer] = {}
+        self._writers: dict[tuple[str, int], _Writer] = {}
+        """By worker and place."""
         self._calls = 0
         self.replies: list[Reply] = []
         """Everything that was sent to the client."""
@@ -90,6 +94,7 @@ class HostedEntities(DurableCluster):
     def new_worker(self, name: str, observer: Observer | None, strategy: Strategy | None) -> Worker:
         worker = super().new_worker(name, observer, strategy)
         worker.entities.parts = self.machine_parts
+        worker.entities.machines = self.machine
         worker.entities.around = self.around
         return worker
 
@@ -114,6 +119,11 @@ class HostedEntities(DurableCluster):
     @property
     def crashes(self) -> int:
         return self.deaths
+
+    @property
+    def places_moved(self) -> int:
+        """How many places have moved."""
+        return self.coordinator.entities.moving.moved
 
     def after(self, delay_ns: int, act: Callable[[], None]) -> None:
         self._later(delay_ns, act)
@@ -143,10 +153,16 @@ class HostedEntities(DurableCluster):
         return found
 
     def _machines(self) -> list[TransactionWorker]:
-        """Returns those of the members. One that was replaced, and does not know it, does not count."""
-        names = [name for name in self.names_of_workers() if name in self.coordinator.members]
-        machines = [self.workers[name].entities.machine(self.job) for name in names]
+        """Returns those of the places. One that was replaced, and does not know it, does not count."""
+        places = enumerate(self.coordinator.entities.places(self.job), 1)
+        hosted = [(self.workers.get(name or ""), place) for place, name in places]
+        machines = [None if worker is None else worker.entities.machine(self.job, place) for worker, place in hosted]
         return [machine for machine in machines if machine is not None]
+
+    def _check_leaver(self, name: str, frame: Leave | Deploy) -> None:
+        super()._check_leaver(name, frame)
+        if isinstance(frame, Leave) and name in self.coordinator.entities.places(self.job):
+            self.leaver_faults.append(f"{name} was asked to leave with entities")
 
     # Faults.
 
@@ -160,12 +176,13 @@ class HostedEntities(DurableCluster):
 
     def _forget(self, name: str) -> None:
         super()._forget(name)
-        writer = self._writers.pop(name, None)
-        if writer is not None and writer.orders and isinstance(what := writer.orders[0].what, AppendLog):
-            # It was writing this. A later attempt cannot have claimed the place: it would be told of that first.
-            self.torn += 1
-            kept = what.data[: self._random.randrange(len(what.data) + 1)]
-            writer.place.append(what.attempt, kept, what.end - len(what.data) + len(kept))
+        for key in [key for key in self._writers if key[0] == name]:
+            writer = self._writers.pop(key)
+            if writer.orders and isinstance(what := writer.orders[0].what, AppendLog):
+                # It was writing this. A later attempt cannot have claimed the place: it would be told of that first.
+                self.torn += 1
+                kept = what.data[: self._random.randrange(len(what.data) + 1)]
+                writer.place.append(what.attempt, kept, what.end - len(what.data) + len(kept))
 
     # Effects.
 
@@ -192,8 +209,8 @@ class HostedEntities(DurableCluster):
 
     def carry_out_for_coordinator(self, effect: coordination.Effect) -> None:
         match effect:
-            case coordination.AnnounceEntities(job=job, members=members):
-                moved = working.DoorMoved(job, members)
+            case coordination.AnnounceEntities(job=job, members=members, waited_ns=waited_ns):
+                moved = working.DoorMoved(job, members, waited_ns is None)
                 self._later(self._random.randint(*self._timing.delay_ns), partial(self._work, self._driver, moved))
             case coordination.CommitEntities():
                 self._later(self._random.randint(*self.write_ns), partial(self._commit_entities, effect))
@@ -211,28 +228,30 @@ class HostedEntities(DurableCluster):
             delay_ns = 3 * self._random.randint(*self.write_ns)
             self._later(delay_ns, partial(self._write_piece, name, self.workers[name], order))
             return
-        writer = self._writers.setdefault(name, _Writer(self._place(self.files, order.number)))
+        key = name, order.number
+        writer = self._writers.setdefault(key, _Writer(self._place(self.files, order.number)))
         writer.orders.append(order)
         if len(writer.orders) == 1:
-            self._write_next(name, writer)
+            self._write_next(key, writer)
 
-    def _write_next(self, name: str, writer: _Writer) -> None:
-        self._later(self._random.randint(*self.write_ns), partial(self._write, name, writer))
+    def _write_next(self, key: tuple[str, int], writer: _Writer) -> None:
+        self._later(self._random.randint(*self.write_ns), partial(self._write, key, writer))
 
-    def _write(self, name: str, writer: _Writer) -> None:
-        if self._writers.get(name) is not writer:
+    def _write(self, key: tuple[str, int], writer: _Writer) -> None:
+        if self._writers.get(key) is not writer:
             return  # It has crashed.
+        name = key[0]
         paused_until_ns = self._paused_until(name)
         if paused_until_ns:
-            self._later(paused_until_ns - self.now_ns, partial(self._write, name, writer))
+            self._later(paused_until_ns - self.now_ns, partial(self._write, key, writer))
             return
         order = writer.orders.popleft()
         if writer.orders:
-            self._write_next(name, writer)
+            self._write_next(key, writer)
         try:
             event = _written(writer.place, order)
         except StrettoError as error:
-            event = EntitiesFaulted(order.job, Failure(type(error).__name__, error.fact, error.detail))
+            event = EntitiesFaulted(order.job, Failure(type(error).__name__, error.fact, error.detail), order.number)
         if event is not None:
             self._work(name, event)
 
@@ -249,9 +268,9 @@ def _written(place: PlaceLog, order: KeepEntities) -> working.Event | None:
     if isinstance(what, AppendLog):
         place.append(what.attempt, what.data, what.end)
         place.sync()
-        return EntitiesKept(order.job, LogWritten(what.attempt, what.end))
+        return EntitiesKept(order.job, order.number, LogWritten(what.attempt, what.end))
     event = place.carry_out(what)
-    return None if event is None else EntitiesKept(order.job, event)
+    return None if event is None else EntitiesKept(order.job, order.number, event)
 
 
 def _renamed(reply: Reply) -> Reply:
