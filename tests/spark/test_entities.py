@@ -322,6 +322,27 @@ def test_nothing_is_lost_or_repeated_when_workers_are_killed(cluster: Cluster, t
     job.stop()
 
 
+def test_places_move_while_transactions_run_and_workers_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
+    job = cluster.submit(App("bank", entities=[Account], parallelism=3), checkpoint=tmp_path / "bank")
+    ledger = Ledger(job, 7)
+    with ledger.under_load():
+        ledger.wait_for(100)
+        first = cluster.workers[0].name
+        cluster.scale_out(1)
+        ledger.wait_for(100)
+        cluster.drain(first)
+        assert first not in [worker.name for worker in cluster.workers]
+        ledger.wait_for(100)
+        cluster.scale_in(1)
+        ledger.wait_for(100)
+        assert len(cluster.workers) == 1
+        cluster.scale_out(1)
+        ledger.wait_for(100)
+    ledger.check()
+    assert job.checkpoints.recoveries == 0
+    job.stop()
+
+
 def test_without_a_directory_entities_end_with_their_worker(cluster: Cluster) -> None:
     job = bank(cluster)
     assert job.call(Account("a").deposit(1)) == BALANCE + 1
