@@ -96,6 +96,8 @@ class TransactionWorker:
         self._resume: Resume | None = None
         self._own: Attempt | None = None
         self._departure: Departure | None = None
+        self._given_away: Attempt | None = None
+        """What was here before the place moved: to free a million entities takes longer than to hand them over."""
         self._arrival: Arrival | None = None
         self._effects: list[WorkerEffect] = []
         self._now_ns = 0
@@ -202,7 +204,7 @@ class TransactionWorker:
     def _on_resume(self, sender: str, frame: Resume) -> None:
         if frame.attempt > self._attempt:
             self._attempt, self._resume, self._own = frame.attempt, frame, None
-            self._departure = self._arrival = None
+            self._departure = self._arrival = self._given_away = None
             self._stage = Stage.OPENING
             self._do(OpenState(frame.attempt, frame.pieces))
 
@@ -550,7 +552,7 @@ class TransactionWorker:
         departure.waits(self._now_ns)
         if departure.may_hand_over():
             self._do(Send(OTHER_PROCESS, departure.takeover(recent_rounds(own), self._now_ns)))
-            self._stage, self._own, self._departure = Stage.IDLE, None, None
+            self._stage, self._own, self._departure, self._given_away = Stage.IDLE, None, None, own
         return True
 
     def _take_back(self, departure: Departure) -> None:

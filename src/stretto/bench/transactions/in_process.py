@@ -67,7 +67,7 @@ def unpacked(frames: list[bytes]) -> Any:
 
 
 @dataclass
-class _Host:
+class Process:
     """A worker, what has come for it, and what it has used."""
 
     name: str
@@ -138,7 +138,7 @@ class InProcess:
         self._catalog = Catalog(entities)
         names = [f"w{number}" for number in range(1, workers + 1)]
         self._hosts = {
-            name: _Host(name, worker(number, self._catalog, settings or Settings(), parts), pack)
+            name: Process(name, worker(number, self._catalog, settings or Settings(), parts), pack)
             for number, name in enumerate(names, 1)
         }
         self._coordinator = TransactionCoordinator(names, 0, None)

@@ -12,6 +12,7 @@ import typer
 from stretto.bench.transactions import measure, open_loop
 from stretto.bench.transactions.ablation import ablate
 from stretto.bench.transactions.measure import Named, Report
+from stretto.bench.transactions.moving import moved
 from stretto.bench.transactions.on_spark import OnSpark
 from stretto.bench.transactions.workload import Run, Workload
 from stretto.cli.options import Json
@@ -40,6 +41,10 @@ def transactions(
             help="In one process, leave out each part of the protocol in turn, and compare.",
         ),
     ] = False,
+    moves: Annotated[
+        int, typer.Option(min=0, help="In one process, have a place move so often under load, and say what calls wait.")
+    ] = 0,
+    entities: Annotated[int, typer.Option(min=0, help="--moves: how many entities the place has.")] = 100_000,
     json: Json = False,
 ) -> None:
     """Measure transactions of entities on a cluster: how many a second it sustains, and how long calls wait at 25, 50
@@ -49,6 +54,8 @@ def transactions(
     until its reply is at the driver. per_cpu_s is per second of the workers' processor time at full load. aborted
     counts transactions that their own logic aborted, conflicts those that lost against others and ran again.
 
+    With --moves, waited_ms is the processor time for which calls wait while the place is handed over, by move.
+
     With --in-process and --ablation, frames are encoded and decoded, but nothing is sent or stored, and latency_ms is
     in virtual time, in which a turn of all machines is 0.1 ms: it shows how many rounds calls wait, not how long.
 
@@ -57,7 +64,10 @@ def transactions(
     is 1 when something is wrong."""
     with reported():
         asked = measure.workload_named(workload, skew, hot, warehouses)
-        if ablation:
+        if moves:
+            moving = moved(asked, entities, moves, seed)
+            found, match = moving.as_dict(), moving.match
+        elif ablation:
             compared = ablate(asked, workers, calls, seed)
             found, match = compared.as_dict(), compared.match
         else:
