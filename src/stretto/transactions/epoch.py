@@ -102,9 +102,9 @@ class Setting:
     wrote: Callable[[Mapping[EntityName, bytes | None]], None] | None = None
     """Hears of writes, if there are entities that expire."""
 
-    def stopped_in(self, in_fallback: bool) -> frozenset[str]:
+    def stopped_in(self, epoch: int, in_fallback: bool) -> frozenset[str]:
         """Returns the seeds of the transactions that are aborted where they come here in a phase."""
-        return frozenset(each.seed for each in self.stopped if each.in_fallback is in_fallback)
+        return frozenset(each.seed for each in self.stopped if each.in_fallback is in_fallback and each.epoch <= epoch)
 
 
 @dataclass
@@ -137,7 +137,7 @@ class Epoch:
         self._aborted: set[int] = set()
         self._own_conflicts = Conflicts([], [], [])
         self._dry = setting.parts.execution(setting.worker, setting.placement, setting.catalog, setting.state)
-        self._dry.stopped = setting.stopped_in(False)
+        self._dry.stopped = setting.stopped_in(number, False)
         self._dry.refuses_delayed = self._refuses_delayed = setting.delayed.is_full
         self._fallback: Execution | None = None
         self._locks = setting.parts.locks()
@@ -304,7 +304,7 @@ class Epoch:
         self._fallback = setting.parts.execution(
             setting.worker, setting.placement, setting.catalog, setting.state, self._locks
         )
-        self._fallback.stopped = setting.stopped_in(True)
+        self._fallback.stopped = setting.stopped_in(self.number, True)
         self._fallback.refuses_delayed = self._refuses_delayed
         for tid, sets in sorted(known.items()):
             self._locks.add(tid, sets)

@@ -49,11 +49,13 @@ class Cut(msgspec.Struct, frozen=True, array_like=True, tag="e"):
 
 
 class Stopped(msgspec.Struct, frozen=True, array_like=True, tag="s"):
-    """The transaction with this seed ran out of time on this worker, in the dry run or in the fallback. No reply that
-    depends on it was sent."""
+    """The transaction with this seed ran out of time on this worker in this epoch, in the dry run or in the fallback.
+    No reply that depends on that was sent. It may have run in epochs before, which lost it to others; there replies
+    depend on what it did."""
 
     seed: str
     in_fallback: bool
+    epoch: int
 
 
 Entry = Logged | Cut | Stopped

@@ -191,7 +191,7 @@ class TransactionWorker:
         in_fallback = own.epoch is not None and own.epoch.phase is Phase.FALLBACK
         # What was to be appended counts already; what was to be sent will be sent again, or is not true any more.
         self._effects = [effect for effect in self._effects if isinstance(effect, AppendLog | AdoptLog)]
-        self._append(own, Stopped(seed, in_fallback))
+        self._append(own, Stopped(seed, in_fallback, own.finished + 1))
         self._stage, self._own, self._departure = Stage.IDLE, None, None  # It was left in the midst of a step.
         effects, self._effects = self._effects, []
         return effects

@@ -86,7 +86,7 @@ def test_a_transaction_that_ran_out_of_time_is_aborted_in_the_next_attempt() -> 
         worker.call(1, Slow("a").hang())
     assert [reply.number for reply in worker.replies] == [0]
     worker.carry_out(worker.machine.stop(stopped.value.seed))
-    assert log.read(worker.log, 0).stopped == {log.Stopped("1-1", False)}
+    assert log.read(worker.log, 0).stopped == {log.Stopped("1-1", False, 2)}
     worker.begin()
     assert not RUNS
     first, again, aborted = worker.replies

@@ -137,7 +137,14 @@ def stops_count_in_both(data: bytes, position: int) -> log.Content:
     """One that ran out of time in the fallback is aborted in the dry run already, which changes the order of others
     that have replies."""
     content = log.read(data, position)
-    content.stopped |= {log.Stopped(each.seed, not each.in_fallback) for each in content.stopped}
+    content.stopped |= {log.Stopped(each.seed, not each.in_fallback, each.epoch) for each in content.stopped}
+    return content
+
+
+def stops_count_before(data: bytes, position: int) -> log.Content:
+    """One that ran out of time is aborted already in the epochs in which it had lost to others."""
+    content = log.read(data, position)
+    content.stopped = {log.Stopped(each.seed, each.in_fallback, 0) for each in content.stopped}
     return content
 
 
@@ -149,6 +156,7 @@ _JOBS = (LossesUnnoticed, BreaksIgnored, HostedTooSoon)
 HOSTED_MUTATIONS: dict[str, HostedParts] = {
     "stops-forgotten": HostedParts(read_log=stops_forgotten),
     "stops-count-in-both": HostedParts(read_log=stops_count_in_both),
+    "stops-count-before": HostedParts(read_log=stops_count_before),
     **{mutation_name(each): HostedParts(place=each) for each in _PLACES},
     **{mutation_name(each): HostedParts(Parts(worker=WorkerParts(entities=each))) for each in _ENTITIES},
     **{mutation_name(each): HostedParts(Parts(worker=WorkerParts(doors=each))) for each in _DOORS},
