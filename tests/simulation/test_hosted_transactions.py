@@ -20,11 +20,11 @@ def test_no_seed_shows_a_violation() -> None:
     for seed in range(SEEDS):
         trial = try_hosted_seed(seed, workers_max=4)
         assert not trial.violations, f"seed {seed}: {trial.violations[0]}"
-        for name in ("transactions", "aborted", "crashes", "torn", "snapshots", "evidence"):
+        for name in ("transactions", "aborted", "crashes", "torn", "snapshots", "moves", "evidence"):
             totals[name] += getattr(trial, name)
     # What the run is about has happened.
     assert totals["transactions"] > 25 * SEEDS
-    assert min(totals["crashes"], totals["aborted"], totals["snapshots"]) > SEEDS
+    assert min(totals["crashes"], totals["aborted"], totals["snapshots"], totals["moves"]) > SEEDS
     assert totals["torn"] > SEEDS / 10
 
 

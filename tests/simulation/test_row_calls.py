@@ -20,12 +20,12 @@ def test_no_seed_shows_a_violation() -> None:
     for seed in range(SEEDS):
         trial = try_seed(seed, workers_max=3)
         assert not trial.violations, f"seed {seed}: {trial.violations[0]}"
-        for name in ("rows", "aborted", "crashes", "restarts", "recoveries", "handovers", "snapshots"):
+        for name in ("rows", "aborted", "crashes", "restarts", "recoveries", "handovers", "moves", "snapshots"):
             totals[name] += getattr(trial, name)
     # What the run is about has happened.
     assert totals["rows"] > 40 * SEEDS
     assert min(totals["recoveries"], totals["aborted"], totals["snapshots"]) > SEEDS
-    assert min(totals["crashes"], totals["handovers"]) > SEEDS / 4
+    assert min(totals["crashes"], totals["handovers"], totals["moves"]) > SEEDS / 4
     assert totals["restarts"] > 3
 
 

@@ -11,7 +11,7 @@ from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.simulator.checking.row_call_mutations import ROW_CALL_MUTATIONS
 from stretto.simulator.checking.row_calls import Trial, try_seed
 
-_COUNTS = ("rows", "aborted", "crashes", "restarts", "recoveries", "handovers", "snapshots")
+_COUNTS = ("rows", "aborted", "crashes", "restarts", "recoveries", "handovers", "moves", "snapshots")
 
 
 def row_calls(

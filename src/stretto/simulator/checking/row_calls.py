@@ -1,4 +1,5 @@
-"""Streams that call entities, on whole simulated workers: random dataflows, crashes, hangs, cuts, restarts, handovers.
+"""Streams that call entities, on whole simulated workers: random dataflows, crashes, hangs, cuts, restarts, handovers,
+and in every other seed places of entities that move.
 
 Every row has a number of its own. Its call appends the number to the list of an entity, and to that of another one in
 the same transaction, or is aborted by what the row says. So the lists show which calls took place, in which order. What
@@ -34,12 +35,14 @@ from stretto.operators.replying import Replies
 from stretto.protocol.entities import Pace
 from stretto.scheduling.spreading import Arbitrary
 from stretto.simulator.checking.checkers import Violation
+from stretto.simulator.checking.moving_places import Movers
 from stretto.simulator.checking.scenarios import SCHEMA, Collect, Outside, Ticks, batch_of, rows_of
 from stretto.simulator.engine.both_parts import STREAMS, BothParts
 from stretto.simulator.engine.durable import Parts
 from stretto.state import ValueState
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.entity import Entity
+from stretto.transactions.machine import TransactionWorker
 
 STEPS_MAX = 400_000
 TROUBLE_NS = (30_000_000, 80_000_000, 150_000_000)
@@ -119,6 +122,7 @@ class Trial:
     restarts: int = 0
     recoveries: int = 0
     handovers: int = 0
+    moves: int = 0
     snapshots: int = 0
     durable: bool = True
     """Without checkpoints, no worker may be lost, and the streams are only handed over."""
@@ -209,7 +213,9 @@ def try_seed(seed: int, workers_max: int, parts: RowCallParts | None = None) -> 
     flow = Flow(chance, seed, parts.calls)
     places = chance.randint(1, 2)
     workers = places + chance.randint(0, workers_max - 1)
-    cluster = BothParts(workers, seed, Catalog([Tally]), lambda client, reply: None, parts.cluster)
+    movers = Movers(random.Random(seed * 19 + 3), places, seed)
+    machine = movers.machine(TransactionWorker)
+    cluster = BothParts(workers, seed, Catalog([Tally]), lambda client, reply: None, parts.cluster, machine=machine)
     cluster.interval_ns = chance.choice((2_000_000, 5_000_000, 20_000_000))
     cluster.write_ns = chance.choice(((20_000, 500_000), (100_000, 8_000_000)))
     epoch_ns, calls_max = chance.choice((200_000, 1_000_000)), chance.choice((3, 100))
@@ -217,13 +223,14 @@ def try_seed(seed: int, workers_max: int, parts: RowCallParts | None = None) -> 
     trial.durable = chance.random() < 0.85
     troubled = _plan_trouble(cluster, flow, chance, trial)
     try:
-        cluster.submit_app(flow.deployment, pace, places, trial.durable)
-        ended = cluster.run_streams(STEPS_MAX)
+        movers.begin(cluster)
+        cluster.submit_app(flow.deployment, pace, movers.places, trial.durable)
+        ended = cluster.run_streams(STEPS_MAX) and cluster.settle(STEPS_MAX)
     except (StrettoError, AssertionError, KeyError, IndexError, ValueError) as error:
         trial.violations.append(Violation("invariant", f"{type(error).__name__}: {error}"))
         return trial
     trial.crashes, trial.recoveries, trial.snapshots = cluster.deaths, cluster.recoveries, cluster.snapshots
-    trial.handovers = len(cluster.handed_over)
+    trial.handovers, trial.moves = len(cluster.handed_over), cluster.places_moved
     failures = [job.failure for job in cluster.jobs.values() if job.failure is not None]
     if not ended:
         trial.violations.append(Violation("liveness", "the streams do not end"))

@@ -37,6 +37,11 @@ class BothParts(HostedEntities):
         """Run until the streams have ended. Returns whether they have, within so many steps."""
         return self.run_until(steps_max, lambda: self.jobs[STREAMS].status.ended)
 
+    def settle(self, steps_max: int) -> bool:
+        """Run until no place of entities is moving: one that is handed over is nowhere for a moment."""
+        self.is_calm = True
+        return self.run_until(steps_max, lambda: self.coordinator.entities.moving.of(self.job) is None)
+
     @property
     def has_finished_streams(self) -> bool:
         return self.jobs[STREAMS].status is JobStatus.FINISHED
