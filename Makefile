@@ -2,7 +2,7 @@
 #
 # A target that needs the environment makes it first: `.venv` is installed from the lock files, again only when they
 # change. Nothing is installed outside this directory, except Java if it is missing (scripts/ensure_java), and Chromium
-# for the tests (scripts/ensure_chromium).
+# for the tests (scripts/ensure_chromium). Kafka for the tests is fetched into .cache/ (scripts/ensure_kafka).
 
 PYTHON ?= python3
 VENV   := .venv
@@ -42,11 +42,11 @@ demo: install ## Run several NEXMark queries on one local cluster and check them
 	$(BIN)/stretto demo $(ARGS)
 
 .PHONY: test
-test: install chromium ## Run all tests
+test: install chromium kafka ## Run all tests
 	$(BIN)/python -m pytest $(BY_FILE) $(ARGS)
 
 .PHONY: stress
-stress: install chromium ## Run all tests beside busy loops (LOOPS=8): none may depend on the machine's speed
+stress: install chromium kafka ## Run all tests beside busy loops (LOOPS=8): none may depend on the machine's speed
 	scripts/stress $(LOOPS) $(BIN)/python -m pytest $(BY_FILE) --timeout $(PATIENCE) $(ARGS)
 
 .PHONY: install
@@ -90,6 +90,10 @@ java:
 .PHONY: chromium
 chromium:
 	@scripts/ensure_chromium
+
+.PHONY: kafka
+kafka:
+	@scripts/ensure_kafka
 
 $(VENV_STAMP):
 	@scripts/make_venv $(PYTHON) $(VENV)
