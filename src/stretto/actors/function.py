@@ -44,6 +44,12 @@ class Function:
     notice: str | None = None
     """For sources: what the user should know of a read; reported once, with the job's warnings."""
 
+    splits: int | None = None
+    """For sources: the number of splits of the input, if it is not that of the partitions."""
+
+    irrevocable: bool = False
+    """Whether what it does once a checkpoint is complete cannot be withdrawn."""
+
     @property
     def order_matters(self) -> bool:
         """Whether the result may depend on the order of batches between two critical messages.
@@ -106,9 +112,10 @@ class Function:
         """For sinks of jobs with checkpoints: the rows so far belong to this checkpoint. They must not be visible
         yet."""
 
-    def publish(self, checkpoint: int) -> None:
+    def publish(self, checkpoint: int) -> bool | None:
         """For sinks: this checkpoint is complete, so the rows sealed up to it become visible. May be called again after
-        a failure."""
+        a failure. Returns False if that takes longer; it is then called again soon."""
+        return None
 
     def discard_leftovers(self) -> None:
         """For sinks: it starts from the beginning, so what earlier attempts of the job have left unpublished is

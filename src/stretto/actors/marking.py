@@ -14,6 +14,9 @@ from stretto.state.packing import packed
 if TYPE_CHECKING:
     from stretto.actors.instance import Instance
 
+PUBLISHING_POLL_NS = 5_000_000
+"""How often a sink is asked that publishes in the background."""
+
 
 def pass_mark(instance: Instance, mark: Mark, outcome: Outcome) -> None:
     """Takes the snapshot of an actor that has run everything before the mark and nothing after it. At the mark of a
@@ -37,8 +40,10 @@ def run_marking(instance: Instance, marking: Marking, now_ns: int) -> Outcome:
 
 def publish(instance: Instance, publishing: Publishing, now_ns: int) -> Outcome:
     """Publishes what a sink has sealed, or lets rows be called, since the checkpoint is complete."""
-    instance.function.publish(publishing.checkpoint)
-    return Outcome(now_ns)
+    outcome = Outcome(now_ns)
+    if instance.function.publish(publishing.checkpoint) is False:
+        outcome.next_ns = now_ns + PUBLISHING_POLL_NS
+    return outcome
 
 
 APPLIES: dict[type[Errand], Callable[[Any, Any, int], Outcome]] = {Marking: run_marking, Publishing: publish}

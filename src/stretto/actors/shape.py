@@ -28,7 +28,8 @@ class FunctionShape(msgspec.Struct, frozen=True):
     each partition may be on; 0 if it is not elastic. `lessees_max` is how many lessees each actor may have; 0 if its
     discipline lets nobody else run its messages, or it was not asked for. If it `redirects`, its batches may run on
     transient workers (`bursting.py`); if not, `stays_because` says why. `slide_us` is how often it emits in event time;
-    0 if it does so on no grid. If it `calls` entities, it is told of complete checkpoints, as sinks are."""
+    0 if it does so on no grid. If it `calls` entities, it is told of complete checkpoints, as sinks are. What it does
+    is `irrevocable` if it cannot be withdrawn, and the job then never goes back to an earlier checkpoint."""
 
     name: str
     parallelism: int
@@ -45,6 +46,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     slide_us: int = 0
     stays_because: str = ""
     calls: bool = False
+    irrevocable: bool = False
 
 
 Shapes = dict[str, FunctionShape]
@@ -70,7 +72,7 @@ def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
         {name: tuple(schema.names) for name, schema in spec.partitioned_by.items()},
         spec.function.layouts(),
         is_sink=not any(edges_of(stage) for stage in spec.outputs.values()),
-        splits=0 if feeds else spec.parallelism,
+        splits=0 if feeds else spec.function.splits or spec.parallelism,
         shards=spec.shards if spec.partitioned_by else None,
         workers_max=spec.tasks_max + 1 if spec.tasks_max else 0,
         lessees_max=spec.lessees_max,
@@ -78,4 +80,5 @@ def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
         slide_us=spec.slide_us or 0,
         stays_because=can.because or "",
         calls=isinstance(spec.function, CallingFunction),
+        irrevocable=spec.function.irrevocable,
     )

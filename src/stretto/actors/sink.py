@@ -57,6 +57,15 @@ class CheckpointedWriter(SinkWriter):
         beginning."""
 
 
+class BackgroundWriter(CheckpointedWriter):
+    """Publishes in the background, because it may have to wait for a system outside."""
+
+    def publishes(self, checkpoint: int, part: Any) -> bool:
+        """Begins to publish what `seal` returned, or goes on with it, and returns whether it is visible. It is called
+        until it is, for one part after the other, and does not wait."""
+        raise NotImplementedError
+
+
 class Sink:
     """A named output of an app; configuration only, like a source."""
 
@@ -75,8 +84,15 @@ class Sink:
     this one are added, or removed if it is negative. A removal may come before the row that it removes, if the two come
     from different partitions: add up."""
 
+    irrevocable: bool = False
+    """Whether what it has published cannot be withdrawn, so that its job cannot go back to an earlier checkpoint."""
+
     def check(self, schema: pa.Schema) -> None:
         """Raises a UserError for what is known to be wrong before anything runs."""
+
+    def within(self, function: str) -> Sink:
+        """Returns the sink as that of a function of a job. For sinks whose traces outside need a name of their own."""
+        return self
 
     def check_fresh(self) -> None:
         """Raises a UserError if results of an earlier job are in the way of one that starts from scratch. Results in a

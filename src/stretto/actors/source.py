@@ -10,6 +10,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from stretto.actors.sink import Sink
+
+SPLITS_MAX = 1 << 12
+"""The maximum number of splits of a source whose splits appear."""
+
 
 @dataclass(slots=True)
 class Reading:
@@ -56,6 +61,10 @@ class Source:
     parallelism: int | None = None
     """The default number of partitions; None for the app's default."""
 
+    dead_letters: Sink | None = None
+    """Where what could not be read as a row goes. The last columns of its schema are then those of `MALFORMED`, which
+    are null in a row that could be read."""
+
     def check(self) -> None:
         """Raises a SourceError for what is known to be wrong before anything runs."""
 
@@ -70,3 +79,49 @@ class Source:
     def describe(self) -> str:
         """Returns one line for `explain()`."""
         return type(self).__name__
+
+
+class GrowingSource(Source):
+    """A source whose splits are numbered outside, as the partitions of a topic are. More may appear while it is read.
+
+    `reader(number, ...)` reads one of the splits that were there when the source was checked."""
+
+    is_endless: bool = True
+    """Whether it is read for ever, with the splits that appear; if not, it has an end, and the splits of its check."""
+
+    def splits(self) -> int:
+        """Returns how many splits there were when the source was checked."""
+        raise NotImplementedError
+
+    def lookout(self) -> Lookout:
+        """Returns a lookout for splits that appear."""
+        raise NotImplementedError
+
+    def newcomer(self, number: int) -> SourceReader:
+        """Returns a reader of a split that was not there before, from its beginning."""
+        raise NotImplementedError
+
+
+class Lookout:
+    """Looks for splits that appear; asking it never waits."""
+
+    def splits(self) -> int:
+        """Returns how many splits are known now."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Stops looking."""
+
+
+MALFORMED = pa.schema(
+    [
+        ("__error", pa.string()),
+        ("__topic", pa.string()),
+        ("__partition", pa.int32()),
+        ("__offset", pa.int64()),
+        ("__timestamp", pa.timestamp("us", tz="UTC")),
+        ("__key", pa.binary()),
+        ("__value", pa.binary()),
+    ]
+)
+"""What is known of a record that could not be read as a row: what is wrong with it, where it is, and what it holds."""

@@ -28,6 +28,7 @@ from stretto.actors.deployment import (
 )
 from stretto.actors.discipline import STATELESS
 from stretto.actors.function import Function
+from stretto.actors.source import GrowingSource
 from stretto.api import plan as nodes
 from stretto.api.changes import replaced_rows, weighted_nodes
 from stretto.api.joining import held_back_us, least_offset_us
@@ -41,6 +42,7 @@ from stretto.operators.changes.last import LastRows
 from stretto.operators.changes.top import RunningTop
 from stretto.operators.changes.weights import Added, Latest, WeightedSelect, weighted_schema
 from stretto.operators.ends import SinkFunction, SourceFunction
+from stretto.operators.growing import GrowingSourceFunction
 from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, WindowJoin
 from stretto.operators.refreshed import RefreshedTableJoin
 from stretto.operators.replying import Replies
@@ -264,7 +266,8 @@ class _Lowering:
     def _add_source(self, node: nodes.SourceNode) -> None:
         source = node.source
         step = _watermark_step_us(self._plan, node.name) if node.time is not None else None
-        function = SourceFunction(
+        kind = GrowingSourceFunction if isinstance(source, GrowingSource) else SourceFunction
+        function = kind(
             source,
             node.time,
             node.delay_us,
@@ -277,6 +280,8 @@ class _Lowering:
         )
         own = node.parallelism or source.parallelism
         partitions = 1 if source.on_driver else own or self._parallelism
+        if isinstance(source, GrowingSource):
+            partitions = _partitions_of(node, source, partitions)
         spec = self._add_spec(node, function, partitions, on_driver=source.on_driver)
         self._open_output(spec, node)
 
@@ -499,6 +504,19 @@ def _join(node: nodes.JoinNode, one: nodes.Node, other: nodes.Node, weighted: Se
         assert node.window is None or isinstance(node.window, Tumbling | Hopping)
         return WindowJoin(left, right, matching, node.window, node.left_time, node.right_time)
     return UnboundedJoin(left, right, matching)
+
+
+def _partitions_of(node: nodes.SourceNode, source: GrowingSource, wanted: int) -> int:
+    """Returns as many partitions as wanted, but not more than the source has splits: one without a split would hold
+    back the others."""
+    splits = source.splits()
+    if node.parallelism is not None and node.parallelism > splits:
+        raise PlanError(
+            f"source '{node.name}' cannot have a parallelism of {node.parallelism}",
+            f"{source.describe()} has {splits} splits",
+            f"Use at most {splits}, or leave it out.",
+        )
+    return min(wanted, splits)
 
 
 def _watermark_step_us(plan: Plan, source: str) -> int | None:

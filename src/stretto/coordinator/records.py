@@ -239,6 +239,11 @@ class Job:
         return {actor for actor in self.actors if self.shapes[actor[0]].calls}
 
     @property
+    def irrevocable(self) -> set[Actor]:
+        """Those whose output cannot be withdrawn."""
+        return {actor for actor in self.actors if self.shapes[actor[0]].irrevocable}
+
+    @property
     def winds_down(self) -> bool:
         """Whether its sources have ended, and calls of entities are left: each checkpoint lets more of it end."""
         has_calls = any(self.shapes[name].calls for name, _ in self.unfinished)

@@ -182,9 +182,10 @@ class Recovery(Part):
             durability.manifests = [
                 manifest for manifest in durability.manifests if manifest.checkpoint < frame.checkpoint
             ]
-        if frame.damaged and job.callers:
+        if frame.damaged and (job.callers or job.irrevocable):
             fact = f"the last checkpoint of job '{job.name}' is damaged"
-            detail = f"it cannot go back to an earlier one, since its rows have called entities since: {frame.reason}"
+            since = "its rows have called entities since" if job.callers else "what it has written since would stay"
+            detail = f"it cannot go back to an earlier one, since {since}: {frame.reason}"
             self._jobs.fail(job, Failure("StorageError", fact, detail, "Restore the directory from a backup."))
         elif not durability.manifests or durability.unread > UNREAD_MAX:
             # Starting from the beginning would be wrong too: the output of the damaged checkpoints is published.

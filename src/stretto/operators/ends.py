@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -13,7 +14,7 @@ from stretto.actors.checking import checked_batch
 from stretto.actors.context import Context
 from stretto.actors.deadlines import NEVER_NS
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US, Function
-from stretto.actors.sink import CheckpointedWriter, Sink, SinkWriter
+from stretto.actors.sink import BackgroundWriter, CheckpointedWriter, Sink, SinkWriter
 from stretto.actors.snapshot import Int64
 from stretto.actors.source import Reading, Source, SourceReader
 from stretto.errors import FunctionError
@@ -25,7 +26,7 @@ from stretto.state.schemas import check_rows
 
 _Position = tuple[int, Annotated[int, msgspec.Meta(ge=0)], Int64, Int64 | None, tuple[Int64 | None, list[Int64]]]
 """Of a split: its number, how far it was read, its watermark and its progress, and how far its event time has come."""
-_Positions = tuple[int | None, list[_Position]]
+Positions = tuple[int | None, list[_Position]]
 
 
 class Split:
@@ -100,7 +101,7 @@ class SourceFunction(Function):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SourceFunction:
         # The source is configuration, and may hold objects that cannot be copied, such as a DataFrame.
-        return SourceFunction(
+        return type(self)(
             self.source,
             self.time,
             self.delay_us,
@@ -113,12 +114,26 @@ class SourceFunction(Function):
         )
 
     def open(self, ctx: Context) -> None:
+        self.begin(ctx)
+        mine = range(ctx.partition, ctx.splits, ctx.parallelism)
+        self.read_from({number: self.source.reader(number, ctx.splits) for number in mine})
+
+    def begin(self, ctx: Context) -> None:
+        """Notes where it runs; there are no splits yet."""
         self._name = f"source '{ctx.function}'"
         self._ctx = ctx
-        mine = range(ctx.partition, ctx.splits, ctx.parallelism)
-        readers = ((number, self.source.reader(number, ctx.splits)) for number in mine)
-        self._splits = [Split(number, reader, self.max_jump_us) for number, reader in readers]
-        self._alive = list(self._splits)
+
+    def read_from(self, readers: Mapping[int, SourceReader]) -> None:
+        """Adds splits, by their numbers."""
+        added = [Split(number, reader, self.max_jump_us) for number, reader in readers.items()]
+        self._splits = [*self._splits, *added]
+        self._alive = [*self._alive, *added]
+
+    def forget_splits(self) -> None:
+        """Closes the readers of all splits."""
+        for split in self._splits:
+            split.reader.close()
+        self._splits, self._alive = [], []
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         raise NotImplementedError("a source has no input")
@@ -224,7 +239,7 @@ class SourceFunction(Function):
         return [self._last_step, [split.remember() for split in self._alive]]
 
     def recall(self, remembered: Any) -> None:
-        self._last_step, positions = msgspec.convert(remembered, type=_Positions)
+        self._last_step, positions = msgspec.convert(remembered, type=Positions)
         known = {position[0]: position for position in positions}
         # A split without a position had been read to its end.
         self._alive = [split for split in self._splits if split.number in known]
@@ -235,8 +250,7 @@ class SourceFunction(Function):
         return [None, [position for _, positions in remembered.values() for position in positions]]
 
     def close(self) -> None:
-        for split in self._splits:
-            split.reader.close()
+        self.forget_splits()
 
 
 def checked_reading(reading: Any, declared: pa.Schema, name: str) -> Reading:
@@ -328,6 +342,10 @@ class SinkFunction(Function):
         """Whether later rows replace earlier ones."""
         return self.changes
 
+    @property
+    def irrevocable(self) -> bool:  # type: ignore[override]
+        return self.sink.irrevocable
+
     def states(self) -> dict[str, State]:
         past = self.writer.past if isinstance(self.writer, CheckpointedWriter) else None
         return {} if past is None else {"past": past}
@@ -335,8 +353,9 @@ class SinkFunction(Function):
     def open(self, ctx: Context) -> None:
         self._partition = ctx.partition
         place = (self.schema, ctx.partition, ctx.parallelism)
-        durable = self.sink.checkpointed_writer(*place, ctx.attempt) if ctx.attempt is not None else None
-        self.writer = durable or self.sink.writer(*place)
+        sink = self.sink.within(ctx.function)
+        durable = sink.checkpointed_writer(*place, ctx.attempt) if ctx.attempt is not None else None
+        self.writer = durable or sink.writer(*place)
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         assert self.writer is not None
@@ -360,14 +379,20 @@ class SinkFunction(Function):
         if part is not None:
             self._sealed.append((checkpoint, part))
 
-    def publish(self, checkpoint: int) -> None:
+    def publish(self, checkpoint: int) -> bool:
         due = [each for each in self._sealed if each[0] <= checkpoint]
+        if isinstance(self.writer, BackgroundWriter):
+            # What is not visible yet stays a part of the checkpoints that are taken meanwhile.
+            while due and self.writer.publishes(*due[0]):
+                self._sealed.remove(due.pop(0))
+            return not due
         self._sealed = [each for each in self._sealed if each[0] > checkpoint]
         for sealed, part in due:
             if isinstance(self.writer, CheckpointedWriter):
                 self.writer.publish(sealed, part)
             else:
                 self._write(sealed, part)
+        return True
 
     def _write(self, checkpoint: int, rows: pa.Table) -> None:
         """Write the rows that were held back, except those that this process has written already."""

@@ -60,6 +60,17 @@ def opened_checkpoints(app: str, deployment: Deployment, wish: Wish) -> tuple[Ch
     return store, CheckpointPlan(storage, interval_ns, wish.keep, tuple(manifests[-wish.keep :]), checkpoint)
 
 
+def check_needs_none(deployment: Deployment) -> None:
+    """Raises a UserError if a sink of a job without checkpoints cannot write without them."""
+    for name, spec in deployment.functions.items():
+        if isinstance(spec.function, SinkFunction) and spec.function.irrevocable:
+            raise UserError(
+                f"sink '{name}' needs checkpoints",
+                f"{spec.function.sink.describe()}: its rows are committed with them",
+                "Submit the app with checkpoint=, or choose guarantee='at-least-once'.",
+            )
+
+
 def _resumed_from(app: str, deployment: Deployment, wish: Wish, store: CheckpointStore) -> tuple[list[Manifest], int]:
     """Returns the checkpoints to resume from, the last one last, and the number of the last one that was taken."""
     manifests, wrong = store.manifests()
@@ -101,13 +112,21 @@ def _resumed_from(app: str, deployment: Deployment, wish: Wish, store: Checkpoin
 
 
 def _check_goes_back(app: str, last: Manifest, where: str) -> None:
-    """Raises a StorageError if the app has called entities since the checkpoint that it is to go back to."""
+    """Raises a StorageError if what the app has done since the checkpoint that it is to go back to cannot be undone:
+    it has called entities, or has written where nothing can be withdrawn."""
     callers = sorted(name for name, shape in last.shapes.items() if shape.calls)
     if callers:
         raise StorageError(
             f"app '{app}' cannot go back to {where}",
             f"'{callers[0]}' has called entities since, and would call them again for the same rows",
             "Resume from the last checkpoint, or start in another directory, with entities as they were then.",
+        )
+    written = sorted(name for name, shape in last.shapes.items() if shape.irrevocable)
+    if written:
+        raise StorageError(
+            f"app '{app}' cannot go back to {where}",
+            f"what '{written[0]}' has written since would stay, and would be written again",
+            "Resume from the last checkpoint, or start in another directory, with another place for its output.",
         )
 
 

@@ -59,7 +59,7 @@ from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, positive_duration_us
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.rendering import error_text, message_of
-from stretto.runtime.checkpoint_plans import Wish, opened_checkpoints
+from stretto.runtime.checkpoint_plans import Wish, check_needs_none, opened_checkpoints
 from stretto.runtime.code_store import CodeStore, Shipped, local_modules
 from stretto.runtime.cold_store import check_rocksdict
 from stretto.runtime.coordinator_loop import CoordinatorLoop
@@ -635,7 +635,9 @@ class Cluster:
         if any(spec.spill_bytes is not None for spec in deployment.functions.values()):
             check_rocksdict()
         checkpoints = None
-        if wish is not None:
+        if wish is None:
+            check_needs_none(deployment)
+        else:
             store, checkpoints = opened_checkpoints(app.name, deployment, wish)
             self._coordinator.manifests.stores[name] = store
         code = self._put_code(name, deployment, plan)

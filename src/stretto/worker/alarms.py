@@ -1,4 +1,4 @@
-"""When instances are to be woken: sources to read, functions whose processing-time timers are due."""
+"""When instances are to be woken: sources to read, functions with timers that are due, sinks that still publish."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ class Alarms(Part):
         now_ns = self._host.now_ns
         while self._heap and self._heap[0][0] <= now_ns:
             _, _, seat, errand = heapq.heappop(self._heap)
-            if seat.dropped or seat.phase is Phase.FINISHED:
+            if seat.dropped or (seat.phase is Phase.FINISHED and (errand is POLL or errand is FIRE_TIMERS)):
                 continue
             if errand is POLL:
                 seat.poll_due = True
             else:
-                seat.timers_alarm_ns = None
+                if errand is FIRE_TIMERS:
+                    seat.timers_alarm_ns = None
                 seat.mailbox.append(errand)
             self._host.offer(seat)
         self._reset()
@@ -58,6 +59,10 @@ class Alarms(Part):
         if seat.timers_alarm_ns is None or timer_ns < seat.timers_alarm_ns:
             seat.timers_alarm_ns = timer_ns
             self._set(timer_ns, seat, FIRE_TIMERS)
+
+    def again(self, seat: Seat, errand: Errand, due_ns: int) -> None:
+        """An instance is to run an errand once more, at this time."""
+        self._set(due_ns, seat, errand)
 
     def _read(self, seat: Seat, poll: Poll | Read, outcome: Outcome) -> None:
         metrics = seat.metrics

@@ -151,7 +151,7 @@ class Worker:
         desk.connect(forwarding)
         hosting.connect(Lessors(rules, barriers, marks, routing), lessees, homes)
         barriers.connect(marks, homes, activation)
-        snapshots.connect(marks)
+        snapshots.connect(marks, self.alarms)
         resuming.connect(jobs)
         takers.connect(jobs)
         membership.connect(jobs, redirecting, entities)

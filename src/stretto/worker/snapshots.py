@@ -42,14 +42,21 @@ class MarksCalledOff(Protocol):
     def overdue(self, seat: Seat, checkpoint: int) -> None: ...
 
 
+class Reminders(Protocol):
+    """Whoever knows what is due when."""
+
+    def again(self, seat: Seat, errand: Errand, due_ns: int) -> None: ...
+
+
 class Snapshots(Part):
     """The snapshots of one worker's actors."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def connect(self, marks: MarksCalledOff) -> None:
+    def connect(self, marks: MarksCalledOff, alarms: Reminders) -> None:
         self._marks = marks
+        self._alarms = alarms
 
     def events(self) -> Handlers:
         return {SnapshotStored: self._on_stored, SnapshotFailed: self._on_store_failed}
@@ -187,7 +194,10 @@ class Snapshots(Part):
                 self._host.offer(seat)
 
     def _published(self, seat: Seat, publishing: Publishing, outcome: Outcome) -> None:
-        self._tell(Published(seat.address, publishing.checkpoint))
+        if outcome.next_ns is None:
+            self._tell(Published(seat.address, publishing.checkpoint))
+        else:
+            self._alarms.again(seat, publishing, outcome.next_ns)
 
     def _tell(self, frame: Any) -> None:
         self._host.effects.append(Send(COORDINATOR, frame))

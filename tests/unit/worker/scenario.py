@@ -256,6 +256,10 @@ def seals(checkpoint: int) -> Said:
     return Said("seals", checkpoint=checkpoint)
 
 
+def begins_to_publish(checkpoint: int) -> Said:
+    return Said("begins_to_publish", checkpoint=checkpoint)
+
+
 def publishes(checkpoint: int) -> Said:
     return Said("publishes", checkpoint=checkpoint)
 
@@ -272,6 +276,7 @@ class Log:
         self.consolidated: list[int] | None = None
         self.event_time: int | None = None
         self.to_read: list[int] = []
+        self.still_publishing = 0
 
 
 class Recorder(Function):
@@ -361,9 +366,14 @@ class Outlet(Recorder):
         self.open_numbers = []
         self._saw(seals(checkpoint), self.numbers.values)
 
-    def publish(self, checkpoint: int) -> None:
+    def publish(self, checkpoint: int) -> bool:
+        if self.log.still_publishing:
+            self.log.still_publishing -= 1
+            self._saw(begins_to_publish(checkpoint), self.numbers.values)
+            return False
         self.sealed = [each for each in self.sealed if each[0] > checkpoint]
         self._saw(publishes(checkpoint), self.numbers.values)
+        return True
 
     def remember(self) -> Any:
         return self.sealed
@@ -601,6 +611,14 @@ class Scenario:
             self.log.to_read.append(number)
             self._now_ns += 1_000_000
             self._happens(Ticked())
+
+    def publishes_in_the_background(self, asked: int) -> None:
+        """The next output of the sink is visible only after it was asked so often."""
+        self.log.still_publishing = asked
+
+    def time_passes(self, ms: int) -> None:
+        self._now_ns += ms * 1_000_000
+        self._happens(Ticked())
 
     def snapshot_stored(self, checkpoint: int, actor: str = ACTOR) -> None:
         self._happens(SnapshotStored(Address(JOB, actor, 0), checkpoint, ActorRecord()))

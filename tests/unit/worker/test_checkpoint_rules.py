@@ -14,6 +14,7 @@ from tests.unit.worker.scenario import (
     abandon,
     ack,
     batch,
+    begins_to_publish,
     checkpoint,
     critical,
     drain,
@@ -369,6 +370,34 @@ def test_a_sink_reports_what_it_has_published_when_it_has() -> None:
     with s.slow_run():
         s.arrives(publish(1), by=COORDINATOR)
         assert s.sent_to(COORDINATOR) == []
+    assert s.sent_to(COORDINATOR) == [published(1)]
+
+
+def test_a_sink_that_publishes_in_the_background_is_asked_until_it_has() -> None:
+    s = Scenario.sink()
+    s.publishes_in_the_background(asked=2)
+    s.arrives(batch(1), mark(1))
+    s.arrives(publish(1), by=COORDINATOR)
+    s.time_passes(1)
+    assert s.seen == [batch(1), seals(1), begins_to_publish(1)]
+    s.arrives(batch(2))
+    s.time_passes(10)
+    assert s.sent_to(COORDINATOR) == []
+    s.time_passes(10)
+    assert s.seen[-3:] == [batch(2), begins_to_publish(1), publishes(1)]
+    assert s.sent_to(COORDINATOR) == [published(1)]
+    s.time_passes(10)
+    assert s.seen[-1] == publishes(1)
+    assert s.sent_to(COORDINATOR) == []
+
+
+def test_a_finished_sink_that_publishes_in_the_background_is_asked_too() -> None:
+    s = Scenario.sink()
+    s.publishes_in_the_background(asked=1)
+    s.arrives(batch(1), end_of_input())
+    s.arrives(checkpoint(1), publish(1), by=COORDINATOR)
+    assert s.sent_to(COORDINATOR) == [finished(0)]
+    s.time_passes(10)
     assert s.sent_to(COORDINATOR) == [published(1)]
 
 
