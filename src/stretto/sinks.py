@@ -8,11 +8,15 @@ stream.sink(sinks.parquet("/data/out"))
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from stretto.api.arguments import COLUMN, COLUMNS, COUNT, PATH, TEXT, Kind, takes
 from stretto.api.memory import CollectSink, NullSink
+from stretto.runtime.connectors.kafka.avro import SchemaDirectory
+from stretto.runtime.connectors.kafka.decoding import ValueFormat
+from stretto.runtime.connectors.kafka.encoding import Layout
+from stretto.runtime.connectors.kafka.sink import Guarantee, KafkaSink
 from stretto.runtime.connectors.sinks import (
     ROWS_PER_FILE,
     CallbackSink,
@@ -78,6 +82,52 @@ def jsonl(
 ) -> JsonLinesSink:
     """Write the rows to files of JSON objects, one on each line, without their nulls (see `parquet`)."""
     return JsonLinesSink(directory, mode, rows_per_file, changelog, _names(partition_by))
+
+
+@takes(
+    brokers=TEXT,
+    topic=TEXT,
+    value=TEXT,
+    key=COLUMNS.optional(),
+    timestamp=COLUMN.optional(),
+    headers=COLUMN.optional(),
+    guarantee=TEXT,
+    schemas=PATH.optional(),
+    schema_number=COUNT.optional(),
+    options=Kind("a dict of settings by their names", lambda value: isinstance(value, Mapping)).optional(),
+)
+def kafka(
+    brokers: str,
+    topic: str,
+    value: ValueFormat = "json",
+    *,
+    key: str | Sequence[str] | None = None,
+    timestamp: str | None = None,
+    headers: str | None = None,
+    guarantee: Guarantee = "exactly-once",
+    schemas: str | os.PathLike[str] | None = None,
+    schema_number: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> KafkaSink:
+    """Write the rows as records of a Kafka topic. It needs the extra `kafka`.
+
+    `value` is their format: JSON objects, Avro by a schema of the directory `schemas` (`schema_number`, or the
+    greatest), Arrow IPC streams of many rows each, or "raw", the bytes or text of the one column that is left. `key`
+    names the columns of the key: bytes or text as they are, or a JSON object if there are several. With a key, rows may
+    replace earlier ones of their key, as those of a running aggregate do. `timestamp` and `headers` name columns for
+    these.
+
+    "exactly-once" writes the rows of each checkpoint in one transaction, when it is complete; readers must use
+    `isolation.level=read_committed`. It needs a job with checkpoints, and such a job cannot go back to an earlier
+    checkpoint. "at-least-once" sends each row at once; after a failure some are there twice."""
+    return KafkaSink(
+        {"bootstrap.servers": brokers, **(options or {})},
+        topic,
+        Layout(value, _names(key), timestamp, headers),
+        guarantee,
+        None if schemas is None else SchemaDirectory(schemas),
+        schema_number,
+    )
 
 
 @takes(limit=COUNT)

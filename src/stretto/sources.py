@@ -7,23 +7,31 @@ bids = app.source("bids", sources.parquet("/data/bids", time="dateTime", speed=1
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from stretto.actors.sink import Sink
 from stretto.api.arguments import COLUMN, COUNT, DURATION, PATH, SCHEMA, TEXT, Kind, is_count, takes
 from stretto.api.memory import Item, MemorySource
+from stretto.errors import SourceError
 from stretto.operators.windows import Duration
 from stretto.runtime.connectors.dataframe import DataFrameSource
 from stretto.runtime.connectors.files import FileSource
+from stretto.runtime.connectors.kafka.decoding import ValueFormat
+from stretto.runtime.connectors.kafka.rows import Columns
+from stretto.runtime.connectors.kafka.source import KafkaSource, decoder_of
+from stretto.runtime.connectors.kafka.starting import Start
 from stretto.runtime.connectors.watched import WatchedFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SPEED = Kind("a number, such as 10 for ten times as fast", lambda value: is_count(value) or isinstance(value, float))
+OPTIONS = Kind("a dict of settings by their names", lambda value: isinstance(value, Mapping))
 ROWS = Kind(
     "a pyarrow Table or RecordBatch, or a list of dicts or record batches",
     lambda value: isinstance(value, pa.Table | pa.RecordBatch | list | tuple),
@@ -116,6 +124,74 @@ def watch(
     A file must be complete when it appears: write it under a name that begins with `_` or `.` and rename it. A
     directory that is empty at first needs a schema. The directory is listed every `poll`."""
     return WatchedFiles(directory, format, schema, poll)
+
+
+@takes(
+    brokers=TEXT,
+    topic=TEXT,
+    value=TEXT,
+    schema=SCHEMA.optional(),
+    schemas=PATH.optional(),
+    start=Kind(
+        "'earliest', 'latest', a time, or offsets by partition",
+        lambda value: isinstance(value, str | datetime.datetime | Mapping),
+    ),
+    until=TEXT.optional(),
+    key=COLUMN.optional(),
+    timestamp=COLUMN.optional(),
+    headers=COLUMN.optional(),
+    partition=COLUMN.optional(),
+    offset=COLUMN.optional(),
+    dead_letters=Kind("a sink", lambda value: isinstance(value, Sink)).optional(),
+    poll=DURATION,
+    discover=DURATION,
+    options=OPTIONS.optional(),
+)
+def kafka(
+    brokers: str,
+    topic: str,
+    value: ValueFormat = "json",
+    schema: pa.Schema | str | None = None,
+    *,
+    schemas: str | os.PathLike[str] | None = None,
+    start: Start = "earliest",
+    until: Literal["latest"] | None = None,
+    key: str | None = None,
+    timestamp: str | None = None,
+    headers: str | None = None,
+    partition: str | None = None,
+    offset: str | None = None,
+    dead_letters: Sink | None = None,
+    poll: Duration = "2 ms",
+    discover: Duration = "10 seconds",
+    options: Mapping[str, Any] | None = None,
+) -> KafkaSource:
+    """The records of a Kafka topic, read inside the workers. It needs the extra `kafka`.
+
+    `value` is the format of the records' values: JSON objects, Avro with the number of its schema in front (see
+    `schemas`), Arrow IPC streams, or "raw", which is one column `value` of type binary. `schema` names the columns to
+    read. `schemas` is a directory with the Avro schemas, as `<number>.avsc`.
+
+    `start` is "earliest", "latest", a time, or a dict of offsets by partition; it is looked up now. A job that resumes
+    from a checkpoint starts there instead, and partitions that were added since are read from their beginning. They are
+    looked for every `discover`. With `until="latest"` the source ends at what is the end now.
+
+    `key`, `timestamp`, `headers`, `partition` and `offset` are names for columns with these. A record that cannot be
+    decoded fails the job; with `dead_letters` it goes to that sink instead, with what is wrong and where it is.
+    `options` are settings of librdkafka, such as those of security."""
+    if until not in (None, "latest"):
+        raise SourceError("a topic cannot be read until there", repr(until), "Use until='latest', or leave it out.")
+    return KafkaSource(
+        {"bootstrap.servers": brokers, **(options or {})},
+        topic,
+        decoder_of(value, schema, schemas),
+        Columns(key, timestamp, headers, partition, offset),
+        start,
+        until is not None,
+        dead_letters,
+        poll,
+        discover,
+    )
 
 
 @takes(df=Kind("a Spark DataFrame", lambda value: hasattr(value, "mapInArrow")))

@@ -21,6 +21,7 @@ from stretto.api.arguments import (
     Kind,
     takes,
 )
+from stretto.api.dead_letters import records_name, well_formed
 from stretto.api.engines import Engine
 from stretto.api.slo import SLO
 from stretto.api.stream import AppliedStream, Stream
@@ -179,7 +180,7 @@ class App:
         if parallelism is not None and parallelism < 1:
             raise PlanError(f"the parallelism of '{name}' must be at least 1", f"it is {parallelism}")
         node = plans.SourceNode(
-            name=name,
+            name=name if source.dead_letters is None else records_name(name),
             schema=schema,
             time=event_time,
             parallelism=parallelism,
@@ -188,7 +189,8 @@ class App:
             stamp=stamp,
             max_jump_us=max_jump_us,
         )
-        return Stream(self, self.add_node(node))
+        stream = Stream(self, self.add_node(node))
+        return stream if source.dead_letters is None else well_formed(stream, name, source.dead_letters)
 
     @takes(name=TEXT, data=TABLE_DATA, refresh=DURATION.optional(), how=TEXT)
     def table(self, name: str, data: Any, *, refresh: Duration | None = None, how: Distribution = "auto") -> Table:

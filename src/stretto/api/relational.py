@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stretto.actors.sink import Sink
+from stretto.actors.source import GrowingSource
 from stretto.api.joining import constant_offset_us
 from stretto.api.plan import (
     AggregateNode,
@@ -18,6 +20,7 @@ from stretto.api.plan import (
     Node,
     OutputNode,
     Plan,
+    SinkNode,
     SourceNode,
     TableJoinNode,
     TopNode,
@@ -47,6 +50,12 @@ def _unsupported_shape(node: Node, plan: Plan, streaming: bool) -> str | None:
     match node:
         case ApplyNode() | OutputNode():
             return f"'{node.name}' is a user's Function, which only actors can run"
+        case SourceNode(source=GrowingSource(is_endless=True)):
+            return f"source '{node.name}' never ends, and its splits appear while it is read: only actors follow it"
+        case SourceNode(source=GrowingSource()) if streaming:
+            return f"source '{node.name}' has many splits, each with positions of its own"
+        case SinkNode(sink=Sink(irrevocable=True)) if streaming:
+            return f"sink '{node.name}' writes exactly once with the checkpoints of actors"
         case CallNode():
             return f"'{node.name}' calls entities, which run on actors"
         case JoinNode(window=Session() | Span()):

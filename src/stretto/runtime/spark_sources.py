@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from stretto.actors.checking import checked_batch
-from stretto.actors.source import Reading, Source, SourceReader
+from stretto.actors.source import GrowingSource, Reading, Source, SourceReader
 from stretto.api.memory import canonical_schema, conform
 from stretto.api.plan import SourceNode
 from stretto.errors import EngineError, SourceError
@@ -142,6 +142,8 @@ def batch_frame(spark: SparkSession, node: SourceNode) -> DataFrame:
         batches = [stamping.rows(batch) for batch, _ in _read_all(source.reader(0, 1))]
         return _in_memory(spark, batches, stamping.schema)
     partitions = node.parallelism or spark.sparkContext.defaultParallelism
+    if isinstance(source, GrowingSource):
+        partitions = source.splits()
     wire = wire_schema(stamping.schema)
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

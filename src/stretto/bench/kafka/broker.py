@@ -18,9 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
+from stretto.bench.kafka.topics import wait_for_partitions
 from stretto.bench.standalone import kill_tree
 from stretto.errors import ClusterError, UserError
-from stretto.runtime.connectors.kafka.client import admin_client
+from stretto.runtime.connectors.kafka.client import admin_client, library
 
 VERSION = "4.1.1"
 """As in scripts/ensure_kafka."""
@@ -67,9 +70,11 @@ class Broker:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
-        deadline = time.monotonic() + STARTED_WITHIN_S
+        deadline, has_run = time.monotonic() + STARTED_WITHIN_S, False
         while not self._answers():
-            if self._process.poll() is not None or not self._has_child() or time.monotonic() > deadline:
+            runs = self._runs()
+            has_run = has_run or runs
+            if (has_run and not runs) or time.monotonic() > deadline:
                 self.stop()
                 raise ClusterError("the Kafka broker did not start", self._last_words())
             time.sleep(POLL_S)
@@ -81,8 +86,6 @@ class Broker:
         if process is None:
             return
         if how is not signal.SIGKILL:
-            import psutil
-
             with suppress(psutil.NoSuchProcess):
                 children = psutil.Process(process.pid).children()
                 for child in children:
@@ -95,44 +98,21 @@ class Broker:
 
     def create_topic(self, name: str, partitions: int, **settings: str) -> None:
         """Creates a topic, and returns when it can be used."""
-        from confluent_kafka.admin import NewTopic
-
-        admin = admin_client({"bootstrap.servers": self.address})
-        admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
-        self._wait_for_partitions(admin, name, partitions)
-
-    def add_partitions(self, name: str, partitions: int) -> None:
-        """Gives a topic more partitions; `partitions` is how many it has then."""
-        from confluent_kafka.admin import NewPartitions
-
-        admin = admin_client({"bootstrap.servers": self.address})
-        admin.create_partitions([NewPartitions(name, partitions)])[name].result()
-        self._wait_for_partitions(admin, name, partitions)
-
-    def _wait_for_partitions(self, admin, name: str, partitions: int) -> None:  # type: ignore[no-untyped-def]
-        deadline = time.monotonic() + STARTED_WITHIN_S
-        while True:
-            found = admin.list_topics(name, timeout=STARTED_WITHIN_S).topics[name].partitions
-            if len(found) == partitions and all(each.leader >= 0 for each in found.values()):
-                return
-            if time.monotonic() > deadline:
-                raise ClusterError(f"topic '{name}' was not created", f"it has {len(found)} partitions")
-            time.sleep(POLL_S)
+        admin, made = admin_client({"bootstrap.servers": self.address}), library().admin
+        admin.create_topics([made.NewTopic(name, partitions, 1, config=settings)])[name].result()
+        wait_for_partitions(self.address, name, partitions)
 
     def _answers(self) -> bool:
         try:
             socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
         except OSError:
             return False
-        from confluent_kafka import KafkaException
-
-        with suppress(KafkaException):
+        with suppress(library().KafkaException):
             return bool(admin_client({"bootstrap.servers": self.address}).list_topics(timeout=10).brokers)
         return False
 
-    def _has_child(self) -> bool:
-        import psutil
-
+    def _runs(self) -> bool:
+        """Whether the shell has its child, the broker."""
         assert self._process is not None
         with suppress(psutil.NoSuchProcess):
             return bool(psutil.Process(self._process.pid).children())

@@ -66,7 +66,7 @@ class JsonLinesFormat(Format):
     def check(self, path: str, schema: pa.Schema, reference: str, *, exact: bool) -> None:
         """Raises unless the first block parses; columns may be missing, since JSON omits nulls."""
         for field in schema:
-            if not _readable(field.type):
+            if not can_read(field.type):
                 raise SourceError(
                     f"JSON-lines cannot be read as {field.type}",
                     f"column '{field.name}' of {path}",
@@ -117,7 +117,7 @@ def _parsed(path: str, block: Block, schema: pa.Schema) -> pa.RecordBatch:
     try:
         if not block.data.isascii():
             block.data.decode("utf-8")  # Arrow would accept broken text.
-        batch = _parse(block.data, schema)
+        batch = parse_lines(block.data, schema)
     except (pa.ArrowException, ValueError) as error:
         raise _found(path, block, schema, error) from error
     if batch.num_rows != block.rows:
@@ -125,7 +125,8 @@ def _parsed(path: str, block: Block, schema: pa.Schema) -> pa.RecordBatch:
     return batch
 
 
-def _parse(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+def parse_lines(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """Returns a row for each object; raises an Arrow error or a ValueError that does not say where it is."""
     asked = pa.schema([pa.field(field.name, _parsed_as(field.type)) for field in schema])
     options = pa.json.ParseOptions(explicit_schema=asked, unexpected_field_behavior="ignore")
     return conform(_batch(pa.json.read_json(pa.BufferReader(data), _whole(data), options)), schema)
@@ -158,14 +159,15 @@ def _infer(path: str, block: Block) -> pa.Schema:
 def _found(path: str, block: Block, schema: pa.Schema | None, error: Exception) -> SourceError:
     """Returns the error of a block that did not parse, as precise as possible."""
     for place, line in block.each_row():
-        fault = _fault(path, place, line, schema)
+        fault = fault_of(path, place, line, schema)
         if fault:
             return fault
     lines = f"lines {block.first_line} to {block.first_line + block.lines - 1}"
     return unreadable(path, f"{lines}: {error}")
 
 
-def _fault(path: str, place: str, line: bytes, schema: pa.Schema | None) -> SourceError | None:
+def fault_of(path: str, place: str, line: bytes, schema: pa.Schema | None) -> SourceError | None:
+    """Returns what is wrong with one object, if anything is."""
     try:
         value = json.loads(line.decode("utf-8-sig"))
     except ValueError as error:
@@ -181,7 +183,7 @@ def _fault(path: str, place: str, line: bytes, schema: pa.Schema | None) -> Sour
         )
     for field in schema or ():
         try:
-            _parse(line, pa.schema([field]))
+            parse_lines(line, pa.schema([field]))
         except (pa.ArrowException, ValueError) as error:
             shown = _shown(json.dumps(value.get(field.name), ensure_ascii=False).encode())
             return SourceError(
@@ -219,11 +221,12 @@ def _parsed_as(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _readable(kind: pa.DataType) -> bool:
+def can_read(kind: pa.DataType) -> bool:
+    """Whether JSON can be read as a type."""
     if pat.is_list(kind):
-        return _readable(kind.value_type)
+        return can_read(kind.value_type)
     if pat.is_struct(kind):
-        return all(_readable(field.type) for field in kind)
+        return all(can_read(field.type) for field in kind)
     tests = (
         pat.is_boolean,
         pat.is_integer,

@@ -1,6 +1,6 @@
 """Kafka topics as sources and sinks.
 
-`source.py` and `sink.py` are configuration, checked in the driver; `reader.py`, `transactions.py` and `sending.py` run in
-the workers. `decoding.py` and `encoding.py` turn the values of records into rows and back, a batch at a time, and know
-nothing of Kafka. Only `client.py` imports confluent-kafka, which is optional.
+`source.py` and `sink.py` are configuration, checked in the driver; `reader.py`, `transactions.py` and `sending.py` run
+in the workers. `decoding.py`, `avro.py`, `encoding.py` and `rows.py` turn records into rows and back, a batch at a
+time, and know nothing of Kafka. Only `client.py` imports confluent-kafka, which is optional.
 """

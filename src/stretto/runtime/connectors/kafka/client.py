@@ -16,6 +16,38 @@ TIMEOUT_S = 60.0
 
 EXTRA = 'Install the extra: pip install "stretto[kafka]".'
 
+PASSING = {
+    "_ALL_BROKERS_DOWN",
+    "_TRANSPORT",
+    "_RESOLVE",
+    "_TIMED_OUT",
+    "_TIMED_OUT_QUEUE",
+    "_WAIT_COORD",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "REQUEST_TIMED_OUT",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+}
+"""The names of errors that pass."""
+
+LASTING = {
+    "MSG_SIZE_TOO_LARGE",
+    "UNKNOWN_TOPIC_OR_PART",
+    "_UNKNOWN_TOPIC",
+    "_UNKNOWN_PARTITION",
+    "INVALID_RECORD",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "GROUP_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "SASL_AUTHENTICATION_FAILED",
+    "_AUTHENTICATION",
+    "_INVALID_ARG",
+    "INVALID_TRANSACTION_TIMEOUT",
+}
+"""The names of errors of a transaction that trying again cannot help."""
+
 Settings = Mapping[str, Any]
 """Settings of librdkafka, by their names there."""
 
@@ -45,8 +77,10 @@ def consumer(settings: Settings) -> Any:
 
 
 def producer(settings: Settings) -> Any:
-    """Returns a producer that writes the rows of one partition in their order, each once while it lives."""
-    return library().Producer({"linger.ms": 1, "log_level": 0, **settings, "enable.idempotence": True})
+    """Returns a producer that writes records in their order, each once while it lives. A key goes to the partition to
+    which clients in Java send it."""
+    usual = {"linger.ms": 1, "partitioner": "murmur2_random", "log_level": 0}
+    return library().Producer({**usual, **settings, "enable.idempotence": True})
 
 
 def partitions_of(settings: Settings, topic: str, timeout_s: float = TIMEOUT_S) -> int:
@@ -82,18 +116,4 @@ def text_of(error: Any) -> str:
 
 def can_mend(error: Any) -> bool:
     """Whether the client goes on by itself after a KafkaError, as when brokers are down for a while."""
-    kafka = library()
-    passing = {
-        kafka.KafkaError._ALL_BROKERS_DOWN,
-        kafka.KafkaError._TRANSPORT,
-        kafka.KafkaError._RESOLVE,
-        kafka.KafkaError._TIMED_OUT,
-        kafka.KafkaError._TIMED_OUT_QUEUE,
-        kafka.KafkaError._WAIT_COORD,
-        kafka.KafkaError.LEADER_NOT_AVAILABLE,
-        kafka.KafkaError.NOT_LEADER_FOR_PARTITION,
-        kafka.KafkaError.REQUEST_TIMED_OUT,
-        kafka.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        kafka.KafkaError.COORDINATOR_NOT_AVAILABLE,
-    }
-    return not error.fatal() and (error.retriable() or error.code() in passing)
+    return not error.fatal() and (error.retriable() or error.name() in PASSING)
