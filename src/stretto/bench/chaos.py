@@ -167,7 +167,7 @@ class _Injector:
         once = {(place + 1) * chaos.kills // (len(chaos.once) + 1): fault for place, fault in enumerate(chaos.once)}
         for number in range(chaos.kills):
             self._allow(number + 1)
-            if not _wait_until(lambda: job.status is JobStatus.RUNNING or job.status.ended):
+            if not wait_until(lambda: job.status is JobStatus.RUNNING or job.status.ended):
                 raise UserError(f"{chaos.query} did not recover", f"it is {job.status.value}")
             _wait_for_checkpoint(job)
             time.sleep(chance.uniform(*PAUSE_S))
@@ -175,7 +175,7 @@ class _Injector:
                 return
             fault = once.get(number) or chance.choice(chaos.faults)
             recoveries, began = job.checkpoints.recoveries, time.monotonic()
-            victim = _inject(self.cluster, fault, chance)
+            victim = inject(self.cluster, fault, chance)
             # So that there are rows to read after it, even if the last checkpoint has all of this stretch.
             self._allow(number + 1.5)
             self._see_recovery(fault, victim, recoveries, began)
@@ -185,14 +185,14 @@ class _Injector:
 
     def _see_recovery(self, fault: Fault, victim: Member, recoveries: int, began: float) -> None:
         job, report = self.job, self.report
-        if not _wait_until(lambda: job.checkpoints.recoveries > recoveries or job.status.ended):
+        if not wait_until(lambda: job.checkpoints.recoveries > recoveries or job.status.ended):
             raise UserError(f"the fault '{fault.value}' was not detected", victim.name)
         if fault is Fault.STOP:
             with suppress(ProcessLookupError):
                 os.kill(victim.pid, signal.SIGCONT)  # It has been replaced, so its actions must have no effect.
         if job.status.ended:
             return
-        _wait_until(lambda: _reads_again(job))
+        wait_until(lambda: _reads_again(job))
         took_s = time.monotonic() - began
         report.kills += 1
         report.blows[fault.value] += 1
@@ -208,10 +208,11 @@ def _reads_again(job: Job) -> bool:
 def _wait_for_checkpoint(job: Job) -> None:
     """Wait for the next checkpoint, so that the query makes progress between faults."""
     known = len(job.checkpoints.complete)
-    _wait_until(lambda: len(job.checkpoints.complete) > known or job.status.ended)
+    wait_until(lambda: len(job.checkpoints.complete) > known or job.status.ended)
 
 
-def _wait_until(condition: Callable[[], bool]) -> bool:
+def wait_until(condition: Callable[[], bool]) -> bool:
+    """Returns whether a condition came true in time."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
         if time.monotonic() >= deadline:
@@ -223,7 +224,7 @@ def _wait_until(condition: Callable[[], bool]) -> bool:
 # Faults.
 
 
-def _inject(cluster: Cluster, fault: Fault, chance: random.Random) -> Member:
+def inject(cluster: Cluster, fault: Fault, chance: random.Random) -> Member:
     """Inject a fault into a random busy worker (seeded)."""
     busy = cluster.busy_workers
     victim = chance.choice([member for member in cluster.workers if member.name in busy])

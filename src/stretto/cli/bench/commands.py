@@ -22,6 +22,7 @@ from stretto.cli.bench.compare import compare
 from stretto.cli.bench.elastic import elastic, shard_moves
 from stretto.cli.bench.fuzz import fuzz
 from stretto.cli.bench.henge import henge
+from stretto.cli.bench.kafka import kafka
 from stretto.cli.bench.parked import parked
 from stretto.cli.bench.report import report
 from stretto.cli.bench.savepoints import savepoints
@@ -58,6 +59,7 @@ bench.command()(strangers)
 bench.command()(fuzz)
 bench.command()(burst)
 bench.command()(parked)
+bench.command()(kafka)
 bench.command()(elastic)
 bench.command()(shard_moves)
 bench.command()(scaling)

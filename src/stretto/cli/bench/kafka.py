@@ -1,0 +1,65 @@
+"""`stretto bench kafka`: exactly once from topic to topic under blows, and how fast a topic is read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from stretto.bench.kafka import exactly, latency, throughput
+from stretto.bench.kafka.broker import broker
+from stretto.cli.options import Json
+from stretto.cli.reporting import WRONG_ANSWER, note, print_figures, print_json, reported
+from stretto.runtime.cluster import Cluster
+from stretto.runtime.session import local_master, spark_session
+
+WORKERS, PARKED = 2, 1
+RATIO_MIN = 0.5
+
+
+def kafka(
+    blows: Annotated[int, typer.Option(min=0, help="Number of blows; 0 leaves this part out.")] = 20,
+    stretch: Annotated[int, typer.Option(min=1_000, help="Number of NEXMark events between two blows.")] = 40_000,
+    events: Annotated[
+        int, typer.Option(min=0, help="Number of events of the topic that is read for speed; 0 leaves this part out.")
+    ] = 2_000_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of rounds; each reads that topic in both ways.")] = 3,
+    rate: Annotated[
+        int, typer.Option(min=0, help="Records per second from topic to topic at least once; 0 leaves this part out.")
+    ] = 10_000,
+    seconds: Annotated[float, typer.Option(min=1, help="For how long they are timed.")] = 10.0,
+    json: Json = False,
+) -> None:
+    """Run query 5 from a Kafka topic to a topic, exactly once, while workers are killed, hang and are cut off and the
+    broker is restarted; then compare how fast a job reads a topic with a bare confluent-kafka consumer, and measure how
+    long records take from topic to topic at least once.
+
+    It starts a broker on this machine (scripts/ensure_kafka fetches it). The exit code is 1 if a row is missing, wrong
+    or there twice, or if the job reads less than half as fast as the consumer."""
+    found: dict[str, Any] = {}
+    with (
+        reported(),
+        broker() as running,
+        spark_session("stretto bench kafka", local_master(WORKERS + PARKED)) as spark,
+    ):
+        if blows:
+            with Cluster.on_spark(spark, workers=WORKERS, parked=PARKED, lost_after="3 s") as cluster:
+                dealt = exactly.run(spark, cluster, running, exactly.Blows(blows, stretch))
+            found["exactly_once"] = asdict(dealt) | {"right": dealt.is_right}
+            note(f"query 5 under {blows} blows: {'right' if dealt.is_right else dealt.complaint}")
+        if events:
+            with Cluster.on_spark(spark, workers=1) as cluster:
+                rates = throughput.measure(cluster, running, events, rounds)
+            found["throughput"] = {
+                "bare_records_per_s": [round(each) for each in rates.bare],
+                "records_per_s": [round(each) for each in rates.stretto],
+                "ratio": round(rates.ratio, 2),
+                "right": rates.ratio >= RATIO_MIN,
+            }
+        if rate:
+            with Cluster.on_spark(spark, workers=1) as cluster:
+                found["latency"] = asdict(latency.measure(cluster, running, rate, seconds))
+    (print_json if json else print_figures)(found)
+    if not all(part.get("right", True) for part in found.values()):
+        raise typer.Exit(WRONG_ANSWER)
