@@ -10,7 +10,7 @@ with Cluster.on_spark(spark, workers=2) as cluster:
     print(cluster.submit(app).wait().results())
 """
 
-from stretto import sinks, sources
+from stretto import sinks, sources, streams
 from stretto.actors.context import Clock, Context
 from stretto.actors.function import Function
 from stretto.actors.sink import Sink, SinkWriter
@@ -59,6 +59,7 @@ __all__ = [
     "sinks",
     "sources",
     "span",
+    "streams",
     "tumbling",
     "udf",
 ]

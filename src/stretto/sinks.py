@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from stretto.api.arguments import COLUMN, COLUMNS, COUNT, PATH, TEXT, Kind, takes
 from stretto.api.memory import CollectSink, NullSink
+from stretto.runtime.connectors.epochs import EpochSink
 from stretto.runtime.connectors.kafka.avro import SchemaDirectory
 from stretto.runtime.connectors.kafka.decoding import ValueFormat
 from stretto.runtime.connectors.kafka.encoding import Layout
@@ -128,6 +129,15 @@ def kafka(
         None if schemas is None else SchemaDirectory(schemas),
         schema_number,
     )
+
+
+@takes(directory=PATH)
+def stream(directory: str | os.PathLike[str]) -> EpochSink:
+    """Write the rows for Spark queries that continue from them with `job.stream("out")` or `streams.read(...)`.
+
+    The rows of each checkpoint are in one file per partition, which appears when the checkpoint is complete. It needs a
+    job with checkpoints, and such a job cannot go back to an earlier one. Files are never removed."""
+    return EpochSink(directory)
 
 
 @takes(limit=COUNT)

@@ -19,9 +19,10 @@ from tests.waiting import WAIT_S, eventually
 from stretto import App, Cluster, Job, sinks, sources, tumbling
 from stretto.actors.source import Reading, SourceReader
 from stretto.bench.kafka.broker import Broker, broker
-from stretto.bench.kafka.topics import add_partitions, read_committed, write
+from stretto.bench.kafka.topics import read_committed, wait_for_partitions, write
 from stretto.coordinator.records import JobStatus
 from stretto.errors import SourceError, UserError
+from stretto.runtime.connectors.kafka.client import admin_client, library
 from stretto.runtime.connectors.kafka.encoding import Encoder, Layout
 from stretto.runtime.connectors.kafka.source import KafkaSource
 from stretto.runtime.connectors.kafka.transactions import TransactionalWriter
@@ -50,6 +51,13 @@ def row(number: int) -> dict[str, Any]:
 def put(kafka: Broker, topic: str, numbers: range, partitions: int) -> None:
     """Writes rows to the partitions in turn."""
     write(kafka.address, topic, [(json.dumps(row(each)).encode(), each % partitions) for each in numbers])
+
+
+def add_partition(kafka: Broker, topic: str, partitions: int) -> None:
+    """Gives a topic one more partition, so that it has so many."""
+    admin = admin_client({"bootstrap.servers": kafka.address})
+    admin.create_partitions([library().admin.NewPartitions(topic, partitions)])[topic].result()
+    wait_for_partitions(kafka.address, topic, partitions)
 
 
 def objects(kafka: Broker, topic: str) -> list[dict[str, Any]]:
@@ -86,7 +94,7 @@ def test_rows_are_in_the_topics_exactly_once(cluster: Cluster, kafka: Broker, tm
     kill_a_busy_worker(cluster, job)
     put(kafka, "in", range(1000, 2000), 2)
     write(kafka.address, "in", [(b"oops", 0), (b'{"v":"x"}', 1)])
-    add_partitions(kafka.address, "in", 3)
+    add_partition(kafka, "in", 3)
     put(kafka, "in", range(2000, 3000), 3)
     written_up_to(3000)
     kafka.stop()

@@ -25,12 +25,13 @@ class GrowingSourceFunction(SourceFunction):
 
     splits = SPLITS_MAX
     source: GrowingSource
+    _lookout: Lookout | None = None
 
     def open(self, ctx: Context) -> None:
         self.begin(ctx)
         self._first, self._stride = ctx.partition, ctx.parallelism
         self._known = self.source.splits()
-        self._lookout: Lookout | None = self.source.lookout() if self.source.is_endless else None
+        self._lookout = self.source.lookout() if self.source.is_endless else None
         self._check(ctx.parallelism)
         self.read_from({number: self.source.reader(number, SPLITS_MAX) for number in self._own(0, self._known)})
 

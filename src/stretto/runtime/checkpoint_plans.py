@@ -67,7 +67,7 @@ def check_needs_none(deployment: Deployment) -> None:
             raise UserError(
                 f"sink '{name}' needs checkpoints",
                 f"{spec.function.sink.describe()}: its rows are committed with them",
-                "Submit the app with checkpoint=, or choose guarantee='at-least-once'.",
+                "Submit the app with checkpoint=, or use another sink (of Kafka: guarantee='at-least-once').",
             )
 
 

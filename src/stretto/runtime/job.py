@@ -29,7 +29,9 @@ from stretto.coordinator.records import JobStatus
 from stretto.elasticity.records import DecisionRecord, Outcome
 from stretto.errors import ClusterError, StrettoError, UserError
 from stretto.protocol.bursts import To
+from stretto.runtime.connectors.epochs import EpochSink
 from stretto.runtime.entities.client import EntityClient
+from stretto.runtime.epoch_stream import read_epochs
 from stretto.runtime.metrics import JobMetrics
 from stretto.runtime.slots import require_free_slot
 
@@ -333,6 +335,19 @@ class Job:
         """Returns the result as a Spark DataFrame. Spark needs a slot that no worker holds to read it."""
         require_free_slot(self._spark, f"job.dataframe() of job '{self.name}'")
         return self._spark.createDataFrame(self.results(sink))
+
+    def stream(self, sink: str | None = None) -> DataFrame:
+        """Returns the rows of a `sinks.stream(...)` as a streaming DataFrame, from the first one on, for Spark queries
+        that continue from them exactly once."""
+        node = self.plan.sink_named(sink)
+        if not isinstance(node.sink, EpochSink):
+            raise UserError(
+                f"sink '{node.name}' of job '{self.name}' is no stream",
+                node.sink.describe(),
+                "Write the rows to sinks.stream(directory).",
+            )
+        node.sink.prepare(node.schema)
+        return read_epochs(self._spark, node.sink.directory)
 
 
 class ActorExecution:

@@ -155,7 +155,11 @@ class _Blower:
     def _deal(self, chance: random.Random) -> None:
         job, fault = self.job, chance.choice([Fault.KILL, Fault.STOP, Fault.CUT])
         recoveries = job.checkpoints.recoveries
-        victim = inject(self.cluster, fault, chance)
+        try:
+            victim = inject(self.cluster, fault, chance)
+        except UserError:  # Workers that have just been replaced may have no connection yet that can be cut.
+            fault = Fault.KILL
+            victim = inject(self.cluster, fault, chance)
         self._wait(lambda: job.checkpoints.recoveries > recoveries, f"the blow '{fault.value}' was not noticed")
         if fault is Fault.STOP:
             with suppress(ProcessLookupError):

@@ -45,13 +45,6 @@ def read_committed(address: str, topic: str) -> list[bytes]:
     return values
 
 
-def add_partitions(address: str, topic: str, partitions: int) -> None:
-    """Gives a topic more partitions; `partitions` is how many it has then. Returns when they can be used."""
-    admin, made = admin_client({"bootstrap.servers": address}), library().admin
-    admin.create_partitions([made.NewPartitions(topic, partitions)])[topic].result()
-    wait_for_partitions(address, topic, partitions)
-
-
 def wait_for_partitions(address: str, topic: str, partitions: int) -> None:
     """Returns when a topic has so many partitions that can be written."""
     admin, deadline = admin_client({"bootstrap.servers": address}), time.monotonic() + TIMEOUT_S

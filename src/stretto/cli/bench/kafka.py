@@ -14,7 +14,7 @@ from stretto.cli.reporting import WRONG_ANSWER, note, print_figures, print_json,
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
 
-WORKERS, PARKED = 2, 1
+WORKERS, PARKED = 3, 1
 RATIO_MIN = 0.5
 
 

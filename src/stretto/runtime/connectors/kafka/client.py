@@ -14,6 +14,9 @@ from stretto.errors import SourceError, StrettoError, UserError
 TIMEOUT_S = 60.0
 """How long a question to the cluster may take."""
 
+FETCHED_KB = 16_384
+"""How much a consumer fetches ahead. There is one for each partition that is read."""
+
 EXTRA = 'Install the extra: pip install "stretto[kafka]".'
 
 PASSING = {
@@ -72,7 +75,12 @@ def admin_client(settings: Settings) -> Any:
 def consumer(settings: Settings) -> Any:
     """Returns a consumer that is assigned partitions and commits nothing: offsets are in checkpoints."""
     fixed = {"enable.auto.commit": False, "enable.auto.offset.store": False, "enable.partition.eof": True}
-    usual = {"group.id": "stretto", "isolation.level": "read_committed", "log_level": 0}
+    usual = {
+        "group.id": "stretto",
+        "isolation.level": "read_committed",
+        "queued.max.messages.kbytes": FETCHED_KB,
+        "log_level": 0,
+    }
     return library().Consumer({**usual, **settings, "auto.offset.reset": "error", **fixed})
 
 
