@@ -15,25 +15,20 @@ import os
 import re
 import uuid
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stretto.actors.address import Attempt
-from stretto.actors.sink import CheckpointedWriter, Sink, SinkWriter
+from stretto.actors.sink import Sink, SinkWriter
 from stretto.errors import SourceError, UserError
 from stretto.rendering import message_of
 from stretto.runtime.connectors.file_kinds import PARQUET
 from stretto.runtime.connectors.part_files import writing_in
-from stretto.state.schemas import check_rows
+from stretto.runtime.connectors.sealed_rows import SealedPart, SealedRows
 
 SCHEMA_FILE = "_schema.arrow"
 _EPOCH = re.compile(r"(?P<line>\d{5,}-[0-9a-f]{8})-(?P<epoch>\d{9,})\.parquet")
-
-_Part = tuple[int, pa.Table]
-"""The partition that sealed the rows, and the rows."""
 
 
 class EpochSink(Sink):
@@ -76,30 +71,15 @@ class EpochSink(Sink):
         return f"epochs in {self.directory}"
 
 
-class EpochWriter(CheckpointedWriter):
+class EpochWriter(SealedRows):
     """Writes one partition's epochs."""
 
     def __init__(self, directory: Path, schema: pa.Schema, partition: int, lineage: str) -> None:
+        super().__init__(schema, partition)
         self._directory = directory
-        self._schema = schema
-        self._partition = partition
         self._lineage = lineage
-        self._held: list[pa.RecordBatch] = []
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._held.append(batch)
-
-    def seal(self, checkpoint: int) -> _Part | None:
-        held, self._held = self._held, []
-        return (self._partition, pa.Table.from_batches(held, self._schema)) if held else None
-
-    def check_part(self, part: Any) -> None:
-        partition, rows = msgspec.convert(part, type=tuple[int, Any])
-        if partition < 0:
-            raise ValueError(f"there is no partition {partition}")
-        check_rows(rows, self._schema)
-
-    def publish(self, checkpoint: int, part: _Part) -> None:
+    def publish(self, checkpoint: int, part: SealedPart) -> None:
         partition, rows = part
         name = f"{partition:05d}-{self._lineage}-{checkpoint:09d}.parquet"
         with writing_in(self._directory):
@@ -107,9 +87,6 @@ class EpochWriter(CheckpointedWriter):
                 data = pa.BufferOutputStream()
                 pq.write_table(rows, data)
                 _put(self._directory, name, data.getvalue().to_pybytes())
-
-    def withdraw(self, checkpoint: int) -> None:
-        """Nothing is visible that the checkpoint does not have: jobs with this sink never go back."""
 
 
 def _put(directory: Path, name: str, content: bytes) -> None:

@@ -18,14 +18,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from stretto.actors.sink import BackgroundWriter
 from stretto.errors import StorageError
 from stretto.runtime.connectors.kafka.client import LASTING, Settings, consumer, library, producer, text_of
 from stretto.runtime.connectors.kafka.encoding import Encoder
-from stretto.state.schemas import check_rows
+from stretto.runtime.connectors.sealed_rows import SealedPart, SealedRows
 
 PATIENCE_S = 300.0
 """How long Kafka may not take the rows of a checkpoint before the job fails; it can be resumed."""
@@ -34,43 +33,25 @@ CALL_S = 30.0
 """How long one call of the client may take."""
 RETRY_S = 0.2
 
-_Part = tuple[int, pa.Table]
-"""The partition of the sink that sealed the rows, and the rows."""
 
-
-class TransactionalWriter(BackgroundWriter):
+class TransactionalWriter(SealedRows, BackgroundWriter):
     """Holds the rows of one partition until a checkpoint has them, and writes them in the background."""
 
     def __init__(
         self, settings: Settings, topic: str, encoder: Encoder, schema: pa.Schema, name: str, partition: int
     ) -> None:
+        super().__init__(schema, partition)
         self._settings = settings
         self._topic = topic
         self._encoder = encoder
-        self._schema = schema
         self._name = name
-        self._partition = partition
-        self._held: list[pa.RecordBatch] = []
         self._lines: dict[int, Line] = {}
         self._closed = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"stretto-{topic}")
         self._underway: Future[None] | None = None
         self._since = 0.0
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._held.append(batch)
-
-    def seal(self, checkpoint: int) -> _Part | None:
-        held, self._held = self._held, []
-        return (self._partition, pa.Table.from_batches(held, self._schema)) if held else None
-
-    def check_part(self, part: Any) -> None:
-        partition, rows = msgspec.convert(part, type=tuple[int, Any])
-        if partition < 0:
-            raise ValueError(f"there is no partition {partition}")
-        check_rows(rows, self._schema)
-
-    def publishes(self, checkpoint: int, part: _Part) -> bool:
+    def publishes(self, checkpoint: int, part: SealedPart) -> bool:
         if self._underway is None:
             partition, rows = part
             self._since = time.monotonic()
@@ -83,12 +64,6 @@ class TransactionalWriter(BackgroundWriter):
         if time.monotonic() - self._since > PATIENCE_S:
             raise self._stuck(checkpoint, part[0])
         return False
-
-    def withdraw(self, checkpoint: int) -> None:
-        """Nothing is visible that the checkpoint does not have: jobs with this sink never go back."""
-
-    def discard_leftovers(self) -> None:
-        """There are none: nothing is written before it is to be visible."""
 
     def close(self) -> None:
         self._closed.set()
