@@ -59,7 +59,13 @@ class EpochStream(DataSource):
             raise SourceError(
                 'the format "stretto" needs the directory of a sink', None, 'Name it with .option("sink", directory).'
             )
-        return Path(directory).absolute()
+        if not os.path.isabs(directory):
+            raise SourceError(
+                f"the directory of a sink is not absolute: {directory}",
+                "Spark opens it in a process with another current directory",
+                "Write the whole path.",
+            )
+        return Path(directory)
 
 
 @dataclass

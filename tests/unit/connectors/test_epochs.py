@@ -115,6 +115,8 @@ def test_what_is_in_the_way_or_missing_is_named(tmp_path: Path) -> None:
         sink.writer(SCHEMA, 0, 1)
     with pytest.raises(SourceError, match="needs the directory of a sink"):
         EpochStream({}).schema()
+    with pytest.raises(SourceError, match="the directory of a sink is not absolute: out"):
+        EpochStream({"sink": "out"}).schema()
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="it is a file"):
         EpochSink(tmp_path / "file").check(SCHEMA)

@@ -16,6 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from stretto.bench.kafka.broker import VERSION
+
 ROOT = Path(__file__).parents[3]
 LOCK_FILES = [ROOT / "requirements.lock", ROOT / "requirements-build.lock"]
 SCRIPTS = [ROOT / ".ci" / "run", *sorted((ROOT / "scripts").iterdir())]
@@ -175,3 +177,24 @@ def test_java_home_comes_first_as_it_does_for_spark(tmp_path: Path) -> None:
     done = _ensure_java(tmp_path, java_home=tmp_path / "old")
     assert done.returncode == 1
     assert re.fullmatch(r"JAVA_HOME .* holds no Java 17 or later.*\n", done.stderr)
+
+
+def _ensure_kafka(path: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a copy of scripts/ensure_kafka in `path`, where there is no Maven."""
+    commands = path / "bin"
+    for directory in (commands, path / "scripts"):
+        directory.mkdir(exist_ok=True)
+    script = shutil.copy(ROOT / "scripts" / "ensure_kafka", path / "scripts")
+    if not (commands / "dirname").exists():
+        (commands / "dirname").symlink_to(shutil.which("dirname") or "dirname")
+    bash = shutil.which("bash") or "bash"
+    return subprocess.run([bash, script], env={"PATH": str(commands)}, capture_output=True, text=True, check=False)
+
+
+def test_kafka_that_is_there_is_taken_in_silence_and_without_maven_there_is_one_line(tmp_path: Path) -> None:
+    done = _ensure_kafka(tmp_path)
+    assert done.returncode == 1
+    assert re.fullmatch(r"The tests of Kafka need Maven .*\n", done.stderr)
+    (tmp_path / ".cache" / f"kafka-{VERSION}").mkdir(parents=True)
+    done = _ensure_kafka(tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -13,75 +13,43 @@ one name. Beginning on a line fences whoever was on it before, and aborts what t
 from __future__ import annotations
 
 import threading
-import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from stretto.actors.sink import BackgroundWriter
 from stretto.errors import StorageError
 from stretto.runtime.connectors.kafka.client import LASTING, Settings, consumer, library, producer, text_of
 from stretto.runtime.connectors.kafka.encoding import Encoder
-from stretto.runtime.connectors.sealed_rows import SealedPart, SealedRows
-
-PATIENCE_S = 300.0
-"""How long Kafka may not take the rows of a checkpoint before the job fails; it can be resumed."""
+from stretto.runtime.connectors.sealed_rows import PublishedOutside
 
 CALL_S = 30.0
 """How long one call of the client may take."""
 RETRY_S = 0.2
 
 
-class TransactionalWriter(SealedRows, BackgroundWriter):
-    """Holds the rows of one partition until a checkpoint has them, and writes them in the background."""
+class TransactionalWriter(PublishedOutside):
+    """Writes the rows of one partition in transactions."""
 
     def __init__(
         self, settings: Settings, topic: str, encoder: Encoder, schema: pa.Schema, name: str, partition: int
     ) -> None:
-        super().__init__(schema, partition)
+        super().__init__(schema, partition, f"topic '{topic}' of Kafka at {settings['bootstrap.servers']}")
         self._settings = settings
         self._topic = topic
         self._encoder = encoder
         self._name = name
         self._lines: dict[int, Line] = {}
-        self._closed = threading.Event()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"stretto-{topic}")
-        self._underway: Future[None] | None = None
-        self._since = 0.0
 
-    def publishes(self, checkpoint: int, part: SealedPart) -> bool:
-        if self._underway is None:
-            partition, rows = part
-            self._since = time.monotonic()
-            self._underway = self._pool.submit(self._publish, partition, checkpoint, rows)
-            return False
-        if self._underway.done():
-            self._underway.result()
-            self._underway = None
-            return True
-        if time.monotonic() - self._since > PATIENCE_S:
-            raise self._stuck(checkpoint, part[0])
-        return False
-
-    def close(self) -> None:
-        self._closed.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _publish(self, partition: int, checkpoint: int, rows: pa.Table) -> None:
+    def publish_outside(self, partition: int, checkpoint: int, rows: pa.Table) -> None:
         line = self._lines.get(partition)
         if line is None:
-            line = self._lines[partition] = Line(self._settings, self._topic, f"{self._name}-{partition}", self._closed)
-        line.publish(checkpoint, rows, self._encoder)
+            line = self._lines[partition] = Line(self._settings, self._topic, f"{self._name}-{partition}", self.closed)
+        line.publish(checkpoint, rows, self._encoder, self._note)
 
-    def _stuck(self, checkpoint: int, partition: int) -> StorageError:
-        line = self._lines.get(partition)
-        return StorageError(
-            f"Kafka has not taken the rows of checkpoint {checkpoint} for {PATIENCE_S:.0f} s",
-            f"topic '{self._topic}' at {self._settings['bootstrap.servers']}: {line.trouble if line else 'no answer'}",
-            "When Kafka is back, submit the app again with the same checkpoint directory: no row is lost.",
-        )
+    def _note(self, trouble: str) -> None:
+        self.trouble = trouble
 
 
 class Line:
@@ -96,10 +64,12 @@ class Line:
         self._marker: Any = None
         self._written = 0
         """The last checkpoint whose rows are in; true while this is on the line."""
-        self.trouble = "no answer"
 
-    def publish(self, checkpoint: int, rows: pa.Table, encoder: Encoder) -> None:
-        """Returns when the rows of a checkpoint are in; they are written unless they were in already."""
+    def publish(
+        self, checkpoint: int, rows: pa.Table, encoder: Encoder, note: Callable[[str], None] = lambda trouble: None
+    ) -> None:
+        """Returns when the rows of a checkpoint are in; they are written unless they were in already. `note` is told
+        what went wrong before it is tried again."""
         kafka = library()
         while not self._closed.is_set():
             try:
@@ -112,11 +82,11 @@ class Line:
             except kafka.KafkaException as error:
                 # Whether the transaction was committed is not known here. Whoever begins again learns it.
                 self._leave()
-                self.trouble = text_of(error)
+                note(text_of(error))
                 if error.args[0].name() in LASTING:
                     raise StorageError(
                         f"topic '{self._topic}' does not take the rows of checkpoint {checkpoint}",
-                        self.trouble,
+                        text_of(error),
                         "Correct the topic, or the permissions of the user; then submit the app again.",
                     ) from error
                 self._closed.wait(RETRY_S)
