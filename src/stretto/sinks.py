@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from stretto.api.arguments import COLUMN, COLUMNS, COUNT, PATH, TEXT, Kind, takes
 from stretto.api.memory import CollectSink, NullSink
+from stretto.runtime.connectors.delta import DeltaSink
 from stretto.runtime.connectors.epochs import EpochSink
 from stretto.runtime.connectors.kafka.avro import SchemaDirectory
 from stretto.runtime.connectors.kafka.decoding import ValueFormat
@@ -129,6 +130,24 @@ def kafka(
         None if schemas is None else SchemaDirectory(schemas),
         schema_number,
     )
+
+
+@takes(
+    table=PATH,
+    partition_by=COLUMNS.optional(),
+    options=Kind("a dict of settings by their names", lambda value: isinstance(value, Mapping)).optional(),
+)
+def delta(
+    table: str | os.PathLike[str],
+    partition_by: str | Sequence[str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DeltaSink:
+    """Add the rows to a Delta table, a path or a URI, which is made if there is none. It needs the extra `delta`.
+
+    The rows of each checkpoint are added in one commit per partition of the sink, when it is complete: exactly once. It
+    needs a job with checkpoints, and such a job cannot go back to an earlier one. `options` are those of deltalake for
+    the storage."""
+    return DeltaSink(table, _names(partition_by), options)
 
 
 @takes(directory=PATH)
