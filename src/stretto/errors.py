@@ -38,6 +38,10 @@ class PlanError(UserError):
     """The dataflow itself is wrong: a cycle, a name used twice, a stream that reaches no sink."""
 
 
+class SqlError(PlanError):
+    """A SQL statement cannot be read, or is not supported; the message has the line and the column."""
+
+
 class ExpressionError(UserError):
     """A SQL expression does not parse, names an unknown column, or has a type mismatch."""
 

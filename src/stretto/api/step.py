@@ -130,6 +130,11 @@ class Verbs:
         return self._step.time
 
     @property
+    def changes(self) -> bool:
+        """Whether rows are replaced or removed after they were sent."""
+        return self._step.node.changes
+
+    @property
     def _node(self) -> plan.Node:
         return self._step.node
 

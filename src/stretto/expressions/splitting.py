@@ -72,6 +72,42 @@ def with_columns_named(text: str, named: Callable[[Reference], tuple[str, int]])
     return "".join([*pieces, text[at:]])
 
 
+def with_parts_replaced(text: str, replace: Callable[[exp.Expr], str | None]) -> str:
+    """Returns the text with other texts for its parts: `replace` gives that of a part of the tree, from the whole down,
+    or None to look inside of it."""
+    found: list[tuple[int, int, str]] = []
+    waiting = [parse(text).tree]
+    while waiting:
+        tree = waiting.pop()
+        new = replace(tree)
+        if new is None:
+            waiting.extend(tree.iter_expressions())
+            continue
+        first, last = _place(tree, text)
+        found.append((first, last, new))
+    pieces, at = [], 0
+    for first, last, new in sorted(found):
+        pieces += [text[at:first], new]
+        at = last + 1
+    return "".join([*pieces, text[at:]])
+
+
+def _place(tree: exp.Expr, text: str) -> tuple[int, int]:
+    if isinstance(tree, exp.Column):
+        parts = [part for part in tree.parts if isinstance(part, exp.Identifier)]
+        return parts[0].meta["start"], parts[-1].meta["end"]
+    span = span_of(tree)
+    try:
+        fits = span is not None and parse(text[span[0] : span[1] + 1]).tree == tree
+    except ExpressionError:
+        fits = False
+    if span is None or not fits:
+        raise ExpressionError(
+            f"cannot divide the expression {text!r}", f"near {tree.sql('spark')!r}", "put parentheses around that part"
+        )
+    return span
+
+
 def _flattened(tree: exp.Expr) -> Iterator[exp.Expr]:
     inner = _bare(tree)
     if isinstance(inner, exp.And):
