@@ -125,6 +125,22 @@ class App:
         self._spreads: plans.Spreads = {}
         self._elastic: plans.Elastic = {}
 
+    @classmethod
+    def sql(cls, text: str, *, name: str = "sql", tables: Mapping[str, Any] | None = None, **options: Any) -> App:
+        """Returns the app of a SQL text (docs/sql.md): CREATE declares tables, INSERT and SELECT end in sinks.
+
+        `tables` are sources, sinks, and data for joins, by the names that the text has for them. Functions of Python
+        are passed as `udfs=[...]`; other options are those of `App`."""
+        from stretto.formats import FORMATS
+        from stretto.sql import compiled
+
+        udfs = options.pop("udfs", ())
+        app = cls(name, **options).register(*udfs)
+        done = compiled(app, text, FORMATS, tables)
+        if done.explains:
+            raise PlanError("EXPLAIN makes no app", None, "Print app.explain(), or use the command stretto sql.")
+        return app
+
     @takes(
         name=TEXT,
         source=SOURCE,
@@ -293,6 +309,13 @@ class App:
 
             trigger_s = measure_trigger_s(spark)
         return explained(self, workers or self.parallelism or 1, trigger_s)
+
+    def advice(self) -> list[str]:
+        """Returns which functions keep state that grows without bound, each with the reason and what to do; none if all
+        state is bounded."""
+        from stretto.api.advice import unbounded_states
+
+        return unbounded_states(self.plan())
 
     @takes(spark=SESSION, sink=TEXT.optional())
     def to_spark(self, spark: SparkSession, sink: str | None = None) -> DataFrame:
