@@ -142,8 +142,13 @@ def build(query: str, workload: Workload) -> App:
         raise UserError(f"there is no NEXMark query '{query}'", None, f"Choose one of {', '.join(QUERIES)}.")
     streams = Streams(query, workload)
     streams.end(make(streams), partition_by=PARTITIONED.get(query, ()))
+    return spread_out(streams.app, workload)
+
+
+def spread_out(app: App, workload: Workload) -> App:
+    """Returns an app with its functions on as many workers as the workload says."""
     if workload.lessees:
-        streams.app.spread(lessees=workload.lessees, strategy=workload.strategy or ForwardAll())
+        app.spread(lessees=workload.lessees, strategy=workload.strategy or ForwardAll())
     if workload.elastic:
-        streams.app.elastic()
-    return streams.app
+        app.elastic()
+    return app
