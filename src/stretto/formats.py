@@ -74,6 +74,9 @@ class ShippedFormats:
             )
         return options["path"], table_data("table", options["path"])
 
+    def reads(self, format: str) -> bool:
+        return format.lower() in _SOURCES or format.lower() in _FURTHER or ":" in format
+
     def function(self, target: str) -> Udf:
         found = _loaded(target, {}, "function")
         if not isinstance(found, Udf):

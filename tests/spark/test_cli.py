@@ -64,6 +64,24 @@ def test_run_prints_the_rows_of_a_collecting_sink() -> None:
     assert "question" in done.stdout
 
 
+def test_sql_runs_a_file_and_explains_without_spark(tmp_path: Path) -> None:
+    text = """CREATE STREAMING TABLE t (id BIGINT, name STRING) AS VALUES (1, 'a'), (2, 'b'), (3, 'b');
+        {}SELECT name, count(*) AS n FROM t GROUP BY name HAVING n > 1;"""
+    (tmp_path / "counts.sql").write_text(text.format(""))
+    done = stretto("sql", "counts.sql", "--workers", "1", directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "result: 1 rows" in done.stdout
+    assert "│ b    │ 2 │" in done.stdout
+    assert "keeps every name for ever" in done.stderr
+    explained = stretto("sql", "-e", text.format("EXPLAIN "))
+    assert explained.returncode == 0
+    assert "running aggregate, keys (name)" in explained.stdout
+    assert "Starting Spark" not in explained.stderr
+    wrong = stretto("sql", "-e", "SELECT nam FROM t;\n" + text.format("").replace("SELECT name", "SELECT nme"))
+    assert wrong.returncode == 2
+    assert "unknown column 'nam': line 1, column 8" in wrong.stderr
+
+
 def test_a_failing_function_shows_its_traceback_and_json_stays_clean(tmp_path: Path) -> None:
     (tmp_path / "failing.py").write_text(FAILING)
     done = stretto("run", "failing:app", "--workers", "1", "--json", directory=tmp_path)

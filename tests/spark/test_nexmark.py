@@ -140,6 +140,19 @@ def test_the_batch_twin_is_the_same_query(spark: SparkSession, judges: Judges, q
         assert outcome.match, outcome.complaints()
 
 
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_batch_twin_of_the_text_is_the_same_query(spark: SparkSession, judges: Judges, query: str) -> None:
+    outcome = run_twin(query, Workload(SHORT, sql=True), spark, judges.of(SHORT))
+    assert (outcome.status is Status.UNSUPPORTED) == (query == "q12"), outcome.error
+    if query != "q12":
+        assert outcome.match, outcome.complaints()
+
+
+@pytest.mark.parametrize("query", ["q5", "q6", "q9", "q10", "q12", "q13"])
+def test_queries_as_text_equal_spark_sql_on_the_actors(two_workers: Cluster, judges: Judges, query: str) -> None:
+    assert_equal(run(two_workers, query, Workload(SHORT, sql=True), judges))
+
+
 def test_a_batch_twin_that_takes_too_long_fails_and_the_session_keeps_running(
     spark: SparkSession, judges: Judges
 ) -> None:

@@ -42,6 +42,7 @@ Rate = Annotated[float | None, typer.Option(min=0.001, help="Events to send per 
 EventRate = Annotated[int, typer.Option(min=1, help="Events per second of event time (density of the stream).")]
 OnEngine = Annotated[Engine, typer.Option(help="Engine that runs the queries.")]
 Twin = Annotated[bool, typer.Option("--twin", help="Run each query as its batch twin, a DataFrame over all events.")]
+Sql = Annotated[bool, typer.Option("--sql", help="Run the queries that are written as SQL text.")]
 Zone = Annotated[str, typer.Option(metavar="ZONE", help="Time zone of the queries and of Spark's answers.")]
 Latency = Annotated[
     str | None, typer.Option(metavar="DURATION", help="Objective for the p99 latency, such as '200 ms'.")
@@ -89,6 +90,7 @@ def nexmark(
     strategy: Placement = None,
     elastic: Elastic = False,
     shuffle_shards: ShuffleShards = False,
+    sql: Sql = False,
 ) -> None:
     """Run NEXMark queries (an online auction) and print throughput and latency; --verify checks the answers.
 
@@ -111,6 +113,7 @@ def nexmark(
             strategy=strategy,
             elastic=elastic,
             timezone=timezone,
+            sql=sql,
         )
         enough = max(workers, SPREAD_LESSEES + 1) if spread else workers
         elasticity = SHUFFLING if shuffle_shards else "auto"

@@ -20,6 +20,7 @@ from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
 from stretto.cli.serving import ServeRequest, serve_app
 from stretto.cli.simulate.commands import simulate
+from stretto.cli.sql import SQL_EXAMPLES, sql
 from stretto.cli.state import state
 from stretto.elasticity.naming import CONTROLLERS
 from stretto.scheduling import POLICIES, STRATEGIES
@@ -191,6 +192,7 @@ def explain(
 
 
 program.command(epilog=NEXMARK_EXAMPLES)(nexmark)
+program.command(epilog=SQL_EXAMPLES)(sql)
 
 
 @program.command(epilog="Example:  [bold]stretto demo[/]")

@@ -56,6 +56,11 @@ def run_app(request: RunRequest) -> None:
     found = load(request.target)
     if not needs_spark(found):
         made(found).plan()  # Report errors in the plan before Spark starts.
+    run_loaded(found, request)
+
+
+def run_loaded(found: Loaded, request: RunRequest) -> None:
+    """Run an app, or what makes it, and print its results."""
     tell = partial(print_news_json, sys.stdout) if request.json else None
     # Sinks and callbacks may print; with --json that goes to stderr.
     with redirect_stdout(sys.stderr) if request.json else nullcontext():

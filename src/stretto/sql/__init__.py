@@ -10,8 +10,8 @@ read), `scope.py` (names), `compiling.py` and `selecting.py` (trees to verbs).
 """
 
 from stretto.sql.catalog import Formats
-from stretto.sql.compiling import Compiled, compiled
+from stretto.sql.compiling import Compiled, columns_of, compiled
 from stretto.sql.script import Script
 from stretto.sql.statements import read_statements
 
-__all__ = ["Compiled", "Formats", "Script", "compiled", "read_statements"]
+__all__ = ["Compiled", "Formats", "Script", "columns_of", "compiled", "read_statements"]

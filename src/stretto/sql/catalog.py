@@ -46,6 +46,9 @@ class Formats(Protocol):
     def table(self, format: str, options: Mapping[str, str]) -> tuple[Any, pa.Table]:
         """Returns what a table is read from, again and again if need be, and its rows."""
 
+    def reads(self, format: str) -> bool:
+        """Whether there is a source of this format, so that its tables can be read."""
+
     def function(self, target: str) -> Any:
         """Returns the Python function that 'module:function' names."""
 

@@ -20,7 +20,7 @@ from stretto.sql.catalog import Catalog, Formats, watermarks
 from stretto.sql.objectives import Objectives, apply_setting
 from stretto.sql.projecting import result
 from stretto.sql.reading import Reading
-from stretto.sql.relation import Relation, unbounded_rank
+from stretto.sql.relation import Relation, StaticRows, unbounded_rank
 from stretto.sql.script import Script
 from stretto.sql.statements import read_statements
 from stretto.sql.tables import Tables, declared_schema
@@ -34,6 +34,7 @@ from stretto.sql.tree import (
     SessionQuestion,
     Setting,
     Statement,
+    TableName,
 )
 
 RESULT = "result"
@@ -61,6 +62,14 @@ def compiled(
     return _Compiling(script, app, formats, dict(tables or {})).all(statements, every_table)
 
 
+def columns_of(app: App, text: str, formats: Formats, name: str | None) -> pa.Schema | None:
+    """Returns the columns of a table that a text declares; None for one that only takes rows. Without a name, the
+    declarations are checked."""
+    script = Script(text)
+    statements = [read.statement for read in read_statements(script)]
+    return _Compiling(script, app, formats, {}).described(statements, name)
+
+
 class _Compiling:
     """One script, statement by statement."""
 
@@ -74,11 +83,7 @@ class _Compiling:
         self._sinks: dict[str, str] = {}
 
     def all(self, statements: Sequence[Statement], every_table: bool) -> Compiled:
-        marks = watermarks(self._script, statements)
-        self._tables = Tables(self._script, self._app, self._formats, self._catalog, marks)
-        self._reading = Reading(self._script, self._tables)
-        for statement in statements:
-            self._declare(statement)
+        self._begin(statements)
         # Rows of tables are computed here and now, with the app's functions and in its zone.
         with knowing(self._app.udfs), in_zone(self._app.zone or UTC):
             for statement in statements:
@@ -91,6 +96,29 @@ class _Compiling:
         if not self._app.has_streams:
             raise PlanError("the text has no query", None, "Write INSERT INTO ... SELECT, or SELECT.")
         return self._done
+
+    def described(self, statements: Sequence[Statement], name: str | None) -> pa.Schema | None:
+        """Returns the columns of a table."""
+        self._begin(statements)
+        self._objectives.set(self._app)
+        table = self._catalog.declared.get((name or "").lower())
+        if table is None or (table.query is None and (table.format is None or not self._formats.reads(table.format))):
+            return None
+        with knowing(self._app.udfs), in_zone(self._app.zone or UTC):
+            asked = TableName(table.name, False, None, None, table.start)
+            relation = self._tables.relation(asked, self._reading.query)
+            if relation.rank is not None:
+                raise unbounded_rank(relation.rank)
+            if isinstance(relation.rows, StaticRows):
+                return relation.rows.schema
+            return result(relation).schema
+
+    def _begin(self, statements: Sequence[Statement]) -> None:
+        marks = watermarks(self._script, statements)
+        self._tables = Tables(self._script, self._app, self._formats, self._catalog, marks)
+        self._reading = Reading(self._script, self._tables)
+        for statement in statements:
+            self._declare(statement)
 
     def _declare(self, statement: Statement) -> None:
         match statement:

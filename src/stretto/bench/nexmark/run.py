@@ -21,8 +21,9 @@ from pyarrow import dataset
 
 from stretto.bench.nexmark import oracle
 from stretto.bench.nexmark.events import NexmarkConfig, count_events, stream_length
-from stretto.bench.nexmark.queries import PARTITIONED, QUERIES, Workload, build
+from stretto.bench.nexmark.queries import PARTITIONED, QUERIES, Workload
 from stretto.bench.nexmark.source import NexmarkSource
+from stretto.bench.nexmark.sql_queries import built
 from stretto.bench.verify import Match, Verdict, compare
 from stretto.errors import EngineError, StrettoError, UserError
 from stretto.runtime.cluster import Cluster
@@ -121,6 +122,8 @@ class Outcome:
             "timezone": self.workload.timezone,
             "elapsed_s": _rounded(self.elapsed_s, 3),
         }
+        if self.workload.sql:
+            line["sql"] = True
         if self.shards_moved is not None:
             line["shards_moved"] = self.shards_moved
         if self.error is not None:
@@ -236,7 +239,7 @@ class Bench:
         """Submit a query. If its engine cannot express it, the refusal is kept."""
         files = scratch_directory("logged") if query in PARTITIONED else None
         try:
-            return Running(query, self.cluster.submit(build(query, replace(self.workload, files=files))), files=files)
+            return Running(query, self.cluster.submit(built(query, replace(self.workload, files=files))), files=files)
         except EngineError as error:
             return Running(query, None, str(error), files)
 

@@ -17,13 +17,13 @@ from stretto.actors.sink import Sink
 from stretto.actors.source import Source
 from stretto.api.app import App
 from stretto.bench.nexmark.events import SCHEMAS, Kind
-from stretto.bench.nexmark.queries import PARTITIONED, spread_out
+from stretto.bench.nexmark.queries import PARTITIONED, build, spread_out
 from stretto.bench.nexmark.workload import Streams, Workload
 from stretto.errors import UserError
 from stretto.formats import ShippedFormats
 from stretto.sql import compiled
 
-__all__ = ["SQL_QUERIES", "build_sql", "text_of"]
+__all__ = ["SQL_QUERIES", "build_sql", "built", "text_of"]
 
 _TABLES = "\n".join(
     f"""CREATE STREAMING TABLE {kind} (WATERMARK FOR dateTime AS dateTime - INTERVAL 2 SECONDS)
@@ -171,6 +171,11 @@ def text_of(query: str) -> str:
         raise UserError(f"there is no NEXMark query '{query}' in SQL", None, f"Choose one of {', '.join(SQL_QUERIES)}.")
     out = "" if query in PARTITIONED else f"{_OUT}\n"
     return f"{_TABLES}\n{out}{SQL_QUERIES[query]};\n"
+
+
+def built(query: str, workload: Workload) -> App:
+    """Returns the app of a query, made of verbs or of text as the workload says."""
+    return build_sql(query, workload) if workload.sql else build(query, workload)
 
 
 def build_sql(query: str, workload: Workload) -> App:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from stretto.bench.nexmark.queries import Workload, build
 from stretto.bench.nexmark.run import OUT, Answers, Outcome, Status, verify
+from stretto.bench.nexmark.sql_queries import built
+from stretto.bench.nexmark.workload import Workload
 from stretto.errors import StrettoError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def run_twin(
     query: str, workload: Workload, spark: SparkSession, answers: Answers | None, timeout_s: float | None = None
 ) -> Outcome:
     """Returns the checked outcome of a query's batch twin. One that reads the time of arrival has none."""
-    app = build(query, workload)
+    app = built(query, workload)
     outcome = Outcome(query, Status.FINISHED, workload, BATCH, 0, str(spark.sparkContext.applicationId))
     if any(source.stamp is not None for source in app.plan().sources):
         reason = "it depends on when events arrive, and a batch has no such time"

@@ -50,6 +50,8 @@ class Workload:
     files: Path | None = None
     """Where query 10 writes its files; if it is None, the query has the sink of the others."""
     timezone: str = "UTC"
+    sql: bool = False
+    """Whether the query is the one that is written as SQL text."""
 
 
 class Streams:
