@@ -213,12 +213,3 @@ class Cursor:
     def names(self, what: str) -> list[str]:
         """Reads names between parentheses."""
         return [str(name) for name in self.listed(lambda: self.name(what))]
-
-    def until_closed(self) -> Piece:
-        """Reads what is between parentheses as it is."""
-        opened = self.expect("(")
-        if self.accept(")"):
-            return Piece("", opened)
-        inner = self.expression("a column", ())
-        self.expect(")")
-        return inner

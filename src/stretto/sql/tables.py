@@ -61,7 +61,7 @@ class Tables:
                 raise self._catalog.unknown(asked.name)
             if table is not None and table.query is not None:
                 found = self.declared_query(table, read_query)
-                if asked.watermark is not None:
+                if asked.watermark is not None and not isinstance(found.rows, StaticRows):
                     raise PlanError(
                         f"{asked.name} is a query, and has a watermark",
                         None,
