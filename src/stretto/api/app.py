@@ -61,6 +61,7 @@ ENTITIES = Kind(
     ),
     lambda value: "Write entities=[Account].",
 )
+TABLES = Kind("a dict of sources, sinks and data by their names", lambda value: isinstance(value, Mapping))
 KEYS_KEPT_US_MAX = 30 * 86_400_000_000
 STRATEGY = Kind('the name of a strategy, "module:Class", or an object', lambda value: isinstance(value, str | Strategy))
 
@@ -126,6 +127,7 @@ class App:
         self._elastic: plans.Elastic = {}
 
     @classmethod
+    @takes(text=TEXT, name=TEXT, tables=TABLES.optional())
     def sql(cls, text: str, *, name: str = "sql", tables: Mapping[str, Any] | None = None, **options: Any) -> App:
         """Returns the app of a SQL text (docs/sql.md): CREATE declares tables, INSERT and SELECT end in sinks.
 

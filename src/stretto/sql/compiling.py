@@ -160,6 +160,9 @@ class _Compiling:
     def _insert(self, insert: Insert) -> None:
         self._objectives.add(insert.options, insert.start)
         name = insert.table
+        if name.lower() in self._sinks:
+            fix = "Write one INSERT INTO with UNION ALL between the queries."
+            raise self._script.error(insert.start, f"two queries insert into {name}", fix)
         given = self._catalog.given.get(name.lower())
         table = self._catalog.declared.get(name.lower())
         if given is None and table is None:

@@ -18,6 +18,7 @@ from stretto.expressions.parse import parse
 from stretto.expressions.scalar import quoted
 from stretto.expressions.splitting import conjuncts
 from stretto.sql.joins import columns_of, joined, using, with_table
+from stretto.sql.naming import named_in, names_column
 from stretto.sql.projecting import parsed_item, result
 from stretto.sql.relation import (
     Bounds,
@@ -30,7 +31,7 @@ from stretto.sql.relation import (
     unbounded_rank,
 )
 from stretto.sql.script import Piece, Script
-from stretto.sql.selecting import Selecting, bounded, named_in, names_column
+from stretto.sql.selecting import Selecting, bounded
 from stretto.sql.tables import Tables, union_of_static, values_of
 from stretto.sql.tree import (
     Body,

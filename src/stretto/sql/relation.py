@@ -59,7 +59,7 @@ class StaticRows:
     name: str
     data: pa.Table
     original: object = None
-    """What a table was declared with, as long as it is all of it, and how often that is read again."""
+    """What the table is read from again, and how often."""
     refresh: str | None = None
 
     @property

@@ -13,14 +13,14 @@ from stretto.expressions.parse import Parsed, parse, split_direction
 from stretto.expressions.scalar import quoted
 from stretto.expressions.splitting import conjuncts, with_parts_replaced
 from stretto.sql.grouping import Groups, has_aggregates
-from stretto.sql.projecting import Named, Output, excepted, is_star, output_name, outputs_of, parsed_item, projected
+from stretto.sql.naming import names
+from stretto.sql.projecting import Named, Output, is_star, output_name, outputs_of, parsed_item, projected
 from stretto.sql.ranking import bound_of, ranked, renamed_windows
 from stretto.sql.ranks import RANK
 from stretto.sql.relation import START, Column, PendingRank, Relation, is_pending, parts_of
 from stretto.sql.script import Piece, Script
-from stretto.sql.tree import Grouping, Join, RankBound, Ranked, Select, Source
+from stretto.sql.tree import Grouping, RankBound, Ranked, Select
 from stretto.sql.windows import called_window, divided
-from stretto.sql.words import words_of
 
 
 @dataclass(frozen=True)
@@ -251,55 +251,11 @@ def bounded(
             )
         text, (most, is_all) = min(bounds, key=lambda each: each[1][0])
         rest = [part for part in parts if part != text or not is_all]
-        wanted = shown or any(_names(part, rank.name) for part in rest)
+        wanted = shown or any(names(part, rank.name) for part in rest)
         found = ranked(rank, most, wanted, arrivals, name).under(alias)
         for part in rest:
             found = found.with_rows(found.stream.filter(found.named(part)))
         return replace(found, columns=tuple(column for column in found.columns if column.name != RANK))
-
-
-def _names(text: str, name: str) -> bool:
-    return any(column.name.lower() == name.lower() for column in parse(text).tree.find_all(exp.Column))
-
-
-def names_column(select: Select, name: str) -> bool:
-    """Whether a SELECT names a column anywhere but in WHERE, or has it by a star."""
-    pieces = [item.piece for item in select.items if item.ranked is None]
-    for piece in pieces:
-        parsed = parsed_item(piece.text)
-        if is_star(parsed):
-            if name.lower() not in excepted(parsed):
-                return True
-        elif _names(parsed.body, name):
-            return True
-    others = [piece for each in select.groups or () for one in each.sets for piece in one]
-    others += [piece for piece in (select.having, select.qualify) if isinstance(piece, Piece)]
-    for item in select.items:
-        others += [] if item.ranked is None else [*item.ranked.keys, *item.ranked.orders]
-    return any(name.lower() in piece.text.lower() for piece in others)
-
-
-def named_in(select: Select, on: Sequence[Piece]) -> set[str] | None:
-    """Returns all words of a SELECT, in lower case, among which are the names of the columns that it needs; None if it
-    has a star."""
-    pieces = [item.piece for item in select.items]
-    if any(is_star(parsed_item(item.piece.text)) for item in select.items if item.ranked is None):
-        return None
-    pieces += [piece for each in select.groups or () for one in each.sets for piece in one]
-    pieces += [piece for piece in (select.where, select.having, *on) if piece is not None]
-    if isinstance(select.qualify, RankBound):
-        pieces += [*select.qualify.ranked.keys, *select.qualify.ranked.orders, select.qualify.condition]
-    elif select.qualify is not None:
-        pieces.append(select.qualify)
-    words = {word.value.lower() for piece in pieces for word in words_of(Script(piece.text))}
-    return words | set(using_in(select.source))
-
-
-def using_in(source: Source | None) -> list[str]:
-    """Returns the columns of USING in the joins of a source."""
-    if not isinstance(source, Join):
-        return []
-    return [*using_in(source.left), *using_in(source.right), *(name.lower() for name in source.using)]
 
 
 def _undirected(text: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stretto.sql.cursor import Cursor
+from stretto.sql.durations import duration, read_watermark
 from stretto.sql.refused import refuse_after_table, refuse_join
 from stretto.sql.script import Piece
-from stretto.sql.tree import Join, Query, Rows, Shape, Source, Subquery, TableName, Watermark, WindowedTable
+from stretto.sql.tree import Join, Query, Rows, Shape, Source, Subquery, TableName, WindowedTable
 
 AFTER_SOURCE = frozenset(
     [
@@ -173,53 +174,6 @@ def _table(cursor: Cursor) -> TableName:
     watermark = watermark or read_watermark(cursor)
     refuse_after_table(cursor)
     return TableName(name, stream, alias, watermark, start)
-
-
-def read_watermark(cursor: Cursor) -> Watermark | None:
-    """Reads WATERMARK column DELAY OF INTERVAL ...; None if there is none."""
-    start = cursor.start
-    if not cursor.accept("WATERMARK"):
-        return None
-    column = cursor.name("the column of event time")
-    cursor.expect("DELAY", fix="Write WATERMARK ts DELAY OF INTERVAL 5 SECONDS.")
-    cursor.expect("OF")
-    return Watermark(column, duration(cursor), start)
-
-
-_UNITS = frozenset(
-    f"{unit}{plural}"
-    for unit in ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
-    for plural in ("", "S")
-)
-
-
-def duration(cursor: Cursor) -> str:
-    """Reads INTERVAL 5 SECONDS, INTERVAL '5' SECOND, INTERVAL '5 seconds' or '5 seconds'."""
-    start = cursor.start
-    if not cursor.accept("INTERVAL"):
-        return cursor.string("a duration such as INTERVAL 5 SECONDS")
-    terms = [_term(cursor)]
-    while not cursor.ended and not cursor.at_any((",", ")", ";")) and _begins_term(cursor):
-        terms.append(_term(cursor))
-    text = " ".join(terms)
-    if any(unit in text.upper() for unit in ("MONTH", "YEAR", "WEEK")):
-        raise cursor.script.error(
-            start, f"an interval of {text} is not supported", "Write it in days: a month has no fixed length."
-        )
-    return text
-
-
-def _term(cursor: Cursor) -> str:
-    amount = cursor.literal("a number of units")
-    if cursor.at_any(_UNITS):
-        return f"{amount} {cursor.name('a unit').lower()}"
-    if amount.replace(".", "").isdigit():
-        raise cursor.unexpected("a unit, such as SECONDS,")
-    return amount
-
-
-def _begins_term(cursor: Cursor) -> bool:
-    return cursor.is_number()
 
 
 def _is_window_function(cursor: Cursor) -> bool:

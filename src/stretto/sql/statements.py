@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stretto.sql.cursor import Cursor
+from stretto.sql.durations import duration
 from stretto.sql.queries import read_query
 from stretto.sql.refused import refuse_after_query, refuse_statement
 from stretto.sql.script import Piece, Script
-from stretto.sql.sources import duration
 from stretto.sql.tree import (
     Ask,
     CreateFunction,

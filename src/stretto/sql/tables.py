@@ -17,7 +17,6 @@ from stretto.errors import PlanError
 from stretto.expressions import parse_schema, spark_type_name
 from stretto.expressions.scalar import quoted
 from stretto.sql.catalog import Catalog, Formats
-from stretto.sql.projecting import result
 from stretto.sql.relation import Relation, StaticRows, relation_of
 from stretto.sql.script import Script
 from stretto.sql.tree import CreateTable, Query, Rows, TableName, Watermark
@@ -116,9 +115,7 @@ class Tables:
             return self._source(asked.name, None, given)
         name = asked.name.lower()
         if name not in self._static:
-            original, data = self._formats.table("given", {"name": asked.name}) if given is None else (given, None)
-            rows = data if data is not None else self._app.table(asked.name, original).data
-            self._static[name] = StaticRows(asked.name, rows, given)
+            self._static[name] = StaticRows(asked.name, self._app.table(asked.name, given).data)
         found = relation_of(self._static[name], None)
         return self._streamed(asked, found) if asked.stream else found
 
@@ -131,7 +128,8 @@ class Tables:
                 )
             options = {key: value for key, value in table.options.items() if key not in (*STREAM_OPTIONS, "refresh")}
             original, data = self._formats.table(table.format, options)
-            self._static[name] = StaticRows(table.name, data, original, table.options.get("refresh"))
+            refresh = table.options.get("refresh")
+            self._static[name] = StaticRows(table.name, data, None if refresh is None else original, refresh)
         return self._static[name]
 
     def beside(self, rows: StaticRows) -> Table:
@@ -254,6 +252,3 @@ def declared_names(columns: str) -> list[str]:
 def declared_schema(columns: str) -> pa.Schema:
     """Returns the columns of a declaration."""
     return parse_schema(columns)
-
-
-__all__ = ["Tables", "declared_schema", "result", "union_of_static", "values_of"]

@@ -169,7 +169,7 @@ def public_verbs() -> set[str]:
         own = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
         verbs |= {f"{module.__name__.partition('.')[2]}.{name}" for name in own}
     # Without arguments of a user's: the plan itself, and what the verbs call.
-    inner = {"App.plan", "App.add_node", "App.free_name", "sinks.collect", "sinks.null"}
+    inner = {"App.plan", "App.advice", "App.add_node", "App.free_name", "sinks.collect", "sinks.null"}
     return {verb for verb in verbs if "._" not in verb} - inner
 
 

@@ -38,6 +38,7 @@ MALFORMED = [
     ("SELECT k FROM STREAM b GROUP BY 3", (1, 33), "GROUP BY 3", ""),
     ("SELECT k FROM STREAM b UNION ALL SELECT string(k) FROM STREAM b", (1, 1), "columns differ", "CAST"),
     ("INSERT INTO b SELECT k FROM STREAM b", (1, 1), "b is not a sink", ""),
+    ("CREATE TABLE t; INSERT INTO t SELECT k FROM b;\nINSERT INTO t SELECT k FROM b", (2, 1), "two queries", "UNION"),
     ("SELECT k FROM gone", (1, 15), "gone is a sink", "INSERT INTO gone"),
 ]
 UNSUPPORTED = [

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ import pytest
 from tests.sql_runs import rows_of, simulated
 
 from stretto import App, sinks, sources, udf
-from stretto.errors import SqlError
+from stretto.errors import PlanError, SqlError
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 ROWS = [(n % 3, n, START + timedelta(seconds=n * n % 47, milliseconds=n)) for n in range(40)]
@@ -184,3 +185,17 @@ def test_a_sink_of_python() -> None:
 def test_names_need_no_case_and_may_be_quoted() -> None:
     text = "select `v` as `the value`, K from stream B -- a comment\nwhere /* one\nmore */ V = 7 AND 'it''s' = \"it's\""
     assert run(text) == [(7, 1)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ({"text": 5}, "'text'"),
+        ({"text": "SELECT 1", "tables": ["b"]}, "a dict of sources, sinks and data"),
+        ({"text": "SELECT 1", "speed": 3}, "speed"),
+        ({"text": "SELECT n FROM b", "tables": {"b": 7}}, "takes a DataFrame"),
+    ],
+)
+def test_other_arguments_are_refused(arguments: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(PlanError, match=wrong):
+        App.sql(**arguments)
