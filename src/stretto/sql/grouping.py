@@ -33,8 +33,10 @@ from stretto.sql.relation import (
     Relation,
     parts_of,
 )
+from stretto.sql.script import Script
 from stretto.sql.tree import Grouping
 from stretto.sql.windows import CALLS, called_window, divided
+from stretto.sql.words import words_of
 
 _NAMES = {*FUNCTIONS, *GROUPING_CALLS}
 _CALL = "__call"
@@ -199,11 +201,15 @@ class Groups:
     def _call(self, call: CallText) -> str:
         """Returns the text of a call with the names of the stream, or with those of keys in grouping(key)."""
         named = self._over_result if call.name in GROUPING_CALLS else self.relation.named
+        words = words_of(Script(call.text))
+        ends = {word.end for word in words}
         pieces, at = [], 0
         for part in (*call.arguments, call.order, call.condition):
             if part is None or part == "*":
                 continue
-            first = call.text.index(part, at)
+            # Whole words after the name: `count(distinct c)` has a c in its name, and a d in distinct.
+            begins = (word.start for word in words[1:] if word.start >= at and word.start + len(part) in ends)
+            first = next(begin for begin in begins if call.text.startswith(part, begin))
             pieces += [call.text[at:first], _ordered(part, named) if part is call.order else named(part)]
             at = first + len(part)
         return "".join([*pieces, call.text[at:]])

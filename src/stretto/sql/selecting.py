@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from stretto.errors import PlanError
 from stretto.expressions import compile_projection
+from stretto.expressions.aggregate_functions import FUNCTIONS
+from stretto.expressions.aggregate_texts import calls_in
 from stretto.expressions.parse import Parsed, parse, split_direction
 from stretto.expressions.scalar import quoted
 from stretto.expressions.splitting import conjuncts, with_parts_replaced
@@ -92,7 +94,7 @@ class Selecting:
         found = aliases.get(text.strip().lower())
         if found is not None and self.relation.find([text.strip()]) is None:
             return found  # Without brackets, as a key or an order may be compared with it.
-        return with_parts_replaced(text, body) if any(alias in text.lower() for alias in aliases) else text
+        return _outside_calls(text, body) if any(alias in text.lower() for alias in aliases) else text
 
     # Rows or groups.
 
@@ -256,6 +258,18 @@ def bounded(
         for part in rest:
             found = found.with_rows(found.stream.filter(found.named(part)))
         return replace(found, columns=tuple(column for column in found.columns if column.name != RANK))
+
+
+def _outside_calls(text: str, replacement: Callable[[exp.Expr], str | None]) -> str:
+    """Returns an expression with parts replaced. Calls with WITHIN GROUP, which no expression has, stay as they are."""
+    calls = calls_in(text, FUNCTIONS) if "WITHIN" in text.upper() else []
+    masked = text
+    for number, call in reversed(list(enumerate(calls))):
+        masked = f"{masked[: call.first]}__masked{number}_{masked[call.last :]}"
+    found = with_parts_replaced(masked, replacement)
+    for number, call in enumerate(calls):
+        found = found.replace(f"__masked{number}_", call.text)
+    return found
 
 
 def _undirected(text: str) -> str:
