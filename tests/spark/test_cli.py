@@ -70,7 +70,7 @@ def test_sql_runs_a_file_and_explains_without_spark(tmp_path: Path) -> None:
     (tmp_path / "counts.sql").write_text(text.format(""))
     done = stretto("sql", "counts.sql", "--workers", "1", directory=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "result: 1 rows" in done.stdout
+    assert "result: 1" in done.stdout
     assert "│ b    │ 2 │" in done.stdout
     assert "keeps every name for ever" in done.stderr
     explained = stretto("sql", "-e", text.format("EXPLAIN "))

@@ -204,7 +204,8 @@ def test_other_arguments_are_refused(arguments: dict[str, Any], wrong: str) -> N
 def test_columns_that_are_parts_of_the_words_around_them() -> None:
     columns = {"k": [1, 2, 1, 1], "c": ["x", "y", "z", "x"], "d": [1, 2, 3, 4], "s": [1, 2, 3, 3]}
     letters = sources.memory(pa.table(columns))
-    text = """SELECT b.k, count(c) AS n, count(distinct c) AS cs, sum(distinct s) filter (where s > d - 9 and d > 0) AS ds,
+    text = """SELECT b.k, count(c) AS n, count(distinct c) AS cs,
+        sum(distinct s) filter (where s > d - 9 and d > 0) AS ds,
         listagg(distinct b.c, ',') within group (order by b.c desc) AS texts, sum(d) / count(d) AS mean
         FROM b GROUP BY k HAVING max(d) > 0 AND listagg(c) WITHIN GROUP (ORDER BY c) <> 'z'"""
     assert rows_of(text, b=letters) == [(1, 3, 2, 4, "z,x", 8 / 3), (2, 1, 1, 2, "y", 2.0)]
