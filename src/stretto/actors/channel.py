@@ -141,7 +141,9 @@ class OutChannel:
     less both: how long after its arrival a message may begin. `frontier_us` is the end of the receiver's current
     window, and `expected_ns` when the stream will reach it; 0 if unknown.
 
-    For the size of messages: batches of at most `light_rows` rows cost one credit; the others are weighed."""
+    For the size of messages: batches of at most `light_rows` rows cost one credit; the others are weighed.
+
+    `empty_since_ns` is since when the time without credits is not counted yet; None while there are some."""
 
     __slots__ = (
         "after",
@@ -149,6 +151,7 @@ class OutChannel:
         "cost_ns",
         "credits",
         "direct",
+        "empty_since_ns",
         "expected_ns",
         "extra",
         "extras",
@@ -189,6 +192,7 @@ class OutChannel:
         self.local: InChannel | None = None
         self.seq = 0
         self.credits = CREDITS_PER_CHANNEL
+        self.empty_since_ns: int | None = None
         self.index = -1
         self.after: dict[tuple[str, str, int], Last] | None = None
         self.extra = False
@@ -209,6 +213,13 @@ class OutChannel:
         self.expected_ns = 0
         self.light_rows = light_rows(schema) if seat.credit_bytes is None else 0
         self.weighed: tuple[int, int, int] = (0, 0, 1)
+
+    def count_wait(self, now_ns: int) -> None:
+        """Adds the time without credits so far to the figures of the sender."""
+        if self.empty_since_ns is not None:
+            waited_ns, receiver = self.seat.metrics.waited_ns, self.receiver.function
+            waited_ns[receiver] = waited_ns.get(receiver, 0) + now_ns - self.empty_since_ns
+            self.empty_since_ns = now_ns
 
     @property
     def unsettled(self) -> int:

@@ -75,6 +75,13 @@ class FunctionMetrics(msgspec.Struct):
     were measured."""
     strategies: dict[str, str] = {}
     """What the strategies of downstream functions report about their choices, by function."""
+    waited_ns: dict[str, int] = {}
+    """How long it could not run because a channel to a downstream function had no credits, by that function. With
+    channels to several partitions of it, waits at the same time count for each."""
+    waits_for: tuple[str, ...] = ()
+    """The functions whose credits it waits for at this moment."""
+    watermark_us: int | None = None
+    """How far its event time has come; of a source, the watermark that it has sent. None before the first one."""
 
 
 class LatencySketch:
@@ -177,10 +184,15 @@ def merged(parts: list[FunctionMetrics]) -> FunctionMetrics:
             (total.executed_from, part.executed_from),
             (total.sent_to, part.sent_to),
             (total.counts, part.counts),
+            (total.waited_ns, part.waited_ns),
         ):
             for name, amount in theirs.items():
                 mine[name] = mine.get(name, 0) + amount
         total.strategies.update(part.strategies)
+        total.waits_for = tuple(sorted({*total.waits_for, *part.waits_for}))
+        total.watermark_us = min(
+            (each for each in (total.watermark_us, part.watermark_us) if each is not None), default=None
+        )
         if part.latency is not None:
             sketch.merge(part.latency)
         if part.barriers is not None:
@@ -232,6 +244,9 @@ def difference(later: FunctionMetrics, earlier: FunctionMetrics) -> FunctionMetr
         shards=later.shards,
         shard_bytes=later.shard_bytes,
         strategies=later.strategies,
+        waited_ns=_less(later.waited_ns, earlier.waited_ns),
+        waits_for=later.waits_for,
+        watermark_us=later.watermark_us,
     )
 
 

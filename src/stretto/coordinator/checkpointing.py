@@ -23,6 +23,7 @@ from stretto.coordinator.events import (
 )
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
 from stretto.coordinator.records import Actor, Durability, Job, JobStatus, Underway
+from stretto.observation.model import CheckpointObserved
 from stretto.protocol.checkpointing import (
     Abandon,
     Checkpoint,
@@ -223,9 +224,10 @@ class Checkpointing(Part):
             durability.goes_back = False
         else:
             took_ns = self._host.now_ns - durability.began_ns
+            self._complete_at(durability, manifest, took_ns)
             self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, manifest, took_ns=took_ns))
         if event.unsaved is not None:
-            self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, None, event.unsaved))
+            self._announce_failed(job, event.checkpoint, event.unsaved)
         if job.status is JobStatus.RUNNING:
             self.publish(job)
             self._handovers.tick()
@@ -239,7 +241,7 @@ class Checkpointing(Part):
         assert job.durability is not None
         job.durability.committing = None
         self._ask_again(job.durability)
-        self._host.effects.append(AnnounceCheckpoint(job.name, event.checkpoint, None, event.reason))
+        self._announce_failed(job, event.checkpoint, event.reason)
         if job.status is not JobStatus.RUNNING:
             self._recoveries.resume(job)
         self._handovers.tick()
@@ -254,6 +256,17 @@ class Checkpointing(Part):
         if job is None or job.status.ended or job.durability is None or job.durability.committing is None:
             return None
         return job if job.durability.committing.checkpoint == event.checkpoint else None
+
+    def _complete_at(self, durability: Durability, manifest: Manifest, took_ns: int) -> None:
+        ended = CheckpointObserved(
+            manifest.checkpoint, self._host.now_ns, manifest.bytes, manifest.bytes_written, took_ns
+        )
+        durability.ended.append(ended)
+
+    def _announce_failed(self, job: Job, checkpoint: int, reason: str) -> None:
+        assert job.durability is not None
+        job.durability.ended.append(CheckpointObserved(checkpoint, self._host.now_ns, failed_because=reason))
+        self._host.effects.append(AnnounceCheckpoint(job.name, checkpoint, None, reason))
 
     # Abandoning.
 
@@ -279,7 +292,7 @@ class Checkpointing(Part):
         self._ask_again(durability)
         for member in sorted(job.homes):
             self._host.send(member, Abandon(job.attempt, durability.checkpoint))
-        self._host.effects.append(AnnounceCheckpoint(job.name, durability.checkpoint, None, reason))
+        self._announce_failed(job, durability.checkpoint, reason)
         self._handovers.tick()
 
     # Publishing.

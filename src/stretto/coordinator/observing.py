@@ -12,12 +12,13 @@ from stretto.checkpoints.manifest import Manifest
 from stretto.coordinator.events import Observed
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Host, Part
-from stretto.coordinator.records import Actor, Job, JobStatus
+from stretto.coordinator.records import Actor, Durability, Job, JobStatus
 from stretto.coordinator.shard_observing import ShardSeries, elastic_observed
 from stretto.coordinator.standing import Standing
 from stretto.observation.intervals import Series
 from stretto.observation.model import (
     ActorObserved,
+    CheckpointsObserved,
     DeployingObserved,
     FunctionObserved,
     JobObserved,
@@ -27,6 +28,7 @@ from stretto.observation.model import (
 )
 from stretto.observation.shards import ElasticObserved
 from stretto.protocol.bursts import To
+from stretto.protocol.jobs import Failure
 from stretto.protocol.membership import Member
 from stretto.protocol.reports import Report
 
@@ -173,7 +175,18 @@ class Observing(Part):
         placement = {name: tuple(members) for name, members in job.placement.items()}
         members, warm = tuple(job.members), tuple(self._bursts.warm(job))
         return JobObserved(
-            job.name, job.status.value, job.attempt, members, placement, functions, job.objective, _deploying(job), warm
+            job.name,
+            job.status.value,
+            job.attempt,
+            members,
+            placement,
+            functions,
+            job.objective,
+            _deploying(job),
+            warm,
+            _checkpoints(job.durability),
+            None if job.failure is None else _failure(job.failure),
+            job.waits_for,
         )
 
     def _elastic(self, job: Job, function: str, instances: list[ActorObserved]) -> Iterator[ElasticObserved]:
@@ -212,6 +225,18 @@ def _deploying(job: Job) -> DeployingObserved | None:
     return DeployingObserved(
         job.code_bytes, len(job.members), tuple(loading), tuple(sorted(job.unready.difference(loading)))
     )
+
+
+def _checkpoints(durability: Durability | None) -> CheckpointsObserved | None:
+    if durability is None:
+        return None
+    since_ns = durability.began_ns if durability.underway or durability.committing else None
+    return CheckpointsObserved(tuple(durability.ended), durability.interval_ns, since_ns)
+
+
+def _failure(failure: Failure) -> str:
+    where = f" (function '{failure.function}')" if failure.function else ""
+    return f"{failure.error}: {failure.fact}{where}" + (f": {failure.detail}" if failure.detail else "")
 
 
 def _state_bytes(last: Manifest | None, function: str) -> int | None:

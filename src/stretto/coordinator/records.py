@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -12,6 +13,7 @@ from stretto.api.slo import SLO
 from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage
 from stretto.checkpoints.resuming import Resumption
 from stretto.errors import InvariantError
+from stretto.observation.model import CheckpointObserved
 from stretto.protocol.jobs import Failure
 
 Actor = tuple[str, int]
@@ -118,6 +120,9 @@ class Handover:
         return sorted({*self.hosts, *(home for homes in self.placement.values() for home in homes)})
 
 
+ENDED_KEPT = 8
+
+
 @dataclass
 class Durability:
     """A job's checkpoints. `manifests` are the complete ones that are kept, the latest last; `checkpoint` is the last
@@ -149,6 +154,8 @@ class Durability:
     """The shapes of the functions, for the manifests of this attempt."""
     resumed_from: int = 0
     """The checkpoint that this attempt has resumed from."""
+    ended: deque[CheckpointObserved] = field(default_factory=lambda: deque(maxlen=ENDED_KEPT))
+    """The last checkpoints that were complete or have failed, for the observation."""
     unread: int = 0
     """The number of consecutive times that a checkpoint could not be read."""
     goes_back: bool = False

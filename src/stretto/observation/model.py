@@ -38,6 +38,20 @@ class ActorObserved:
         """The share of the interval in which it ran."""
         return (self.totals.busy_ns - self.before.busy_ns) / self.interval_ns if self.interval_ns else 0.0
 
+    @cached_property
+    def waits(self) -> dict[str, float]:
+        """The share of the interval in which it waited for credits of a downstream function, by that function. One that
+        waited when it last reported, and has not run since, still waits."""
+        before = self.before.waited_ns
+        found = {
+            name: min(1.0, (waited_ns - before.get(name, 0)) / self.interval_ns)
+            for name, waited_ns in self.totals.waited_ns.items()
+            if self.interval_ns and waited_ns > before.get(name, 0)
+        }
+        if self.totals.busy_ns == self.before.busy_ns:
+            found |= dict.fromkeys(self.totals.waits_for, 1.0)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class EdgeObserved:
@@ -90,6 +104,28 @@ class FunctionObserved:
         """How many workers it keeps busy."""
         return sum(actor.busy_share for actor in self.actors)
 
+    @cached_property
+    def waits(self) -> dict[str, float]:
+        """The share of the interval in which it waited for credits of a downstream function, by that function: the
+        mean over its instances."""
+        found: dict[str, float] = {}
+        for actor in self.actors:
+            for name, share in actor.waits.items():
+                found[name] = found.get(name, 0.0) + share / len(self.actors)
+        return found
+
+    @property
+    def waits_share(self) -> float:
+        """The share of the interval in which it could not run for want of credits."""
+        return min(1.0, sum(self.waits.values()))
+
+    @property
+    def watermark_us(self) -> int | None:
+        """How far its event time has come, on all instances."""
+        return min(
+            (each.totals.watermark_us for each in self.actors if each.totals.watermark_us is not None), default=None
+        )
+
     @property
     def queued(self) -> int:
         """The number of messages that wait."""
@@ -117,9 +153,33 @@ class DeployingObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointObserved:
+    """A checkpoint that has ended: complete, with its size, how much of it is new, and how long it took from the first
+    mark; or failed, for this reason."""
+
+    number: int
+    ended_ns: int
+    bytes: int = 0
+    bytes_written: int = 0
+    took_ns: int = 0
+    failed_because: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointsObserved:
+    """The checkpoints of a job: the last ones that have ended, the latest last, the interval between two (None: only
+    those that are asked for), and since when one is under way."""
+
+    ended: tuple[CheckpointObserved, ...] = ()
+    interval_ns: int | None = None
+    since_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JobObserved:
     """One job: its workers, its objective and its functions in topological order. `deploying` until all are ready;
-    `warm` are the transient workers that have loaded it."""
+    `warm` are the transient workers that have loaded it. `checkpoints` are None if it has none; `failure` says why it
+    failed, `waits_for` what it waits for before it is placed."""
 
     name: str
     status: str
@@ -130,6 +190,9 @@ class JobObserved:
     objective: SLO | None = None
     deploying: DeployingObserved | None = None
     warm: tuple[str, ...] = ()
+    checkpoints: CheckpointsObserved | None = None
+    failure: str | None = None
+    waits_for: str | None = None
 
     @property
     def totals(self) -> dict[str, FunctionMetrics]:

@@ -230,6 +230,7 @@ class Channels(Part):
         channel.credits = before - credits
         if before > 0 >= channel.credits and not channel.extra:
             channel.seat.starved += 1
+            channel.empty_since_ns = self._host.now_ns
         receiving = channel.local
         if receiving is not None:
             receiving.received = channel.seq
@@ -406,6 +407,8 @@ class Channels(Part):
         if before <= 0 < channel.credits and not channel.extra:
             sender = channel.seat
             sender.starved -= 1
+            channel.count_wait(self._host.now_ns)
+            channel.empty_since_ns = None
             self._host.offer(sender)
         elif channel.extra and channel.seat.executor is not None:
             self._routing.credits_back(channel)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from stretto.actors.deadlines import NEVER_NS
 from stretto.actors.executor import Executor
+from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.gate import LesseeGate, LessorGate
 from stretto.actors.metrics import FunctionMetrics, ShardTotals
 from stretto.actors.seat import Seat
@@ -58,6 +59,7 @@ class Reports(Part):
             seat.unreported = False
             function, partition = seat.address.function, seat.address.partition
             busy_ns[function] = busy_ns.get(function, 0) + seat.newly_busy_ns()
+            _count_waits(seat, self._host.now_ns)
             functions.setdefault(function, {})[partition] = _totals(seat, self._host.member)
         if job.deployment is not None and job.unreported:
             latency_ns = job.unreported[0].latency_ns
@@ -74,6 +76,20 @@ def _shards(executor: Executor | None, counted: ShardRows, here: str) -> ShardTo
     return ShardTotals(rows, owners, list(executor.members), counted.row_bytes, executor.routing_ns)
 
 
+def _count_waits(seat: Seat, now_ns: int) -> None:
+    """Brings up to date for how long an instance has waited for credits, and of whom."""
+    empty = [out for out in seat.outs if out.empty_since_ns is not None] if seat.starved else []
+    for out in empty:
+        out.count_wait(now_ns)
+    seat.metrics.waits_for = tuple(sorted({out.receiver.function for out in empty}))
+
+
+def _watermark_us(seat: Seat) -> int | None:
+    """Returns how far the event time of an instance has come; None before its first watermark, and after its end."""
+    watermark_us = seat.instance.watermark_us
+    return watermark_us if EVENT_TIME_MIN_US < watermark_us < EVENT_TIME_MAX_US else None
+
+
 def _totals(seat: Seat, here: str) -> FunctionMetrics:
     """The totals so far, with the queue length of this moment."""
     metrics = seat.metrics
@@ -84,6 +100,7 @@ def _totals(seat: Seat, here: str) -> FunctionMetrics:
     sizes = seat.instance.shard_sizes.sizes
     metrics.shard_bytes = b"" if sizes is None else sizes.tobytes()
     metrics.counts = seat.instance.ctx.counts
+    metrics.watermark_us = _watermark_us(seat)
     metrics.latency = seat.latency.export() if seat.latency is not None else None
     metrics.strategies = {
         name: why for out in seat.outs if out.strategy and (why := out.strategy.why(name := out.receiver.function))

@@ -685,6 +685,7 @@ def _as_sent(report: Report) -> Report:
                 executed_from=metrics.executed_from.copy(),
                 sent_to=metrics.sent_to.copy(),
                 counts=metrics.counts.copy(),
+                waited_ns=metrics.waited_ns.copy(),
             )
             for partition, metrics in partitions.items()
         }
