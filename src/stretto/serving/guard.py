@@ -63,10 +63,20 @@ class Guard:
         """Raises a Refused if the sender of these headers may not ask."""
         if self._token is not None:
             self._check_token(self._token, headers.getlist("authorization"))
-        elif not is_loopback_name(_name_of(headers.get("host", ""))):
+        self.check_page(headers)
+
+    def check_page(self, headers: Headers) -> None:
+        """Likewise, for what holds nothing secret: anybody who can reach this server may have it, and no page of
+        another site."""
+        if self._token is None and not is_loopback_name(_name_of(headers.get("host", ""))):
             raise Refused(Why.OTHER_HOST, "this server answers requests for localhost and loopback addresses only")
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        if headers.get("origin") is not None:
+            self.check_same_origin(headers)
+
+    def check_same_origin(self, headers: Headers) -> None:
+        """Raises a Refused unless the request says that it comes from a page of this server."""
+        origin = _place_of(headers.get("origin", ""))
+        if not origin or origin != headers.get("host", "").lower():
             raise Refused(Why.OTHER_SITE, "a page of another site may not call this server")
 
     def _check_token(self, token: Token, given: list[str]) -> None:
@@ -93,6 +103,14 @@ def _name_of(host: str) -> str:
     """Returns the name in a Host header, without its port; an empty text if it cannot be read."""
     try:
         return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _place_of(origin: str) -> str:
+    """Returns the host and the port of an Origin header; an empty text if it cannot be read."""
+    try:
+        return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
 

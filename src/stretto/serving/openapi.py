@@ -147,7 +147,7 @@ def _json(schema: Schema) -> dict[str, Any]:
 def _error_schema() -> Schema:
     text = {"type": "string"}
     fields = {
-        "code": {"type": "string", "enum": [why.code for why in Why]},
+        "code": {"type": "string", "enum": [why.code for why in Why if why is not Why.NOT_DONE]},
         "text": text,
         "type": {**text, "description": "After an abort: the class of the exception."},
         "entity": {**text, "description": "After an abort: the entity that raised it."},

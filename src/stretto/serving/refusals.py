@@ -22,6 +22,7 @@ class Why(Enum):
     WRONG_VERB = "wrong_verb", 405, "Methods are called by POST, and those that only read also by GET."
     TOO_SLOW = "too_slow", 408, "The request did not arrive in time."
     ABORTED = "aborted", 409, "The method raised an exception. Nothing of the transaction took place."
+    NOT_DONE = "not_done", 409, "What was asked for cannot be done, and the text says why. Everything is as it was."
     TOO_LARGE = "too_large", 413, "The body or the arguments are too large."
     NOT_JSON = "not_json", 415, "The body is not declared as application/json."
     OTHER_HOST = "other_host", 421, "The request is for a host that this server is not."

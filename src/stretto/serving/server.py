@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from stretto.errors import UserError
 from stretto.runtime.entities.in_process import InProcess
@@ -29,7 +30,7 @@ END_S = 5.0
 class Server:
     """Answers requests in a thread of its own, from `start` until `end`."""
 
-    def __init__(self, listener: socket.socket, web: EntityWeb, limits: Limits) -> None:
+    def __init__(self, listener: socket.socket, web: ASGIApp, limits: Limits, name: str = "serving") -> None:
         self._listener = listener
         address = listener.getsockname()
         host = f"[{address[0]}]" if listener.family == socket.AF_INET6 else address[0]
@@ -47,7 +48,7 @@ class Server:
         )
         # In a thread, it leaves signals to the program.
         self._uvicorn = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._run, name="stretto-serving", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"stretto-{name}", daemon=True)
 
     @property
     def answered(self) -> int:

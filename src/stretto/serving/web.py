@@ -13,18 +13,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Any, Protocol
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from stretto.errors import BusyError, ClusterError, StorageError, StrettoError, UserError
 from stretto.protocol.transactions import Reply
+from stretto.serving.answering import JSON, Answering, Within, check_verb
 from stretto.serving.arguments import ArgumentReader
 from stretto.serving.guard import Guard
 from stretto.serving.limits import Limits
@@ -37,17 +36,8 @@ from stretto.transactions.kinds import Method
 
 log = logging.getLogger("stretto.serving")
 
-T = TypeVar("T")
-
-JSON = "application/json"
-ON_ALL = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Content-Security-Policy": f"default-src 'none'; style-src '{STYLE_HASH}'; frame-ancestors 'none'; base-uri 'none'",
-}
-"""Headers of all answers. Nothing that a browser shows of this server may run, or load anything."""
+POLICY = f"default-src 'none'; style-src '{STYLE_HASH}'; frame-ancestors 'none'; base-uri 'none'"
+"""Nothing that a browser shows of this server may run, or load anything."""
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _PATHS = "Call POST /ENTITY/KEY/METHOD. In a key, a slash is %2F."
 
@@ -60,7 +50,7 @@ class Entities(Protocol):
     async def areply(self, made: Any) -> Reply: ...
 
 
-class EntityWeb:
+class EntityWeb(Answering):
     """The entities of an app as an ASGI application. `within` limits the time of a block."""
 
     def __init__(
@@ -69,12 +59,11 @@ class EntityWeb:
         entities: Entities,
         guard: Guard,
         limits: Limits,
-        within: Callable[[float], AbstractAsyncContextManager[Any, None]] = asyncio.timeout,
+        within: Within = asyncio.timeout,
     ) -> None:
+        super().__init__(POLICY, limits, within)
         self._entities = entities
         self._guard = guard
-        self._limits = limits
-        self._within = within
         document = document_of(name, entities.catalog, guard.needs_token)
         self._document = msgspec.json.encode(document)
         self._page = page_of(document)
@@ -84,28 +73,12 @@ class EntityWeb:
             for method in kind.methods.values()
         }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        try:
-            response = await self._answer(request)
-        except Refused as refused:
-            content = msgspec.json.encode(refused.content())
-            response = Response(content, refused.why.status, refused.headers, JSON)
-        except ClientDisconnect:
-            return
-        except Exception:
-            log.exception("a request failed: %s", request.method)
-            content = msgspec.json.encode(Refused(Why.FAILED, "the server failed; its log says why").content())
-            response = Response(content, Why.FAILED.status, None, JSON)
-        response.headers.update(ON_ALL)
-        await response(scope, receive, send)
-
     async def _answer(self, request: Request) -> Response:
         self._guard.check(request.headers)
         path: bytes = request.scope["raw_path"]
         fixed = {b"/": (self._page, "text/html"), b"/openapi.json": (self._document, JSON)}
         if path in fixed:
-            _check_verb(request.method, ["GET"])
+            check_verb(request.method, ["GET"])
             content, kind = fixed[path]
             return Response(content, media_type=kind)
         return await self._call(request, path)
@@ -113,7 +86,7 @@ class EntityWeb:
     async def _call(self, request: Request, path: bytes) -> Response:
         entity, key, name = _parts(path)
         method = self._method(entity, name)
-        _check_verb(request.method, ["GET", "POST"] if method.only_reads else ["POST"])
+        check_verb(request.method, ["GET", "POST"] if method.only_reads else ["POST"])
         idempotency_key = _idempotency_key_of(request)
         reader = self._readers[entity, name]
         if request.method == "GET":
@@ -141,30 +114,6 @@ class EntityWeb:
         except UserError as error:
             raise Refused(Why.UNKNOWN_METHOD, str(error)) from error
 
-    async def _body(self, request: Request) -> bytes:
-        limit = self._limits.body_bytes
-        too_large = Refused(Why.TOO_LARGE, f"the body has more than {limit:,} bytes")
-        # The HTTP library has checked that it is a number.
-        if int(request.headers.get("content-length", "0")) > limit:
-            raise too_large
-
-        async def read() -> bytes:
-            body = bytearray()
-            async for part in request.stream():
-                body.extend(part)
-                if len(body) > limit:
-                    raise too_large
-            return bytes(body)
-
-        # Nobody waits for the rest of a body that is late.
-        text = f"the body was not there after {self._limits.request_s:g} s"
-        late = Refused(Why.TOO_SLOW, text, {"Connection": "close"})
-        body = await self._in_time(read(), self._limits.request_s, late)
-        declared = request.headers.get("content-type", "")
-        if (body or declared) and declared.partition(";")[0].strip().lower() != JSON:
-            raise Refused(Why.NOT_JSON, f"the body must be declared: Content-Type: {JSON}")
-        return body
-
     async def _reply(self, made: MadeCall) -> Reply:
         text = f"the call was not answered within {self._limits.call_s:g} s, and may still take place"
         try:
@@ -175,16 +124,6 @@ class EntityWeb:
         except StrettoError as error:
             log.warning("a call failed: %s", error)
             raise Refused(Why.FAILED, error.fact) from error
-
-    async def _in_time(self, work: Coroutine[Any, Any, T], seconds: float, late: Refused) -> T:
-        """Returns what the work returns; ends it, and raises, when it takes longer."""
-        try:
-            async with self._within(seconds):
-                return await work
-        except TimeoutError as error:
-            raise late from error
-        finally:
-            work.close()  # It may not have begun.
 
 
 def _parts(path: bytes) -> tuple[str, str, str]:
@@ -201,11 +140,6 @@ def _parts(path: bytes) -> tuple[str, str, str]:
     if not key:
         raise Refused(Why.MALFORMED, f"the path has no key. {_PATHS}")
     return entity, key, method
-
-
-def _check_verb(verb: str, allowed: list[str]) -> None:
-    if verb not in allowed:
-        raise Refused(Why.WRONG_VERB, f"this path takes {' and '.join(allowed)}", {"Allow": ", ".join(allowed)})
 
 
 def _idempotency_key_of(request: Request) -> str | None:
