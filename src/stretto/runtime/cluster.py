@@ -59,6 +59,7 @@ from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, positive_duration_us
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.rendering import error_text, message_of
+from stretto.runtime.announcements import Announcements
 from stretto.runtime.checkpoint_plans import Wish, check_needs_none, opened_checkpoints
 from stretto.runtime.code_store import CodeStore, Shipped, local_modules
 from stretto.runtime.cold_store import check_rocksdict
@@ -74,6 +75,7 @@ from stretto.runtime.job import ActorExecution, Job, warning_of
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.own_python import use_own_python
+from stretto.runtime.page import OpenPage, OpenRecording, opened_page, opened_recording
 from stretto.runtime.process_guard import Ending
 from stretto.runtime.rescaling import Submitted
 from stretto.runtime.scaling import Scaling
@@ -122,6 +124,8 @@ class Cluster:
         transient: int = 0,
         prices: Prices | None = None,
         transient_max: int = 0,
+        page: bool | str = False,
+        record: bool = False,
     ) -> None:
         # A wrong name fails here, and not in each worker.
         policy_named(policy)
@@ -154,6 +158,9 @@ class Cluster:
         self._closed = False
         self._trigger_s: float | None = None
         self._code = CodeStore(code_dir)
+        announcements = Announcements() if page or record else None
+        self._recording: OpenRecording | None = None
+        self._page: OpenPage | None = None
         self._coordinator = CoordinatorLoop(
             self.id,
             _driver_address(spark),
@@ -169,11 +176,16 @@ class Cluster:
             controllers,
             lost_after_us * 1_000,
             int(start_timeout_s * 1e9),
+            announcements,
         )
         self._hosts: list[WorkerHost] = []
         self._scaling = Scaling(self)
         self._driver_thread = threading.Thread(target=self._run_driver_worker, name="stretto-driver", daemon=True)
         try:
+            if announcements is not None:
+                self._recording = opened_recording(announcements, f"cluster {self.id}")
+            if page:
+                self._page = opened_page(self._recording, self, page)
             self._start(workers, start_timeout_s)
         except BaseException:
             self.close()
@@ -195,6 +207,8 @@ class Cluster:
         transient_price: float = 4.0,
         code_dir: str | None = None,
         start_timeout: float = START_TIMEOUT_S,
+        page: bool | str = False,
+        record: bool = False,
     ) -> Cluster:
         """Starts `workers` workers, each a long-running task in its own Spark job.
 
@@ -213,7 +227,11 @@ class Cluster:
         `code_dir` is where workers read the code of apps; the default, a
         private temporary directory, works if the workers are on the driver's machine. `start_timeout` is how many
         seconds Spark may be without a slot for one of the workers; a slow machine may take longer. For as long, a job
-        that has lost all workers waits for new ones."""
+        that has lost all workers waits for new ones.
+
+        With `page`, a web page shows what happens and why (`cluster.page.url`): on loopback, or at an address such as
+        `"0.0.0.0:4141"`, where it needs the token that is in the URL. With `record`, what it would show is kept for
+        `cluster.write_report(path)`, and nothing is served."""
         lost_after_us = positive_duration_us(lost_after, "lost_after")
         driver_silence_s = positive_duration_us(driver_silence, "driver_silence") / 1e6
         return Cluster(
@@ -230,6 +248,8 @@ class Cluster:
             transient,
             _prices(transient_price),
             transient_max,
+            page,
+            record,
         )
 
     def __enter__(self) -> Cluster:
@@ -329,6 +349,8 @@ class Cluster:
         with self._members_changed:
             self._closed = True
             self._members_changed.notify_all()
+        if self._page is not None:
+            self._page.close()
         self._scaling.close()
         for job in self._microbatches:
             if not job.status.ended:
@@ -353,6 +375,8 @@ class Cluster:
                 log.warning("a callback or a source in the driver still runs; its thread ends when it returns")
                 self._driver_loop.stop()
         self._coordinator.close()
+        if self._recording is not None:
+            self._recording.close()
         self._code.close()
         release_slots(self.id)
 
@@ -540,6 +564,21 @@ class Cluster:
         """Returns the decisions about the workers of the cluster, of users and controllers, the last ones. Those about
         a job are in `job.decisions()`."""
         return self._scaling.decisions()
+
+    @property
+    def page(self) -> OpenPage:
+        """The web page of the cluster: `page.url` has the token that changes need, `page.address` has not."""
+        if self._page is None:
+            raise UserError("this cluster has no page", None, "Start it with Cluster.on_spark(..., page=True).")
+        return self._page
+
+    def write_report(self, path: str | os.PathLike[str]) -> None:
+        """Writes what the page shows as one HTML file that needs no server and no network, also after the end."""
+        if self._recording is None:
+            raise UserError(
+                "nothing was recorded of this cluster", None, "Start it with Cluster.on_spark(..., record=True)."
+            )
+        self._recording.write_report(os.fspath(path))
 
     @property
     def endpoints(self) -> list[str]:
@@ -733,6 +772,14 @@ class Cluster:
         self._coordinator.request(event)
 
     # For the handles.
+
+    def execution_of(self, job: str) -> ActorExecution | EntityExecution:
+        """Returns what runs a job, by the job's name."""
+        execution = self._executions.get(job)
+        if execution is None:
+            known = ", ".join(sorted(self._executions)) or "none"
+            raise UserError(f"no job '{job}' runs on this cluster", f"it runs {known}")
+        return execution
 
     def request_checkpoint(self, job: str) -> None:
         self._coordinator.request(CheckpointRequested(job))

@@ -34,6 +34,7 @@ from stretto.coordinator.machine import LOST_AFTER_NS, WORKERLESS_NS, Coordinato
 from stretto.elasticity.team import Team
 from stretto.observation.model import Observation
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
+from stretto.runtime.announcements import Announcements
 from stretto.runtime.clock import process_clock
 from stretto.runtime.keys import KeyPair
 from stretto.runtime.manifest_io import ManifestIO
@@ -63,12 +64,14 @@ class CoordinatorLoop:
         controllers: Team,
         lost_after_ns: int = LOST_AFTER_NS,
         workerless_ns: int = WORKERLESS_NS,
+        announcements: Announcements | None = None,
     ) -> None:
         self.keys = KeyPair.new()
         self._machine = Coordinator(lost_after_ns, controllers=controllers, workerless_ns=workerless_ns)
         self._now_ns = process_clock().now_ns
         self.observation = Observation()
         """The last observation of the cluster. It is immutable; the next reports replace it."""
+        self._announcements = announcements
         self.manifests = ManifestIO(self.request)
         self._on_change = on_change
         self._on_checkpoint = on_checkpoint
@@ -167,6 +170,8 @@ class CoordinatorLoop:
                     self._on_members(effect)
                 case Observed(observation=observation):
                     self.observation = observation
+                    if self._announcements is not None:
+                        self._announcements.observed(observation)
                 case AnnounceJob(failure=failure):
                     if failure is None:
                         self._on_job(effect)
@@ -184,7 +189,9 @@ class CoordinatorLoop:
                     self._on_checkpoint(effect)
                 case AnnounceMisbehaviour() | AnnounceLongRuns():
                     self._on_noticed(effect)
-                case AnnounceDecision():
+                case AnnounceDecision(record=record):
+                    if self._announcements is not None:
+                        self._announcements.decided(record)
                     self._on_decision(effect)
                 case ReplaceWorker() | StartWorker() | GiveUpWorker() | ReleaseWorker():
                     self._on_change(effect)
