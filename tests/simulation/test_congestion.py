@@ -1,10 +1,12 @@
-"""The cause of congestion, found in observations of whole simulated clusters, against functions that are slow by design.
+"""The cause of congestion, in observations of whole simulated clusters, against functions that are slow by design.
 
 Operators have known costs, so which one cannot keep up is known without any observation: the one whose instances would
 need more time per batch than any other. Each dataflow is run by the production machines.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import pytest
 
@@ -18,7 +20,7 @@ NAMES = ("parse", "enrich", "join", "output")
 
 def chain(slow: str | None, cost_ms: float = SLOW_MS) -> dict[str, OperatorModel]:
     costs = {name: cost_ms if name == slow else FAST_MS for name in NAMES}
-    links = dict(zip(NAMES, NAMES[1:], strict=False))
+    links = dict(pairwise(NAMES))
     middle = [OperatorModel(name, cost, (links[name],) if name in links else ()) for name, cost in costs.items()]
     return dict(dataflow(OperatorModel("spout", 0.1, ("parse",)), *middle))
 

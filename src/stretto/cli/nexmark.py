@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -18,6 +18,7 @@ from stretto.bench.nexmark.twins import run_twin
 from stretto.cli.outcomes import print_outcome, summary
 from stretto.cli.progress import Display, Sample, Watch, jobs_line, jobs_table
 from stretto.cli.reporting import errors
+from stretto.cli.showing import shown
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
 
@@ -39,6 +40,9 @@ class Request:
     json: bool
     timeout_s: float | None = None
     elasticity: str = "auto"
+    page: bool | str = False
+    report: str | None = None
+    stay: bool = False
 
 
 def query_list() -> str:
@@ -46,10 +50,13 @@ def query_list() -> str:
     return "\n".join(f"[bold]{name:>3}[/]  {query.__doc__}" for name, query in QUERIES.items())
 
 
-def demo_request(workers: int, events: int, json: bool) -> Request:
+def demo_request(
+    workers: int, events: int, json: bool, page: bool | str = True, report: str | None = None, stay: bool = False
+) -> Request:
     """Returns the demo: queries of each kind at a fixed rate, with a latency objective."""
     workload = Workload(NexmarkConfig(seed=7, events=events), rate=DEMO_RATE, slo=objective(latency=DEMO_LATENCY))
-    return Request(DEMO_QUERIES, workload, workers, verify=True, json=json, timeout_s=120.0)
+    request = Request(DEMO_QUERIES, workload, workers, verify=True, json=json, timeout_s=120.0)
+    return replace(request, page=page, report=report, stay=stay)
 
 
 def run_in_turn(request: Request) -> int:
@@ -96,7 +103,14 @@ def _bench(request: Request, console: Console) -> Iterator[Bench]:
     _print_text(f"Starting Spark ({master}) with {request.workers} workers in its tasks ...", console, request)
     with (
         spark_session("stretto-nexmark", master) as spark,
-        Cluster.on_spark(spark, request.workers, elasticity=request.elasticity) as cluster,
+        Cluster.on_spark(
+            spark,
+            request.workers,
+            elasticity=request.elasticity,
+            page=request.page,
+            record=request.report is not None,
+        ) as cluster,
+        shown(cluster, request.page, request.report, request.stay),
         _answers(request, spark) as answers,
     ):
         yield Bench(cluster, request.workload, answers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Annotated
@@ -13,9 +14,10 @@ from stretto.cli.bench.commands import bench
 from stretto.cli.control import scale, status
 from stretto.cli.functions import functions
 from stretto.cli.loading import see_current_directory
+from stretto.cli.logs import log_as_json
 from stretto.cli.nexmark import DEMO_EVENTS, demo_request, run_at_once
 from stretto.cli.nexmark_command import NEXMARK_EXAMPLES, nexmark
-from stretto.cli.options import Json, Workers
+from stretto.cli.options import Json, PageAt, Report, Workers
 from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
 from stretto.cli.serving import ServeRequest, serve_app
@@ -72,9 +74,14 @@ def about(
     show: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log to stderr as JSON, an object on each line, with what is decided.")
+    ] = False,
 ) -> None:
     """Run stateful streaming jobs as actors inside Spark tasks, each job with a latency objective."""
     see_current_directory()  # Apps, policies and strategies are given as module:name.
+    if log_json:
+        log_as_json(sys.stderr)
 
 
 @program.command(epilog="Example:  [bold]stretto run examples.highest_bid:app --workers 2[/]")
@@ -122,6 +129,11 @@ def run(
         ),
     ] = "auto",
     parked: Annotated[int, typer.Option(min=0, help="Number of spare workers; a spare replaces a lost worker.")] = 0,
+    page: Annotated[
+        bool, typer.Option("--page", help="Show what happens and why on a web page; its address is printed.")
+    ] = False,
+    page_at: PageAt = None,
+    report: Report = None,
     json: Json = False,
 ) -> None:
     """Run an app and show its progress and its results.
@@ -134,7 +146,7 @@ def run(
         chosen_engine = engine.value if engine else None
         request = RunRequest(target, workers, chosen_engine, master, json, timeout, rows, policy, strategy)
         durable = replace(request, checkpoint=checkpoint, every=every, start=start, drop_state=drop_state)
-        run_app(replace(durable, parked=parked, elasticity=elasticity))
+        run_app(replace(durable, parked=parked, elasticity=elasticity, page=page_at or page, report=report))
 
 
 @program.command(
@@ -201,11 +213,15 @@ def demo(
     events: Annotated[
         int, typer.Option(min=1000, help="Number of events per query, sent at 10,000 per second.")
     ] = DEMO_EVENTS,
+    stay: Annotated[bool, typer.Option("--stay", help="Keep the page open at the end, until Ctrl-C.")] = False,
+    page_at: PageAt = None,
+    report: Report = None,
     json: Json = False,
 ) -> None:
     """Run several NEXMark queries concurrently on one local cluster with live progress, and check them with Spark SQL.
 
-    Takes about a minute. The exit code is 1 when an answer is wrong."""
+    Takes about a minute. The address of a web page that shows the cluster is printed on stderr. The exit code is 1 when
+    an answer is wrong."""
     with reported():
-        code = run_at_once(demo_request(workers, events, json))
+        code = run_at_once(demo_request(workers, events, json, page_at or True, report, stay))
     raise typer.Exit(code)

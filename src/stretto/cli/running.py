@@ -20,6 +20,7 @@ from stretto.cli.deciding import DecisionNews, Moment, news_line, print_news_jso
 from stretto.cli.loading import Loaded, load, made, needs_spark
 from stretto.cli.progress import Display, RateMeter, Watch, functions_table, job_line
 from stretto.cli.reporting import errors, note, print_json
+from stretto.cli.showing import shown
 from stretto.elasticity.records import DecisionRecord
 from stretto.rendering import values_of
 from stretto.runtime.cluster import Cluster
@@ -49,6 +50,8 @@ class RunRequest:
     start: str | None = None
     drop_state: bool = False
     elasticity: str = "auto"
+    page: bool | str = False
+    report: str | None = None
 
 
 def run_app(request: RunRequest) -> None:
@@ -88,8 +91,11 @@ def _run(found: Loaded, request: RunRequest, tell: Tell | None) -> tuple[Job, di
                 strategy=request.strategy,
                 parked=request.parked,
                 elasticity=request.elasticity,
+                page=request.page,
+                record=request.report is not None,
             ) as cluster,
             controlled(cluster),
+            shown(cluster, request.page, request.report),
         ):
             engine = request.engine or ("actors" if request.checkpoint is not None else None)
             job = cluster.submit(

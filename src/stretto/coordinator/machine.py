@@ -29,6 +29,7 @@ from stretto.coordinator.submissions import Submissions
 from stretto.coordinator.transients import Transients
 from stretto.coordinator.user_requests import UserRequests
 from stretto.elasticity.team import Team
+from stretto.observation.model import Observation
 from stretto.protocol.frames import Frame
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Heartbeat, Join, Member, MemberRole
@@ -83,7 +84,7 @@ class Coordinator:
         """Makes the parts and connects them."""
         hosts = kinds.hosts(self, membership)
         self._entities = entities = kinds.entities(self, membership)
-        observing = Observing(self, membership)
+        observing = self._observing = Observing(self, membership)
         long_runners = LongRunners(self)
         self._blame = blame = kinds.blame(self, hosts)
         stopping = kinds.stopping(self, membership)
@@ -209,6 +210,10 @@ class Coordinator:
     def active(self) -> list[str]:
         """The workers that get work."""
         return self._membership.active()
+
+    def observed(self) -> Observation:
+        """Returns what would be announced now, and changes nothing."""
+        return self._observing.present()
 
     @property
     def entities(self) -> EntityJobs:

@@ -130,9 +130,12 @@ class Observing(Part):
         self._next_ns = self._host.now_ns + OBSERVE_EVERY_NS
         self._series = {name: series for name, series in self._series.items() if name in self._host.jobs}
         self._shards = {name: shards for name, shards in self._shards.items() if name in self._host.jobs}
-        jobs = {name: self._observed(job) for name, job in self._host.jobs.items()}
-        self.last = self._observation(jobs)
+        self.last = self.present()
         self._host.effects.append(Observed(self.last))
+
+    def present(self) -> Observation:
+        """Returns the present observation without announcing it."""
+        return self._observation({name: self._observed(job) for name, job in self._host.jobs.items()})
 
     def _observation(self, jobs: dict[str, JobObserved]) -> Observation:
         busy: dict[str, float] = {}

@@ -30,6 +30,9 @@ from stretto.elasticity.records import DecisionRecord
 from stretto.observation.congestion import Congestion, Load, congestion_of, load_of
 from stretto.observation.model import CheckpointObserved, JobObserved, Observation, WorkerObserved
 
+JITTER = 0.9
+"""Observations come about every quarter of a second; one that is a little early is still that of the next second."""
+ENDED = ("finished", "failed", "stopped")
 QUIET_NS = 2_000_000_000
 """Observations come while something happens. When none has come for so long, nothing happens."""
 
@@ -52,14 +55,29 @@ class Bounds:
         return self.jobs * of_job + self.functions * of_function + self.workers * of_worker
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A job as it was observed at a time, and what held it back."""
+
+    job: JobObserved
+    congestion: Congestion
+    time_s: float
+    rate: float
+
+
 @dataclass
 class JobHistory:
-    """A job as it was last observed, and its figures over time. `gone` once it is observed no more."""
+    """A job as it was last observed, and its figures over time. `gone` once it is observed no more. `busiest` is the
+    moment at which its sources read most: what it looked like at its very end says little. `held_back` counts the
+    rows in which a function was the cause of congestion, by its job and its name."""
 
     last: JobObserved
     began_s: float
     seen_s: float
     congestion: Congestion
+    busiest: Moment
+    held_back: Counter[tuple[str, str]] = field(default_factory=Counter)
+    rows: int = 0
     gone: bool = False
     series: Series = field(default_factory=lambda: Series(JOB_FIELDS, JOB_SUMS))
     latencies: Series = field(default_factory=lambda: Series(LATENCY_FIELDS, LATENCY_FIELDS))
@@ -67,6 +85,10 @@ class JobHistory:
     checkpoints: OrderedDict[tuple[int, int], CheckpointObserved] = field(default_factory=OrderedDict)
     latency: SketchBins | None = None
     """The latencies of all results up to the last row."""
+
+    @property
+    def ended(self) -> bool:
+        return self.gone or self.last.status in ENDED
 
     @property
     def results(self) -> tuple[float, float]:
@@ -117,7 +139,7 @@ class History:
         if observation.time_ns < self._next_ns and not ended:
             self.observation = observation
             return
-        self._next_ns = observation.time_ns + int(FINE_S * 1e9)
+        self._next_ns = observation.time_ns + int(FINE_S * JITTER * 1e9)
         self.observation = observation
         self.load = load_of(observation)
         self.version += 1
@@ -159,13 +181,19 @@ class History:
         if known is None:
             if not self._has_room_for_job():
                 return
-            known = self.jobs[name] = JobHistory(job, time_s, time_s, congestion)
+            first = Moment(job, congestion, time_s, 0.0)
+            known = self.jobs[name] = JobHistory(job, time_s, time_s, congestion, first)
         if known.last.attempt != job.attempt:
             known.latency = None  # Another attempt counts from zero.
         total = job_latency(job)
         since = latency_between(total, known.latency)
         known.last, known.seen_s, known.congestion, known.latency = job, time_s, congestion, total
-        known.series.add(time_s, job_row(job, since))
+        row = job_row(job, since)
+        known.rows += 1
+        known.held_back.update({(cause.job, cause.function) for cause in congestion.causes})
+        if row[0] >= known.busiest.rate or job.attempt != known.busiest.job.attempt:
+            known.busiest = Moment(job, congestion, time_s, row[0])
+        known.series.add(time_s, row)
         known.latencies.add(time_s, latency_row(since))
         for each, function in job.functions.items():
             series = known.functions.get(each) or self._new_function(known, each)

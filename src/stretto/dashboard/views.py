@@ -13,11 +13,12 @@ from stretto.actors.metrics import LatencySketch
 from stretto.api.slo import SLO
 from stretto.dashboard.function_views import function_view, rounded
 from stretto.dashboard.history import History, JobHistory, WorkerHistory
-from stretto.dashboard.measures import FUNCTION_FIELDS, LATENCY_EDGES_MS
+from stretto.dashboard.measures import FUNCTION_FIELDS, LATENCY_EDGES_MS, percentiles_of
 from stretto.dashboard.series import plain_number
 from stretto.elasticity.records import DecisionRecord
 from stretto.observation.model import CheckpointObserved
 
+HELD_BACK_SHOWN = 5
 RECENT_ROWS = 60
 """How many rows of a job the small plots of the overview have."""
 Plain = dict[str, Any]
@@ -44,10 +45,12 @@ def overview(history: History, quiet: bool = False, recent: bool = False) -> Pla
 
 def job_line(history: History, name: str, known: JobHistory, quiet: bool = False) -> Plain:
     """Returns a job in a line: its objective, whether it is held, its figures now and over the hour that is kept."""
-    job, idle = known.last, quiet or known.gone
+    job, idle = known.last, quiet or known.ended
     latest = {field: plain_number(known.series.last(field)) for field in known.series.names}
     results, in_time = known.results
     rates = {field: 0.0 if idle else latest[field] for field in ("rows_in", "results_per_s")}
+    if known.ended:  # Of all its results, since there are no latest ones.
+        latest |= {f"{name}_ms": plain_number(value) for name, value in percentiles_of(known.latency).items()}
     slo = job.objective
     promised = slo is not None and slo.latency_ms is not None
     return {
@@ -75,8 +78,10 @@ def job_line(history: History, name: str, known: JobHistory, quiet: bool = False
 def job_view(history: History, name: str, quiet: bool = False) -> Plain:
     """Returns a job with its graph, its functions and its checkpoints."""
     known = history.jobs[name]
-    job, idle = known.last, quiet or known.gone
-    functions = [function_view(job, each, known.congestion, idle) for each in job.functions]
+    job, congestion, idle = known.last, known.congestion, quiet
+    if known.ended:
+        job, congestion, idle = known.busiest.job, known.busiest.congestion, False
+    functions = [function_view(job, each, congestion, idle) for each in job.functions]
     edges = [
         {
             "from": edge.sender,
@@ -89,6 +94,12 @@ def job_view(history: History, name: str, quiet: bool = False) -> Plain:
     return {
         **job_line(history, name, known, quiet),
         "time_s": history.seconds(history.observation.time_ns),
+        "as_of_s": known.busiest.time_s if known.ended else None,
+        "causes": [] if idle else [_cause(cause) for cause in congestion.causes],
+        "held_back": [
+            {"job": owner, "function": function, "share": plain_number(rows / max(1, known.rows))}
+            for (owner, function), rows in known.held_back.most_common(HELD_BACK_SHOWN)
+        ],
         "warm": list(job.warm),
         "graph": functions,
         "edges": edges,

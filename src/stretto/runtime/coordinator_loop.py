@@ -192,6 +192,8 @@ class CoordinatorLoop:
                 case AnnounceDecision(record=record):
                     if self._announcements is not None:
                         self._announcements.decided(record)
+                    if log.isEnabledFor(logging.INFO):
+                        log.info("%s", record, extra={"fields": {"decision": record.plain()}})
                     self._on_decision(effect)
                 case ReplaceWorker() | StartWorker() | GiveUpWorker() | ReleaseWorker():
                     self._on_change(effect)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stretto.cli.progress import steps_bar
-from stretto.cli.reporting import WRONG_ANSWER, print_json, reported
+from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.cli.simulate.bursts import bursts
 from stretto.cli.simulate.elastic import elastic
 from stretto.cli.simulate.elastic_paper import elastic_paper
@@ -29,9 +29,11 @@ from stretto.cli.simulate.strategies import strategies
 from stretto.cli.simulate.tenants import tenants
 from stretto.cli.simulate.transactions import transactions
 from stretto.cli.simulate.workers import workers as come_and_go
+from stretto.dashboard.simulated import SimulationRecording
 from stretto.scheduling.strategies import STRATEGIES, strategy_named
 from stretto.simulator.checking.barriers import try_seed
 from stretto.simulator.checking.mutations import MUTATIONS
+from stretto.simulator.engine.watching import watched_by
 from stretto.simulator.experiments import send_modes
 from stretto.simulator.experiments import shares as fair_shares
 
@@ -69,9 +71,30 @@ simulate.command(
 )(getafix)
 
 
-@simulate.callback()
-def about() -> None:
+@simulate.callback(epilog="Example:  [bold]stretto simulate --report run.html shares[/]")
+def about(
+    context: typer.Context,
+    report: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the page of the last simulated cluster as one HTML file, to be opened in a browser.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
     """Simulate whole clusters in virtual time: test the protocols, repeat the papers' experiments."""
+    if report is None:
+        return
+    recording = SimulationRecording()
+    context.with_resource(watched_by(recording))
+
+    def write() -> None:
+        with reported():
+            recording.write_report(report)
+        note(f"The report is in {report}")
+
+    context.call_on_close(write)
 
 
 @simulate.command(

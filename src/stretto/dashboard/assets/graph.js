@@ -3,14 +3,14 @@
 (() => {
   const { html, useMemo } = htmPreact;
   const { format } = stretto;
-  const WIDTH = 182;
+  const WIDTH = 196;
   const HEIGHT = 74;
   const SAYS = { none: "", busy: "busy", victim: "held back", cause: "cause" };
 
   /** Returns where boxes and edges are. Only the shape of the graph matters, so it is done once. */
   function laidOut(names, edges, upright) {
     const graph = new dagre.graphlib.Graph();
-    graph.setGraph({ rankdir: upright ? "TB" : "LR", nodesep: 22, ranksep: upright ? 44 : 62, marginx: 6, marginy: 6 });
+    graph.setGraph({ rankdir: upright ? "TB" : "LR", nodesep: 22, ranksep: upright ? 44 : 52, marginx: 6, marginy: 6 });
     graph.setDefaultEdgeLabel(() => ({}));
     for (const name of names) graph.setNode(name, { width: WIDTH, height: HEIGHT });
     for (const [from, to] of edges) graph.setEdge(from, to);

@@ -15,12 +15,21 @@
     return narrow;
   }
 
+  const owned = (view, { job, function: name }) => (job === view.name ? name : `${name} of job ${job}`);
+
+  function HeldBack({ view }) {
+    const said = view.held_back.filter(({ share }) => share > 0.01);
+    if (!said.length) return null;
+    const parts = said.map((each) => `by ${owned(view, each)} for ${format.percent(each.share)} of the time`);
+    return html`<p class="note" data-held-back>Since it began, it was held back ${parts.join(", ")}.</p>`;
+  }
+
   function Causes({ view }) {
     if (!view.causes.length) return null;
     return html`<section class="causes" aria-label="Causes of congestion">
       ${view.causes.map(
         (cause) => html`<p key=${cause.job + cause.function} data-cause=${cause.function}>
-          <strong>Cause: ${cause.job === view.name ? cause.function : `${cause.function} of job ${cause.job}`}</strong>
+          <strong>Cause: ${owned(view, cause)}</strong>
           <span> ${cause.text}.</span>
           ${cause.victims.length > 0 && html`<span class="soft"> Held back: ${cause.victims.join(", ")}.</span>`}
         </p>`,
@@ -191,7 +200,9 @@
       <div class="title"><h1>${name}</h1><${Status} status=${view.status} /></div>
       ${view.error && html`<p class="error" role="alert">${view.error}</p>`}
       ${view.waits_for && html`<p class="note">${view.waits_for}</p>`}
+      ${view.as_of_s !== null && html`<p class="note">It has ended. Its graph and functions are those of its busiest moment, ${format.moment(view.as_of_s)}.</p>`}
       <${Causes} view=${view} />
+      <${HeldBack} view=${view} />
       <${Head} view=${view} />
       <h2>Functions</h2>
       <${Graph} view=${view} chosen=${shown} choose=${setChosen} upright=${narrow} />

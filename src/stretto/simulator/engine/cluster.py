@@ -46,6 +46,7 @@ from stretto.protocol.reports import Report
 from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.strategy import Strategy
 from stretto.simulator.checking.history import History
+from stretto.simulator.engine.watching import present_watcher
 from stretto.worker import events as working
 from stretto.worker.machine import Worker, WorkerParts
 
@@ -66,6 +67,8 @@ Links = Callable[[str, str, Frame, int], int]
 
 STARTED_NS = (5_000_000, 60_000_000)
 """Bounds of the time until a worker that was added joins, and until Spark reports that a task has ended."""
+
+WATCHED_EVERY_NS = 1_000_000_000
 
 NEVER_LOST_NS = 10**18
 """Simulated workers send no heartbeats: where the coordinator has the time, a silent one must not count as lost."""
@@ -139,6 +142,7 @@ class SimulatedCluster:
 
         With `controllers`, the coordinator is told the time and asks them. `host_of` names the node of a worker; all
         are on one by default. Without `checked`, invariants are not checked: large experiments take half the time."""
+        self._watcher = present_watcher()
         self._controllers = controllers
         self._host_of = host_of
         self._links = links
@@ -230,6 +234,8 @@ class SimulatedCluster:
         objective: SLO | None = None,
     ) -> SimulatedJob:
         """Ask the coordinator to run a deployment. Nothing happens before `run`."""
+        if self._watcher is not None and not self.jobs:
+            self._later(WATCHED_EVERY_NS, self._watch)
         job = self.jobs[deployment.job] = SimulatedJob()
         self._deployments[deployment.job] = deployment
         self._next_deployments.pop(deployment.job, None)
@@ -270,6 +276,13 @@ class SimulatedCluster:
     def _retire(self, name: str) -> None:
         if not any(name in job.homes for job in self.coordinator.jobs.values() if not job.status.ended):
             self._coordinate(coordination.DrainRequested(name))
+
+    def _watch(self) -> None:
+        """Shows what can be observed, by the second, and changes nothing: a run is the same if it is watched."""
+        if self._watcher is not None and self._queue and self.coordinator.jobs:
+            self._watcher.observed(self.coordinator.observed())
+        if self._queue:
+            self._later(WATCHED_EVERY_NS, self._watch)
 
     def run(self) -> None:
         """Process events until all jobs have ended and the event queue is empty."""
@@ -501,12 +514,16 @@ class SimulatedCluster:
                     self.jobs[job].failure = self.explained(effect).failure
                 case coordination.Observed(observation=observation):
                     self.observation = observation
+                    if self._watcher is not None:
+                        self._watcher.observed(observation)
                 case coordination.AnnounceMisbehaviour(job=job):
                     self.jobs[job].given_up.append(effect)
                 case coordination.MakeCode():
                     self._later(self._random.randint(*self._timing.delay_ns), partial(self._make_code, effect))
                 case coordination.AnnounceDecision(number=number, record=record):
                     self.decisions[number] = record
+                    if self._watcher is not None:
+                        self._watcher.decided(record)
                     if isinstance(record.decision, DrainWorker):
                         self._drains[number] = record
                     if isinstance(record.decision, DrainWorker) and record.outcome is Outcome.DONE:
