@@ -16,7 +16,7 @@ from stretto.dashboard.history import History, JobHistory, WorkerHistory
 from stretto.dashboard.measures import FUNCTION_FIELDS, LATENCY_EDGES_MS, percentiles_of
 from stretto.dashboard.series import plain_number
 from stretto.elasticity.records import DecisionRecord
-from stretto.observation.model import CheckpointObserved
+from stretto.observation.model import CheckpointObserved, FunctionObserved, JobObserved
 
 HELD_BACK_SHOWN = 5
 RECENT_ROWS = 60
@@ -66,6 +66,7 @@ def job_line(history: History, name: str, known: JobHistory, quiet: bool = False
         "in_time_hour": _share(in_time, results) if promised else None,
         **rates,
         **{field: latest[field] for field in ("p50_ms", "p95_ms", "p99_ms", "queued", "behind_ms", "utility")},
+        "rows_total": sum(actor.totals.rows_in for each in _sources(job) for actor in each.actors),
         "priority": slo.priority if slo is not None else None,
         "functions": len(job.functions),
         "workers": list(job.members),
@@ -157,6 +158,10 @@ def report_view(history: History, title: str, clock: str) -> Plain:
         "decisions": decisions_view(history),
         "function_fields": list(FUNCTION_FIELDS),
     }
+
+
+def _sources(job: JobObserved) -> list[FunctionObserved]:
+    return [function for function in job.functions.values() if not function.shape.feeds]
 
 
 def _recent(known: JobHistory) -> Plain:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -54,6 +54,8 @@ PAGE_LIMITS = Limits(body_bytes=16 << 10, connections=64)
 _QUERY_NAMES = {"since", "job", "controller", "outcome"}
 
 T = TypeVar("T")
+InThread = Callable[..., Coroutine[Any, Any, str]]
+"""Runs a function where it may wait, and returns what it returns."""
 
 
 class DashboardWeb(Answering):
@@ -70,6 +72,7 @@ class DashboardWeb(Answering):
         limits: Limits = PAGE_LIMITS,
         within: Within = asyncio.timeout,
         streams_max: int = STREAMS_MAX,
+        in_thread: InThread = asyncio.to_thread,
     ) -> None:
         super().__init__(POLICY, limits, within)
         self._kept = kept
@@ -78,6 +81,7 @@ class DashboardWeb(Answering):
         self._changing = changing
         self._cluster = cluster
         self._streams_max = streams_max
+        self._in_thread = in_thread
         self._streams = 0
         self._controls = 0
         self._closing = False
@@ -207,7 +211,7 @@ class DashboardWeb(Answering):
         self._controls += 1
         log.info("the page asks for %s", action)
         try:
-            done = await asyncio.to_thread(carried_out, self._cluster, action)
+            done = await self._in_thread(carried_out, self._cluster, action)
         except (StrettoError, TimeoutError) as error:
             raise Refused(Why.NOT_DONE, str(error)) from error
         finally:

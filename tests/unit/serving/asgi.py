@@ -6,8 +6,10 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
+from urllib.parse import unquote
 
 import msgspec
+from starlette.types import ASGIApp
 
 from stretto import App
 from stretto.serving.guard import Guard, Token
@@ -63,38 +65,49 @@ class Web:
         headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     ) -> Answer:
         """Returns the answer to a request, whose body comes in one part or in several."""
-        raw, _, query = target.encode().partition(b"?")
-        given = headers.items() if isinstance(headers, Mapping) else headers
-        names = {name for name, _ in given}
-        both = [*given, *([] if "host" in names else [("host", HOST)])]
-        scope = {
-            "type": "http",
-            "http_version": "1.1",
-            "method": verb,
-            "path": "not used",
-            "raw_path": raw,
-            "root_path": "",
-            "query_string": query,
-            "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in both],
-        }
-        parts = iter([body] if isinstance(body, bytes) else body)
-        sent: list[dict[str, Any]] = []
-
-        async def receive() -> dict[str, Any]:
-            part = next(parts, None)
-            return {"type": "http.request", "body": part or b"", "more_body": part is not None}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        stepped(self._web(scope, receive, send))
-        start, end = sent
-        headers_out = {name.decode(): value.decode() for name, value in start["headers"]}
-        return Answer(start["status"], headers_out, end["body"])
+        return asked(self._web, verb, target, body, headers)
 
     def call(self, target: str, arguments: Any = None, headers: Mapping[str, str] = JSON) -> Answer:
         """Returns the answer to a POST."""
         return self.ask("POST", target, msgspec.json.encode({} if arguments is None else arguments), headers)
+
+
+def asked(
+    application: ASGIApp,
+    verb: str,
+    target: str,
+    body: bytes | Iterable[bytes] = b"",
+    headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+) -> Answer:
+    """Returns the answer of an application to a request."""
+    raw, _, query = target.encode().partition(b"?")
+    given = headers.items() if isinstance(headers, Mapping) else headers
+    names = {name for name, _ in given}
+    both = [*given, *([] if "host" in names else [("host", HOST)])]
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": verb,
+        "path": unquote(raw.decode()),
+        "raw_path": raw,
+        "root_path": "",
+        "query_string": query,
+        "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in both],
+    }
+    parts = iter([body] if isinstance(body, bytes) else body)
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        part = next(parts, None)
+        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    stepped(application(scope, receive, send))
+    start, end = sent
+    headers_out = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Answer(start["status"], headers_out, end["body"])
 
 
 def stepped(coroutine: Coroutine[Any, Any, Any]) -> Any:

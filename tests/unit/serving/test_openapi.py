@@ -112,7 +112,7 @@ def test_every_reference_leads_somewhere_and_operations_have_names_of_their_own(
 
 def test_every_answer_is_as_the_document_says(document: dict[str, Any]) -> None:
     codes = document["components"]["schemas"]["Error"]["properties"]["error"]["properties"]["code"]["enum"]
-    assert codes == [why.code for why in Why]
+    assert codes == [why.code for why in Why if why is not Why.NOT_DONE], "that one is of the page"
     assert len(set(codes)) == len(codes)
     error = Web(app).call("/Order/a/add", {"line": 1}).json["error"]
     assert set(error) <= document["components"]["schemas"]["Error"]["properties"]["error"]["properties"].keys()

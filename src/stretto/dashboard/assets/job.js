@@ -46,7 +46,9 @@
         note="${format.percent(view.in_time_hour)} in the last hour"
       />
       <${Tile} label="utility" value=${format.number(view.utility)} note="of ${format.number(view.priority)}" />
-      <${Tile} label="rows read" value=${format.rate(view.rows_in)} note="source lag ${format.ms(view.behind_ms)}" />
+      ${view.as_of_s === null
+        ? html`<${Tile} label="rows read" value=${format.rate(view.rows_in)} note="${format.count(view.rows_total)} so far, source lag ${format.ms(view.behind_ms)}" />`
+        : html`<${Tile} label="rows read" value=${format.count(view.rows_total)} note="in all" />`}
       <${Tile} label="results" value=${format.rate(view.results_per_s)} note="${format.count(view.queued)} messages wait" />
       <${Tile} label="latency p99" value=${format.ms(view.p99_ms)} note="p50 ${format.ms(view.p50_ms)}, p95 ${format.ms(view.p95_ms)}" />
     </section>`;

@@ -39,7 +39,7 @@
         value=${promised.length ? `${held} of ${promised.length}` : format.NONE}
         note=${held < promised.length ? `${promised.length - held} missed` : "of running jobs"}
       />
-      <${Tile} label="rows read" value=${format.rate(running.reduce((sum, job) => sum + (job.rows_in ?? 0), 0))} />
+      <${Tile} label="rows read" value=${format.rate(running.reduce((sum, job) => sum + (job.rows_in ?? 0), 0))} note="${format.count(jobs.reduce((sum, job) => sum + job.rows_total, 0))} in all" />
       <${Tile}
         label="workers busy"
         value="${format.number(Number(busy.toFixed(2)))} of ${present.length}"
