@@ -56,10 +56,10 @@ class Browser:
         down_read, self._down = os.pipe()
         self._up, up_write = os.pipe()
         flags = [*FLAGS, f"--user-data-dir={directory / 'profile'}", f"--window-size={width},{height}", "about:blank"]
-        # The browser has its ends as 3 and 4; a shell puts them there.
+        # The browser has its ends as 3 and 4. Bash puts them there; other shells know descriptors of one digit only.
         script = f'exec "$@" 3<&{down_read} 4>&{up_write}'
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", script, "sh", command, *flags],
+            ["/bin/bash", "-c", script, "bash", command, *flags],
             env={**os.environ, "HOME": str(directory)},
             pass_fds=(down_read, up_write),
             stdin=subprocess.DEVNULL,
@@ -69,12 +69,19 @@ class Browser:
         )
         os.close(down_read)
         os.close(up_write)
-        (target,) = [each for each in self.ask("Target.getTargets")["targetInfos"] if each["type"] == "page"][:1]
-        wanted = {"targetId": target["targetId"], "flatten": True}
-        self._session = self.ask("Target.attachToTarget", **wanted)["sessionId"]
+        try:
+            self._attach()
+            self.resize(width, height)
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self) -> None:
+        """Has what follows concern a page of its own: the first one may not be there yet."""
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network", "Performance"):
             self.ask(f"{domain}.enable")
-        self.resize(width, height)
 
     def __enter__(self) -> Browser:
         return self
