@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from stretto.api.memory import NullSink
 from stretto.bench.nexmark.events import NexmarkConfig
 from stretto.bench.nexmark.queries import build
 from stretto.bench.nexmark.workload import Workload
+from stretto.bench.processor_time import ProcessorTime
 from stretto.protocol.membership import Member
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
@@ -111,11 +110,11 @@ def _run(spark: SparkSession, setup: ParkedSetup, query: str, transient: int) ->
     workload = Workload(NexmarkConfig(seed=1, events=setup.events), parallelism=WORKERS, sink=NullSink)
     with Cluster.on_spark(spark, WORKERS, transient=transient) as cluster:
         parked = cluster.transient_workers
-        resting = _Watch(parked)
+        resting = ProcessorTime(parked)
         if parked:
             time.sleep(setup.rest_s)  # It is the time that is measured.
         resting_share = resting.share()
-        ordinary = _Watch(cluster.workers)
+        ordinary = ProcessorTime(cluster.workers)
         job = cluster.submit(build(query, workload))
         beside = _beside(cluster, job, parked)
         job.wait(setup.wait_s)
@@ -123,36 +122,11 @@ def _run(spark: SparkSession, setup: ParkedSetup, query: str, transient: int) ->
         return Run(job.metrics().input_rate, ordinary.cpu_s(), resting_share, share)
 
 
-def _beside(cluster: Cluster, job: Job, parked: Sequence[Member]) -> _Watch | None:
+def _beside(cluster: Cluster, job: Job, parked: Sequence[Member]) -> ProcessorTime | None:
     """Watches the transient workers from when all have loaded the job, which they do once; None if it ends before."""
     while not job.status.ended:
         observed = cluster.observation.jobs.get(job.name)
         if observed is not None and len(observed.warm) == len(parked):
-            return _Watch(parked)
+            return ProcessorTime(parked)
         time.sleep(POLL_S)
     return None
-
-
-class _Watch:
-    """The processor time of processes, from now on."""
-
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._processes = [psutil.Process(member.pid) for member in members]
-        self._before = [_cpu_s(process) for process in self._processes]
-        self._began_s = time.monotonic()
-
-    def cpu_s(self) -> float:
-        """Returns how many processor seconds they have taken together."""
-        return sum(self._each())
-
-    def share(self) -> float | None:
-        """Returns the share of a core that the busiest has taken; None without any."""
-        return max(self._each(), default=0.0) / (time.monotonic() - self._began_s) if self._processes else None
-
-    def _each(self) -> list[float]:
-        return [_cpu_s(process) - before for process, before in zip(self._processes, self._before, strict=True)]
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)

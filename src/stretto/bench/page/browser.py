@@ -80,8 +80,9 @@ class Browser:
         """Has what follows concern a page of its own: the first one may not be there yet."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network", "Performance"):
+        for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
+        self.ask("Performance.enable", timeDomain="threadTicks")
 
     def __enter__(self) -> Browser:
         return self
@@ -149,9 +150,10 @@ class Browser:
     def open(self, url: str) -> None:
         """Opens an address, and returns when its document is there."""
         # From a page to itself with another fragment nothing would be loaded.
-        self.ask("Page.navigate", url="about:blank")
-        self.ask("Page.navigate", url=url)
-        self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+        for each in ("about:blank", url):
+            self.ask("Page.navigate", url=each)
+            blank = "===" if each == "about:blank" else "!=="
+            self.until(f"document.readyState === 'complete' && location.href {blank} 'about:blank'")
 
     def run(self, script: str) -> Any:
         """Returns the value of an expression in the page."""
@@ -170,6 +172,11 @@ class Browser:
                 text = self.run("document.body.innerText.slice(0, 2000)")
                 raise TimeoutError(f"after {patience_s:g} s this is not true: {condition}\n{self.complaints}\n{text}")
             time.sleep(LOOK_EVERY_S)
+
+    def busy_s(self) -> float:
+        """Returns the processor time that the page's own thread has taken so far."""
+        found = {each["name"]: each["value"] for each in self.ask("Performance.getMetrics")["metrics"]}
+        return float(found["TaskDuration"])
 
     def resize(self, width: int, height: int) -> None:
         """Gives the page another size; narrower than a window can be."""

@@ -23,6 +23,7 @@ from stretto.cli.bench.elastic import elastic, shard_moves
 from stretto.cli.bench.fuzz import fuzz
 from stretto.cli.bench.henge import henge
 from stretto.cli.bench.kafka import kafka
+from stretto.cli.bench.page import page
 from stretto.cli.bench.parked import parked
 from stretto.cli.bench.report import report
 from stretto.cli.bench.savepoints import savepoints
@@ -60,6 +61,7 @@ bench.command()(fuzz)
 bench.command()(burst)
 bench.command()(parked)
 bench.command()(kafka)
+bench.command()(page)
 bench.command()(elastic)
 bench.command()(shard_moves)
 bench.command()(scaling)

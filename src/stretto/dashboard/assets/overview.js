@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const { html, useState } = htmPreact;
-  const { store, format, Spark, Status, Held, Bar, Tile, jobLink } = stretto;
+  const { store, format, drawnIfSeen, Spark, Status, Held, Bar, Tile, jobLink } = stretto;
 
   const ORDERS = {
     name: (job) => job.name,
@@ -58,7 +58,7 @@
     <button type="button" class="plain" onClick=${() => setOrder(by)}>${children}${order === by ? " ↓" : ""}</button>
   </th>`;
 
-  function JobRow({ job }) {
+  const JobRow = drawnIfSeen(({ job }) => {
     const recent = store.recent[job.name] ?? { rows_in: [], p99_ms: [] };
     const cause = job.causes[0];
     const said = job.error ?? job.waits_for ?? (cause ? `${cause.function} is the cause` : "");
@@ -80,7 +80,7 @@
       <td class="plotted"><${Spark} values=${recent.p99_ms} label="p99 in the last minute" tone="2" /></td>
       <td class="number" data-label="waiting">${format.count(job.queued)}</td>
     </tr>`;
-  }
+  });
 
   function Jobs({ jobs }) {
     const [order, setOrder] = useState("name");
@@ -112,6 +112,22 @@
     </div>`;
   }
 
+  const WorkerRow = drawnIfSeen(({ worker }) =>
+    html`<tr data-worker=${worker.name} class=${worker.state === "gone" ? "ended" : ""}>
+              <th scope="row" data-label="worker">${worker.name}</th>
+              <td data-label="role">${worker.role}</td>
+              <td data-label="state">${worker.state}</td>
+              <td data-label="busy">
+                <${Bar} share=${(worker.busy ?? 0) / (worker.cores || 1)} text=${format.percent((worker.busy ?? 0) / (worker.cores || 1))} />
+              </td>
+              <td class="number" data-label="waiting">${format.count(worker.queued)}</td>
+              <td class="number" data-label="refused">${format.count(worker.refused)}</td>
+              <td data-label="host">${worker.host}</td>
+              <td class="number" data-label="process">${worker.pid}</td>
+              <td data-label="jobs" class="soft">${worker.jobs.slice(0, 6).join(", ")}${worker.jobs.length > 6 ? ` and ${worker.jobs.length - 6} more` : ""}</td>
+            </tr>`,
+  );
+
   function Workers({ workers }) {
     return html`<div class="wide">
       <table class="workers">
@@ -130,19 +146,7 @@
         </thead>
         <tbody>
           ${workers.map(
-            (worker) => html`<tr key=${worker.name} data-worker=${worker.name} class=${worker.state === "gone" ? "ended" : ""}>
-              <th scope="row" data-label="worker">${worker.name}</th>
-              <td data-label="role">${worker.role}</td>
-              <td data-label="state">${worker.state}</td>
-              <td data-label="busy">
-                <${Bar} share=${(worker.busy ?? 0) / (worker.cores || 1)} text=${format.percent((worker.busy ?? 0) / (worker.cores || 1))} />
-              </td>
-              <td class="number" data-label="waiting">${format.count(worker.queued)}</td>
-              <td class="number" data-label="refused">${format.count(worker.refused)}</td>
-              <td data-label="host">${worker.host}</td>
-              <td class="number" data-label="process">${worker.pid}</td>
-              <td data-label="jobs" class="soft">${worker.jobs.slice(0, 6).join(", ")}${worker.jobs.length > 6 ? ` and ${worker.jobs.length - 6} more` : ""}</td>
-            </tr>`,
+            (worker) => html`<${WorkerRow} key=${worker.name} worker=${worker} />`,
           )}
         </tbody>
       </table>

@@ -1,7 +1,7 @@
 // Small parts that several views have.
 "use strict";
 (() => {
-  const { html } = htmPreact;
+  const { html, Component } = htmPreact;
   const { format } = stretto;
 
   const STATUS = {
@@ -42,6 +42,39 @@
     <div class="note">${note ?? ""}</div>
   </div>`;
 
+  const rows = new WeakMap();
+  const seen = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) {
+        const row = rows.get(target);
+        if (!row) continue;
+        row.isSeen = isIntersecting;
+        if (isIntersecting) row.forceUpdate();
+      }
+    },
+    { rootMargin: "300px" },
+  );
+
+  /** Makes a row that is drawn again only while it can be seen: of hundreds, an update concerns a few. */
+  function drawnIfSeen(draw) {
+    return class extends Component {
+      isSeen = true;
+      shouldComponentUpdate() {
+        return this.isSeen;
+      }
+      componentDidMount() {
+        rows.set(this.base, this);
+        seen.observe(this.base);
+      }
+      componentWillUnmount() {
+        seen.unobserve(this.base);
+      }
+      render(properties) {
+        return draw(properties);
+      }
+    };
+  }
+
   const jobLink = (name) => `#/job/${encodeURIComponent(name)}`;
 
   /** Values by name, such as what a controller has seen; with `after`, what became of them. */
@@ -61,5 +94,5 @@
     </table>`;
   }
 
-  Object.assign(stretto, { Status, Held, Bar, Tile, Values, jobLink });
+  Object.assign(stretto, { drawnIfSeen, Status, Held, Bar, Tile, Values, jobLink });
 })();
