@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.browser.hands import picture, prefer, press
 from tests.unit.dashboard.made import HOSTILE, Driven, renamed
 
 from stretto.bench.page.browser import Browser, browser
@@ -124,6 +125,7 @@ def test_the_overview_shows_what_the_api_says_and_goes_on_with_the_cluster(chrom
         assert chromium.run(f"stretto.format.ms({job['p99_ms']})") in row
     assert len(texts(chromium, "[data-worker]")) == len(told["workers"]) == WORKERS
     assert "windows is the cause" in texts(chromium, "[data-job='job-000']")[0]
+    picture(chromium, "overview")
     page.go_on()
     now = page.api("/api/overview")
     rate = chromium.run(f"stretto.format.rate({now['jobs'][1]['rows_in']})")
@@ -149,6 +151,7 @@ def test_the_planted_slow_function_is_marked_as_the_cause_and_not_its_victims(ch
     assert marked[SLOW][1].startswith(f"{SLOW}: cause")
     assert texts(chromium, "[data-cause]")[0].startswith(f"Cause: {SLOW}")
     assert len(texts(chromium, ".functions tbody tr")) == len(FUNCTIONS)
+    picture(chromium, "a job with its cause")
     # Its neighbours are drawn from left to right, and edges have their rates.
     lefts = chromium.run("[...document.querySelectorAll('.node')].map((node) => node.getBoundingClientRect().left)")
     assert lefts == sorted(lefts)
@@ -184,6 +187,7 @@ def test_decisions_have_their_reasons_and_filters(chromium: Browser, page: Live)
     for candidate in latest["candidates"]:
         assert candidate["what"] in detail
         assert (candidate["lost_because"] or "chosen") in detail
+    picture(chromium, "decisions")
     for name in latest["seen"]:
         assert name.replace("_", " ") in detail
     job = told[-1]["job"]
@@ -204,11 +208,11 @@ def test_it_is_used_with_keys_alone(chromium: Browser, page: Live) -> None:
     reached = []
     while not reached or reached[-1] != "ranking":
         assert len(reached) < 20, reached
-        chromium.press("Tab")
+        press(chromium, "Tab")
         name = "document.activeElement.dataset.function || document.activeElement.textContent.trim()"
         reached.append(chromium.run(name))
     assert reached == ["stretto", "Overview", "Decisions", "◐", *FUNCTIONS[:4]]
-    chromium.press("Enter")
+    press(chromium, "Enter")
     chromium.until("document.querySelector('[data-chosen=ranking]')")
 
 
@@ -219,6 +223,7 @@ def test_nothing_is_wider_than_the_window(chromium: Browser, page: Live, width: 
     opened(chromium, page, place)
     chromium.until("document.querySelector('main > *:nth-child(2)')")
     assert chromium.run("document.documentElement.scrollWidth") <= width
+    picture(chromium, f"{place.strip('#/').replace('/', ' ') or 'overview'} at {width}")
     small = chromium.run(
         "[...document.querySelectorAll('main *')].filter((each) => each.childElementCount === 0 && "
         "each.textContent.trim() && parseFloat(getComputedStyle(each).fontSize) < 11).map((each) => each.textContent)"
@@ -228,7 +233,7 @@ def test_nothing_is_wider_than_the_window(chromium: Browser, page: Live, width: 
 
 @pytest.mark.parametrize(("scheme", "is_dark"), [("dark", True), ("light", False)])
 def test_it_is_light_or_dark_as_wished_and_readable(chromium: Browser, page: Live, scheme: str, is_dark: bool) -> None:
-    chromium.prefer(scheme)
+    prefer(chromium, scheme)
     opened(chromium, page, "#/job/job-000")
     chromium.until("document.querySelector('.functions')")
     paper, ink, soft = chromium.run(
@@ -295,6 +300,7 @@ def test_a_report_opened_from_disk_shows_the_same_and_asks_for_nothing(
     chromium.until("document.querySelector('.plot canvas')")
     assert chromium.run("document.querySelector('.node[data-pressure=cause]').dataset.function") == SLOW
     assert "Controls" not in texts(chromium, "h2")
+    picture(chromium, "a report from disk")
     chromium.run("location.hash = '#/decisions'")
     chromium.until(f"document.querySelectorAll('[data-decision]').length === {len(page.history.decisions)}")
     assert chromium.requested == [path.as_uri()]

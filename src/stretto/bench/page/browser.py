@@ -6,7 +6,6 @@ guard. Whoever waits names a condition, which is looked at until it holds.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -181,22 +180,6 @@ class Browser:
     def resize(self, width: int, height: int) -> None:
         """Gives the page another size; narrower than a window can be."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-
-    def prefer(self, scheme: str) -> None:
-        """Has the page find that its user prefers `dark` or `light`."""
-        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-
-    def press(self, key: str) -> None:
-        """Presses a key, such as Tab or Enter."""
-        codes = {"Enter": 13, "Tab": 9, "Escape": 27}
-        text = {"text": "\r"} if key == "Enter" else {}
-        for kind in ("keyDown", "keyUp"):
-            self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key], **text)
-
-    def picture(self, path: Path, whole: bool = False) -> None:
-        """Writes a picture of the window, or of the whole page, as PNG."""
-        found = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(found["data"]))
 
 
 @contextmanager
