@@ -106,7 +106,7 @@ def test_a_slow_function_is_shown_as_the_cause_and_its_job_is_stopped_from_the_p
         address, _, token = cluster.page.url.partition("#token=")
         assert address == cluster.page.address
         assert token not in repr(cluster.page)
-        job = cluster.submit(slow_app("congested"))
+        job = cluster.submit(slow_app("congested"), checkpoint=tmp_path / "checkpoints", every=None)
         with browser() as chromium:
             chromium.open(cluster.page.url)
             chromium.until("document.querySelector('[data-job=congested]')")
@@ -127,6 +127,12 @@ def test_a_slow_function_is_shown_as_the_cause_and_its_job_is_stopped_from_the_p
             assert job.status is JobStatus.RUNNING
             status, answer = ask(address, "POST", "/api/control", {"action": "checkpoint", "job": "nobody"}, token)
             assert (status, json.loads(answer)["error"]["code"]) == (409, "not_done")
+            taken = ask(address, "POST", "/api/control", {"action": "checkpoint", "job": "congested"}, token)
+            assert taken == (
+                200,
+                json.dumps({"done": "checkpoint 1 of job 'congested' is complete"}, separators=(",", ":")),
+            )
+            chromium.until("document.querySelector('.checkpoints tbody th')?.textContent === '1'", WAIT_S)
             chromium.run(PRESS_STOP)
             chromium.until("document.querySelector('dialog[open]')")
             chromium.run("document.querySelector('dialog .confirm').click()")

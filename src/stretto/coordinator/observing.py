@@ -25,6 +25,7 @@ from stretto.observation.model import (
     LongRunsObserved,
     Observation,
     WorkerObserved,
+    worker_loads,
 )
 from stretto.observation.shards import ElasticObserved
 from stretto.protocol.bursts import To
@@ -138,13 +139,7 @@ class Observing(Part):
         return self._observation({name: self._observed(job) for name, job in self._host.jobs.items()})
 
     def _observation(self, jobs: dict[str, JobObserved]) -> Observation:
-        busy: dict[str, float] = {}
-        queued: dict[str, int] = {}
-        for job in jobs.values():
-            for function in job.functions.values():
-                for actor in function.actors:
-                    busy[actor.member] = busy.get(actor.member, 0.0) + actor.busy_share
-                    queued[actor.member] = queued.get(actor.member, 0) + actor.totals.queued
+        busy, queued = worker_loads(jobs.values())
         workers = {
             name: WorkerObserved(
                 member,

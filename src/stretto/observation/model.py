@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -268,6 +268,18 @@ class Observation:
         """The transient workers."""
         members = self.workers.items()
         return frozenset(name for name, worker in members if worker.member.role is MemberRole.TRANSIENT)
+
+
+def worker_loads(jobs: Iterable[JobObserved]) -> tuple[dict[str, float], dict[str, int]]:
+    """Returns the busy share of each worker that has instances, over all jobs, and how many messages wait there."""
+    busy: dict[str, float] = {}
+    queued: dict[str, int] = {}
+    for job in jobs:
+        for function in job.functions.values():
+            for actor in function.actors:
+                busy[actor.member] = busy.get(actor.member, 0.0) + actor.busy_share
+                queued[actor.member] = queued.get(actor.member, 0) + actor.totals.queued
+    return busy, queued
 
 
 def _names(members: tuple[str, ...]) -> str:

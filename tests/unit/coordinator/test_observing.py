@@ -13,7 +13,7 @@ from stretto.coordinator.machine import Coordinator
 from stretto.coordinator.observing import OBSERVE_EVERY_NS
 from stretto.coordinator.records import MOVES, Job, JobStatus
 from stretto.errors import InvariantError
-from stretto.protocol.jobs import Finished, Loaded, Ready
+from stretto.protocol.jobs import Failed, Failure, Finished, Loaded, Ready
 from stretto.protocol.machines import FrameArrived, Ticked
 from stretto.protocol.membership import Join, Member
 from stretto.protocol.reports import Report
@@ -113,3 +113,26 @@ def test_a_running_job_is_not_deployed_again() -> None:
     job.become(JobStatus.RUNNING)
     with pytest.raises(InvariantError, match="cannot become deploying"):
         job.become(JobStatus.DEPLOYING)
+
+
+def test_a_function_of_a_worker_that_leaves_credits_to_nobody_is_named_in_the_observation() -> None:
+    coordinator = running()
+    waiting = FunctionMetrics(rows_in=1, busy_ns=1, waited_ns={"sink": 400_000_000}, waits_for=("sink",))
+    before = FunctionMetrics(rows_in=1, busy_ns=1)
+    for totals, measured_ns in ((before, 0), (waiting, 500_000_000)):
+        frame = Report("job", {"source": {0: totals}}, 0, measured_ns)
+        coordinator.handle(FrameArrived("w0~1", frame), measured_ns)
+    seen = coordinator.observed().jobs["job"].functions["source"]
+    assert seen.waits == {"sink": 1.0}, "it has not run since, and still waits"
+    assert coordinator.observed() == coordinator.observed(), "looking changes nothing"
+
+
+def test_a_failure_is_in_the_last_observation() -> None:
+    coordinator = running()
+    failure = Failure("FunctionError", "it raised", "ValueError: no such price", function="source")
+    effects = coordinator.handle(FrameArrived("w0~1", Failed("job", failure)), 2)
+    (last,) = observed(effects)
+    assert (
+        last.observation.jobs["job"].failure
+        == "FunctionError: it raised (function 'source'): ValueError: no such price"
+    )

@@ -23,6 +23,7 @@ from stretto.observation.model import (
     JobObserved,
     Observation,
     WorkerObserved,
+    worker_loads,
 )
 from stretto.protocol.membership import Member
 
@@ -73,13 +74,7 @@ class MadeUpCluster:
         self._seconds += 1
         now_ns = self._size.begins_ns + self._seconds * SECOND_NS
         jobs = {name: self._job(place, name, now_ns) for place, name in enumerate(self._size.names())}
-        busy: dict[str, float] = {}
-        queued: dict[str, int] = {}
-        for job in jobs.values():
-            for function in job.functions.values():
-                for actor in function.actors:
-                    busy[actor.member] = busy.get(actor.member, 0.0) + actor.busy_share
-                    queued[actor.member] = queued.get(actor.member, 0) + actor.totals.queued
+        busy, queued = worker_loads(jobs.values())
         workers = {
             name: WorkerObserved(
                 Member(name, "", "", f"host-{place // 4}", 4_000 + place),
