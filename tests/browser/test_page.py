@@ -23,10 +23,13 @@ from stretto.bench.page.browser import Browser, browser
 from stretto.bench.page.feed import FUNCTIONS, SLOW, MadeUp, MadeUpCluster
 from stretto.dashboard.history import History
 from stretto.dashboard.kept import Kept
+from stretto.dashboard.live import Page
+from stretto.dashboard.recording import Recording
 from stretto.dashboard.report import report_text
 from stretto.dashboard.web import PAGE_LIMITS, DashboardWeb
 from stretto.elasticity.records import DecisionRecord
 from stretto.observation.model import Observation
+from stretto.runtime.announcements import Announcements
 from stretto.serving.guard import Guard, Token
 from stretto.serving.limits import Limits
 from stretto.serving.server import Server, bound
@@ -369,3 +372,31 @@ def test_connections_have_a_limit() -> None:
         for connection in connections:
             connection.close()
         assert sorted(statuses) == [200, 200, 503]
+
+
+def test_a_page_for_other_machines_asks_for_the_token(tmp_path: Path) -> None:
+    recording = Recording(Announcements(), "made up")
+    page = Page(recording, Driven(), "0.0.0.0:0")
+    address, _, token = page.url.replace("0.0.0.0", "127.0.0.1").partition("#token=")
+    try:
+        place = urlsplit(address)
+        for given, status in (({}, 401), ({"Authorization": f"Bearer {token}"}, 200)):
+            with closing(http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)) as connection:
+                connection.request("GET", "/api/overview", headers=given)
+                assert connection.getresponse().status == status
+        with browser() as chromium:
+            chromium.open(address)
+            chromium.until("document.querySelector('.connection.refused')")
+            assert texts(chromium, ".connection") == ["the token is missing or wrong"]
+            chromium.complaints.clear()  # Of the answer 401, which it was to get.
+            chromium.open(f"{address}#token={token}")
+            chromium.until("document.querySelector('.connection.open')")
+            page.close()
+            chromium.until("document.querySelector('.connection.ended')")
+            assert texts(chromium, ".connection") == ["the cluster has ended"]
+            assert chromium.complaints == []
+    finally:
+        page.close()
+        recording.close()
+    recording.write_report(str(tmp_path / "run.html"))
+    assert '"jobs":[]' in (tmp_path / "run.html").read_text("utf-8")

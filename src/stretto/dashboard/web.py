@@ -102,10 +102,10 @@ class DashboardWeb(Answering):
             return await self._control(request)
         self._reading.check(request.headers)
         check_verb(request.method, ["GET"])
-        return self._read(path, _query(request))
+        return self._read(_parts(request), _query(request))
 
-    def _read(self, path: str, query: dict[str, str]) -> Response:
-        match path.strip("/").split("/"):
+    def _read(self, parts: list[str], query: dict[str, str]) -> Response:
+        match parts:
             case ["metrics"]:
                 return Response(self._kept.read(exposition), media_type=CONTENT_TYPE)
             case ["api", "openapi.json"]:
@@ -224,6 +224,15 @@ def _static(path: str) -> Response:
         return Response(page_text(), media_type="text/html")
     content, kind = asset(unquote(path.removeprefix("/assets/")))
     return Response(content, media_type=kind)
+
+
+def _parts(request: Request) -> list[str]:
+    """Returns the parts of a path. It is taken apart before it is decoded: a job may have a slash in its name."""
+    raw: bytes = request.scope["raw_path"]
+    try:
+        return [unquote(part, errors="strict") for part in raw.decode("ascii").strip("/").split("/")]
+    except UnicodeDecodeError as error:
+        raise Refused(Why.MALFORMED, "the path is not UTF-8") from error
 
 
 def _query(request: Request) -> dict[str, str]:

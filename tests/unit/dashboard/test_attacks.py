@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.datastructures import Headers
@@ -156,6 +157,14 @@ def hostile_history() -> History:
     before, history = history_of(seconds=4), History()
     history.observe(renamed(before.observation, "job-000", HOSTILE))
     return history
+
+
+def test_a_job_is_found_by_whatever_name() -> None:
+    page = PageWeb(hostile_history())
+    for path in (f"/api/jobs/{quote(HOSTILE, safe='')}", f"/api/jobs/{quote(HOSTILE, safe='')}/rows"):
+        assert page.ask("GET", path).status == 200
+    assert page.ask("GET", f"/api/jobs/{quote(HOSTILE)}").status == 404, "its slash is a part of its name"
+    assert page.ask("GET", "/api/jobs/%ff").code == "malformed"
 
 
 def test_a_report_has_no_script_but_its_own_however_a_job_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
