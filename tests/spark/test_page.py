@@ -122,6 +122,8 @@ def test_a_slow_function_is_shown_as_the_cause_and_its_job_is_stopped_from_the_p
                 "stretto_job_latency_seconds",
                 "stretto_worker_busy_cores",
             } <= figures
+            workers = json.loads(ask(address, "GET", "/api/overview")[1])["workers"]
+            assert all(worker["memory_bytes"] > 10_000_000 for worker in workers if worker["busy"])
             stop = {"action": "stop", "job": "congested"}
             assert ask(address, "POST", "/api/control", stop)[0] == 401
             assert job.status is JobStatus.RUNNING

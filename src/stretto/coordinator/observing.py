@@ -72,6 +72,7 @@ class Observing(Part):
         self.last = Observation()
         """The last observation that was announced."""
         self._refused: dict[str, int] = {}
+        self._memory_bytes: dict[str, int] = {}
         self._changed = False
         self._next_ns = 0
 
@@ -110,6 +111,8 @@ class Observing(Part):
     def _on_report(self, sender: str, frame: Report) -> None:
         self._changed = True
         self._refused[sender] = frame.refused
+        if frame.memory_bytes:
+            self._memory_bytes[sender] = frame.memory_bytes
         job = self._attempts.get(frame.job)
         if job is None:
             return
@@ -130,6 +133,8 @@ class Observing(Part):
         self._changed = False
         self._next_ns = self._host.now_ns + OBSERVE_EVERY_NS
         self._series = {name: series for name, series in self._series.items() if name in self._host.jobs}
+        present = self._membership.members
+        self._memory_bytes = {name: size for name, size in self._memory_bytes.items() if name in present}
         self._shards = {name: shards for name, shards in self._shards.items() if name in self._host.jobs}
         self.last = self.present()
         self._host.effects.append(Observed(self.last))
@@ -147,6 +152,7 @@ class Observing(Part):
                 busy.get(name, 0.0),
                 queued.get(name, 0),
                 self._refused.get(name, 0),
+                memory_bytes=self._memory_bytes.get(name, 0),
                 leaving=(self._membership.standings.of(name) or Standing.DISMISSED).is_leaving,
             )
             for name, member in self._membership.members.items()

@@ -148,13 +148,16 @@ def _workers(history: History) -> Iterator[Metric]:
     labels = ("worker", "role", "host")
     busy = _gauge("worker_busy_cores", "How many cores a worker keeps busy.", labels)
     queued = _gauge("worker_queued_messages", "Messages that wait on a worker.", labels)
+    memory = _gauge("worker_memory_bytes", "What the process of a worker holds in memory.", labels)
     refused = _counter("worker_refused_frames", "Connections and frames that a worker has refused.", labels)
     for name, known in history.workers.items():
         if not known.gone:
             values = [name, known.last.member.role.value, known.last.member.host]
             busy.add_metric(values, known.last.busy_share)
             queued.add_metric(values, known.last.queued)
+            if known.last.memory_bytes:
+                memory.add_metric(values, known.last.memory_bytes)
             refused.add_metric(values, known.last.refused)
     observed = GaugeMetricFamily("stretto_observation_timestamp_seconds", "When the cluster was observed last.")
     observed.add_metric([], history.seconds(history.observation.time_ns))
-    yield from (busy, queued, refused, observed)
+    yield from (busy, queued, memory, refused, observed)

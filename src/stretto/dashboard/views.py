@@ -218,6 +218,7 @@ def _worker(history: History, name: str, known: WorkerHistory, quiet: bool) -> P
         "pid": member.pid,
         "busy": 0.0 if idle else plain_number(worker.busy_share),
         "cores": worker.cores,
+        "memory_bytes": worker.memory_bytes or None,
         "queued": worker.queued,
         "refused": worker.refused,
         "jobs": jobs,

@@ -227,7 +227,8 @@ class JobObserved:
 @dataclass(frozen=True, slots=True)
 class WorkerObserved:
     """One member: its busy share over all jobs, the messages that wait there, what it has refused, how many cores it
-    can keep busy, and whether it leaves once nothing is there."""
+    can keep busy, whether it leaves once nothing is there, and what its process held in memory when it last reported
+    (0: unknown)."""
 
     member: Member
     parked: bool
@@ -236,6 +237,7 @@ class WorkerObserved:
     refused: int
     cores: float = 1.0
     leaving: bool = False
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ from stretto.actors.metrics import FunctionMetrics
 
 
 class Report(msgspec.Struct, frozen=True, tag="report"):
-    """Totals per function and partition of the sender's instances, and when they were read."""
+    """Totals per function and partition of the sender's instances, and when they were read; what its process holds in
+    memory, 0 if that is unknown."""
 
     job: str
     functions: dict[str, dict[int, FunctionMetrics]]
     refused: int = 0
     measured_ns: int = 0
+    memory_bytes: int = 0
 
 
 class LongRuns(msgspec.Struct, frozen=True, tag="longruns"):

@@ -6,6 +6,8 @@ import gc
 import logging
 from collections.abc import Callable
 
+import psutil
+
 from stretto.actors.address import job_of
 from stretto.actors.deployment import Deployment
 from stretto.actors.instance import Instance
@@ -62,6 +64,8 @@ SHARE_NS_MAX = 20_000_000
 IDLE_WAIT_MS = 200.0
 GARBAGE_AFTER_NS = 500_000_000
 """The delay before a dropped job is collected, when nothing here refers to it any more."""
+MEMORY_EVERY_NS = 2_000_000_000
+"""How often it is measured what the process holds in memory."""
 REFUSALS_EVERY_NS = 250_000_000
 """How often refusals are reported to the coordinator, if there are new ones."""
 _SENT_BY_ENTITIES = RoundSent | RepliesSent | RowRepliesSent | PlaceSent
@@ -102,6 +106,8 @@ class WorkerLoop:
         self._garbage_due_ns: int | None = None
         self._refusals_reported = 0
         self._refusals_due_ns = 0
+        self._process = psutil.Process()
+        self._memory_due_ns = 0
 
     def run(self) -> str:
         """Runs until the machine exits, and returns the reason."""
@@ -179,6 +185,9 @@ class WorkerLoop:
         """Reports refusals to the coordinator: sockets refuse what the machine never sees, also while there is no
         job."""
         self._refusals_due_ns = now_ns + REFUSALS_EVERY_NS
+        if now_ns >= self._memory_due_ns:
+            self._memory_due_ns = now_ns + MEMORY_EVERY_NS
+            self._machine.memory_bytes = self._process.memory_info().rss
         count = self._transport.refusals.count
         if count != self._refusals_reported and self._machine.version:  # Only a member can report.
             self._refusals_reported = self._machine.refused = count

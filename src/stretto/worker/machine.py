@@ -106,6 +106,7 @@ class Worker:
         self.policy = self._guarded(policy or LLF())
         self.now_ns = 0
         self.refused = 0
+        self.memory_bytes = 0
         self.stale = 0
         self.jobs: dict[str, LocalJob] = {}
         self.effects: list[Effect] = []

@@ -75,6 +75,8 @@ class Host(Protocol):
     stale: int
     """Frames that spoke of what is not here any more."""
     refused: int
+    memory_bytes: int
+    """What the process holds, as its driver has measured; 0 where there is none."""
 
     @property
     def running(self) -> Seat | None:

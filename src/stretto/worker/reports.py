@@ -65,7 +65,9 @@ class Reports(Part):
             latency_ns = job.unreported[0].latency_ns
             job.demands.assess(job.deployment.functions, busy_ns, latency_ns, self._host.now_ns)
         job.unreported = []
-        self._host.effects.append(Send(COORDINATOR, Report(job.job, functions, self._host.refused, self._host.now_ns)))
+        host = self._host
+        report = Report(job.job, functions, host.refused, host.now_ns, host.memory_bytes)
+        host.effects.append(Send(COORDINATOR, report))
 
 
 def _shards(executor: Executor | None, counted: ShardRows, here: str) -> ShardTotals:

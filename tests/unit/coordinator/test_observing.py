@@ -136,3 +136,10 @@ def test_a_failure_is_in_the_last_observation() -> None:
         last.observation.jobs["job"].failure
         == "FunctionError: it raised (function 'source'): ValueError: no such price"
     )
+
+
+def test_a_worker_has_the_memory_that_it_last_reported() -> None:
+    coordinator = running()
+    coordinator.handle(FrameArrived("w0~1", Report("job", {}, 0, 1, memory_bytes=5_000_000)), 1)
+    coordinator.handle(FrameArrived("w0~1", Report("job", {}, 0, 2)), 2)
+    assert coordinator.observed().workers["w0~1"].memory_bytes == 5_000_000

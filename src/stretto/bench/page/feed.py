@@ -82,6 +82,7 @@ class MadeUpCluster:
                 busy.get(name, 0),
                 queued.get(name, 0),
                 0,
+                memory_bytes=300_000_000 + place,
             )
             for place, name in enumerate(self._worker(place) for place in range(self._size.workers))
         }

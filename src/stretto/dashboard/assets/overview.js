@@ -120,6 +120,7 @@
               <td data-label="busy">
                 <${Bar} share=${(worker.busy ?? 0) / (worker.cores || 1)} text=${format.percent((worker.busy ?? 0) / (worker.cores || 1))} />
               </td>
+              <td class="number" data-label="memory">${format.bytes(worker.memory_bytes)}</td>
               <td class="number" data-label="waiting">${format.count(worker.queued)}</td>
               <td class="number" data-label="refused">${format.count(worker.refused)}</td>
               <td data-label="host">${worker.host}</td>
@@ -137,6 +138,7 @@
             <th scope="col">role</th>
             <th scope="col">state</th>
             <th scope="col">busy</th>
+            <th scope="col" class="number">memory</th>
             <th scope="col" class="number">waiting</th>
             <th scope="col" class="number">refused</th>
             <th scope="col">host</th>
