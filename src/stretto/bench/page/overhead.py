@@ -85,7 +85,10 @@ def measure_overhead(
 
 def _run(spark: SparkSession, setup: OverheadSetup, query: str, shows: bool) -> Run:
     workload = Workload(NexmarkConfig(seed=1, events=setup.events), parallelism=WORKERS, sink=NullSink)
-    with Cluster.on_spark(spark, WORKERS, page="127.0.0.1:0" if shows else False) as cluster, _open(cluster, shows):
+    with (
+        Cluster.on_spark(spark, WORKERS, page="127.0.0.1:0" if shows else False) as cluster,
+        _open(cluster, query, shows),
+    ):
         took = ProcessorTime(cluster.workers)
         job = cluster.submit(build(query, workload))
         job.wait(setup.wait_s)
@@ -93,12 +96,12 @@ def _run(spark: SparkSession, setup: OverheadSetup, query: str, shows: bool) -> 
 
 
 @contextmanager
-def _open(cluster: Cluster, shows: bool) -> Iterator[None]:
-    """Has the page of the first job open in a browser, which waits until the job is there."""
+def _open(cluster: Cluster, query: str, shows: bool) -> Iterator[None]:
+    """Has the page of the job open in a browser, which waits until the job is there."""
     if not shows:
         yield
         return
     with browser() as opened:
-        opened.open(f"{cluster.page.address}#/job/{QUERIES[0]}")
+        opened.open(f"{cluster.page.address}#/job/{query}")
         opened.until("stretto.store.overview")
         yield
