@@ -21,6 +21,7 @@ from stretto.api.group_verbs import GroupingSetsStream, GroupVerbs, KeyedStream,
 from stretto.api.grouping import keys_of
 from stretto.api.grouping_sets import copied, cubed, keys_in, rolled_up
 from stretto.api.join_verbs import STREAM, JoinVerbs
+from stretto.api.publishing import published_sink
 from stretto.api.pyspark_words import stream_attribute
 from stretto.api.python_verbs import PythonVerbs
 from stretto.api.ranking import first_fields, last_fields
@@ -139,6 +140,35 @@ class Stream(ColumnVerbs, PythonVerbs, JoinVerbs, GroupVerbs, EntityVerbs):
         check_sink(self._step.node, sink)
         sink.check(weighted_schema(self.schema) if self._step.node.removes else self.schema)
         self._step.add(plan.SinkNode, "sink", name, parallelism=parallelism, sink=sink)
+        return self
+
+    @takes(table=TEXT, time=TEXT.optional(), segment=DURATION, keep=DURATION.optional())
+    def publish(
+        self,
+        table: str,
+        *,
+        time: str | None = None,
+        segment: Duration = "1 hour",
+        keep: Duration | None = None,
+        name: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Publish the rows as a table that `cluster.query` can ask while the app runs; returns the stream.
+
+        Rows are in segments by `time`, a timestamp column, by default that of the stream's event time. They are in the
+        memory of the workers that publish them, and can be asked for at once. With a checkpoint directory, they are
+        also Parquet files in `tables/<table>` below it, exactly once, and what of them is in memory may change; without
+        one, they are in memory only, and are gone with the cluster. Segments older than `keep`, by the newest one, are
+        forgotten and their files are removed; None keeps all.
+
+        A table's rows are never replaced: of a running aggregate, publish what a window closes."""
+        time = time or (None if self._step.time is None else self._step.time.column)
+        return self._published(published_sink(self._step, table, time, segment, keep), name, parallelism)
+
+    def _published(self, sink: Sink, name: str | None, parallelism: int | None) -> Stream:
+        check_sink(self._step.node, sink)
+        sink.check(self.schema)
+        self._step.add(plan.SinkNode, "publish", name, parallelism=parallelism, sink=sink)
         return self
 
     def _grouped(self) -> tuple[Step, tuple[str, ...] | None]:

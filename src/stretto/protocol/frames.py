@@ -52,6 +52,18 @@ from stretto.protocol.handover import Bequest, BequestInMemory, CallOff, HandOve
 from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.protocol.membership import Heartbeat, Hello, Join, Leave, Left, Members
+from stretto.protocol.queries import (
+    Ask,
+    AskState,
+    Held,
+    Hold,
+    Part,
+    PiecesCut,
+    StatePart,
+    TableClosed,
+    TableOpened,
+    TellTables,
+)
 from stretto.protocol.reports import LongRuns, Misbehaved, Report, Stuck
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 
@@ -82,6 +94,7 @@ Entities = (
     | WhereEntities
     | EntitiesAt
 )
+Queries = TableOpened | PiecesCut | TableClosed | TellTables | Ask | Part | Hold | Held | AskState | StatePart
 Reports = Report | LongRuns | Misbehaved | Stuck
 
 Control = (
@@ -96,6 +109,7 @@ Control = (
     | Redirect
     | Twins
     | Entities
+    | Queries
     | OpenChannel
 )
 """Infrequent frames, decoded by their tag."""
@@ -112,6 +126,7 @@ Peer = (
     | Bequest
     | BequestInMemory
     | BetweenEntities
+    | Queries
 )
 """All that workers send each other."""
 Frame = Any

@@ -21,7 +21,7 @@ from stretto.expressions.parse import parse
 from stretto.expressions.projection import Projection
 from stretto.expressions.scalar import quoted
 from stretto.operators.aggregation import Aggregation, columns_of, table_of
-from stretto.operators.grouping import Column, Groups, concat_columns, group
+from stretto.operators.grouping import Column, Groups, concat_columns, group, plain_type
 from stretto.queries.clauses import Select
 from stretto.queries.ordering import Direction, places_in_order
 from stretto.queries.rewriting import Words, with_columns, words_of
@@ -81,6 +81,7 @@ class Aggregating:
         later = {words: text for words, text in by_alias.items() if words[0][1] not in own}
         having = select.having and with_columns(self._over(reader, rows.names.plain(select.having)), later)
         orders = [self._order(reader, rows.names.plain(each.text), outputs, by_alias) for each in select.orders]
+        self._calls = reader.calls
         self._aggregation = Aggregation(self._keyed.schema, names, reader.calls)
         self._results = pa.schema([*self._aggregation.key_fields, *self._aggregation.result_fields])
         listed = [f"({text}) AS {quoted(name)}" for text, name in outputs]
@@ -144,27 +145,34 @@ class Aggregating:
 
     def _groups(self, columns: Sequence[Column], rows: int) -> Groups:
         if not self._aggregation.keys:
-            return Groups(np.zeros(rows, np.intp), 1)  # All rows are one group, also if there are none.
+            return Groups(np.zeros(rows, np.intp), min(rows, 1))
         return group(columns[: self._aggregation.keys], rows)
 
     def merged(self, parts: Sequence[Partials]) -> Partials:
         """Returns one part of several."""
-        if not parts:
-            return self._nothing()
         if len(parts) == 1:
             return list(parts[0])
+        if not parts:
+            return self._lifted(pa.RecordBatch.from_pylist([], schema=self._rows.schema))
         columns = [concat_columns(each) for each in zip(*parts, strict=True)]
         return self._aggregation.merge(self._groups(columns, len(columns[0])), columns)
 
-    def _nothing(self) -> Partials:
-        empty = pa.RecordBatch.from_arrays(
-            [pa.array([], each.type) for each in self._rows.schema], schema=self._rows.schema
-        )
-        return self._lifted(empty)
+    def _of_nothing(self) -> Partials:
+        """Returns the partials of no rows at all, which are a group where nothing is grouped by. They are those of one
+        null, which no aggregate counts; only count(*) has no argument that could be one."""
+        found: Partials = []
+        for accumulator, call in zip(self._aggregation.accumulators, self._calls, strict=True):
+            rows = 0 if accumulator.arity == 0 or call.argument is None else 1
+            kinds = [each.type for each in (call.argument, call.ordering) if each is not None][: accumulator.arity]
+            nulls = [pa.nulls(rows, plain_type(kind)) for kind in kinds]
+            found += accumulator.lift(Groups(np.zeros(rows, np.intp), 1), nulls)
+        return found
 
     def finished(self, parts: Sequence[Partials]) -> pa.Table:
         """Returns the answer."""
         partials = self.merged(parts)
+        if not self._aggregation.keys and not len(partials[0]):
+            partials = self._of_nothing()
         keys = partials[: self._aggregation.keys]
         rows = pa.RecordBatch.from_arrays([*keys, *self._aggregation.finish(partials)], schema=self._results)
         if self._having is not None:

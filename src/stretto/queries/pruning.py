@@ -32,11 +32,19 @@ class Span:
         """Whether some of the times from a start to before an end are among these."""
         return start_us <= self.last_us and self.first_us < end_us
 
+    def meets_segment(self, start_us: int, segment_us: int) -> bool:
+        """Whether some of the rows of a segment may be asked for. Those without a time are in one that starts before
+        all others; a condition on the time is never true for them."""
+        if start_us == EARLIEST_US:
+            return self == EVERY
+        return self.meets(start_us, start_us + segment_us)
+
     def __and__(self, other: Span) -> Span:
         return Span(max(self.first_us, other.first_us), min(self.last_us, other.last_us))
 
 
 EVERY = Span()
+"""All times, and rows without one."""
 
 
 def span_asked(where: str | None, time: str) -> Span:

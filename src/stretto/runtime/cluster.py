@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -58,6 +59,7 @@ from stretto.observation.model import Observation
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, positive_duration_us
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
+from stretto.queries.answers import Answer
 from stretto.rendering import error_text, message_of
 from stretto.runtime.announcements import Announcements
 from stretto.runtime.checkpoint_plans import Wish, check_needs_none, opened_checkpoints
@@ -77,6 +79,8 @@ from stretto.runtime.metrics import JobMetrics, report
 from stretto.runtime.own_python import use_own_python
 from stretto.runtime.page import OpenPage, OpenRecording, opened_page, opened_recording
 from stretto.runtime.process_guard import Ending
+from stretto.runtime.published_files import place_tables
+from stretto.runtime.questions import Questions, completed
 from stretto.runtime.rescaling import Submitted
 from stretto.runtime.scaling import Scaling
 from stretto.runtime.session import timezone_of
@@ -91,6 +95,7 @@ from stretto.worker.calling import entities_of, streams_of
 from stretto.worker.events import PassAnswers
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from stretto.api.app import App
@@ -103,6 +108,7 @@ LEAVE_TIMEOUT_S = 8.0
 DRAIN_TIMEOUT_S = 120.0
 UNJOINED_WAIT_S = 1.0
 """The delay before a worker that ended before it joined is replaced, since the replacement may fail in the same way."""
+QUESTION_TIMEOUT_S = 30.0
 DRIVER_MEMBER = "driver~1"
 
 
@@ -178,6 +184,7 @@ class Cluster:
             int(start_timeout_s * 1e9),
             announcements,
         )
+        self._questions = Questions(lambda: timezone_of(spark))
         self._hosts: list[WorkerHost] = []
         self._scaling = Scaling(self)
         self._driver_thread = threading.Thread(target=self._run_driver_worker, name="stretto-driver", daemon=True)
@@ -268,6 +275,7 @@ class Cluster:
     def _start(self, workers: int, timeout_s: float) -> None:
         self._coordinator.start()
         self._driver_loop = self._make_driver_loop()
+        self._questions.opened(self._driver_loop.post)
         self._driver_thread.start()
         workers += self._parked_wanted
         for index in range(workers):
@@ -322,7 +330,12 @@ class Cluster:
         transport.send(COORDINATOR, Join(membership(settings, transport, host)))
         machine = machine_for(settings)
         return WorkerLoop(
-            machine, transport, self._deployment_of, self._on_sink_opened, pass_answers=self._pass_answers
+            machine,
+            transport,
+            self._deployment_of,
+            self._on_sink_opened,
+            pass_answers=self._pass_answers,
+            pass_gathered=self._questions.pass_on,
         )
 
     def _pass_answers(self, effect: PassAnswers) -> None:
@@ -352,6 +365,7 @@ class Cluster:
         if self._page is not None:
             self._page.close()
         self._scaling.close()
+        self._questions.close()
         for job in self._microbatches:
             if not job.status.ended:
                 job.stop()
@@ -565,6 +579,27 @@ class Cluster:
         a job are in `job.decisions()`."""
         return self._scaling.decisions()
 
+    def query(
+        self, text: str, *, timeout: float = QUESTION_TIMEOUT_S, at_least: datetime | None = None
+    ) -> pa.Table:
+        """Returns the answer to a SELECT over published tables (`stream.publish`) or over the state of a function
+        (`SELECT * FROM state.Name`), in Spark's SQL, while jobs run.
+
+        The answer has all rows that have come so far. With `at_least`, a time with its zone, it waits until everything
+        with an earlier event time has come. It survives the loss of workers. If something cannot answer within
+        `timeout` seconds, a ClusterError names it with its reason; `ask` returns what there is instead."""
+        return completed(self.ask(text, timeout=timeout, at_least=at_least))
+
+    def ask(self, text: str, *, timeout: float = QUESTION_TIMEOUT_S, at_least: datetime | None = None) -> Answer:
+        """Returns the answer to a SELECT as `query` does, with how fresh it is and what is missing in it."""
+        self._check_open()
+        return self._questions.answer(text, timeout, at_least)
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables that can be asked for."""
+        return self._questions.names
+
     @property
     def page(self) -> OpenPage:
         """The web page of the cluster: `page.url` has the token that changes need, `page.address` has not."""
@@ -669,6 +704,8 @@ class Cluster:
         self, name: str, app: App, plan: Plan, choice: EngineChoice, wish: Wish | None
     ) -> tuple[Job, SubmitRequested]:
         """Returns a job with the request that lets it begin."""
+        self._questions.check(plan, list(self._executions))
+        place_tables(plan, None if wish is None else wish.uri)
         parallelism = app.parallelism or max(1, self._coordinator.wanted)
         deployment = lowered(plan, name, parallelism, app.batch_rows, app.batch_delay_us)
         if any(spec.spill_bytes is not None for spec in deployment.functions.values()):
@@ -682,6 +719,7 @@ class Cluster:
         code = self._put_code(name, deployment, plan)
         execution = ActorExecution(self, name, plan, checkpoints is not None)
         self._executions[name] = execution
+        self._questions.publish(name, plan)
         is_durable = checkpoints is not None
         self._submitted[name] = Submitted(plan, parallelism, app.batch_rows, app.batch_delay_us, deployment, is_durable)
         shapes = shapes_of(deployment)

@@ -20,6 +20,7 @@ from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.reports import Report
+from stretto.queries.shelf import LoadPieces
 from stretto.rendering import message_of
 from stretto.runtime.clock import process_clock
 from stretto.runtime.cold_store import ColdStores
@@ -28,6 +29,7 @@ from stretto.runtime.entities.handler_watch import HandlerWatch
 from stretto.runtime.entities.keeping import EntityKeeping
 from stretto.runtime.event_pipe import EventPipe
 from stretto.runtime.failures import failure_of
+from stretto.runtime.piece_io import PieceIO
 from stretto.runtime.run_note import RunNote
 from stretto.runtime.snapshot_io import SnapshotIO
 from stretto.transactions.catalog import Catalog
@@ -46,6 +48,7 @@ from stretto.worker.events import (
     LoadCode,
     LoadEntities,
     PassAnswers,
+    PassGathered,
     PeerBroken,
     Ran,
     ReleaseEntities,
@@ -84,6 +87,7 @@ class WorkerLoop:
         note: RunNote | None = None,
         load_entities: Callable[[str], Catalog] | None = None,
         pass_answers: Callable[[PassAnswers], None] | None = None,
+        pass_gathered: Callable[[PassGathered], None] | None = None,
     ) -> None:
         self._note = note or RunNote()
         self._machine = machine
@@ -96,6 +100,9 @@ class WorkerLoop:
         transport.watch(self._snapshots.fd, self._handle_snapshot_events)
         self._load_entities = load_entities
         self._pass_answers = pass_answers
+        self._pass_gathered = pass_gathered
+        self._pieces = PieceIO()
+        transport.watch(self._pieces.fd, self._handle_pieces)
         self._keeping = EntityKeeping()
         transport.watch(self._keeping.fd, self._handle_kept)
         self._posted: EventPipe[Callable[[], Event]] = EventPipe()
@@ -158,6 +165,10 @@ class WorkerLoop:
         for event in self._keeping.events():
             self._handle(event, self._now_ns())
 
+    def _handle_pieces(self) -> None:
+        for event in self._pieces.events():
+            self._handle(event, self._now_ns())
+
     def stop(self) -> None:
         """Called from another thread: leaves the loop as soon as no function runs, without the coordinator."""
         self._exiting = "it was stopped"
@@ -165,6 +176,7 @@ class WorkerLoop:
     def close(self) -> None:
         self._snapshots.close()
         self._keeping.close()
+        self._pieces.close()
         self._posted.close()
         self._transport.close()
         self._cold_stores.close()
@@ -264,6 +276,10 @@ class WorkerLoop:
                 self._load_classes(job, digest)
             case KeepEntities() | ReleaseEntities():
                 self._keeping.begin(effect)
+            case LoadPieces():
+                self._pieces.begin(effect)
+            case PassGathered() if self._pass_gathered is not None:
+                self._pass_gathered(effect)
             case PassAnswers() if self._pass_answers is not None:
                 self._pass_answers(effect)
 

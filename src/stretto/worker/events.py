@@ -22,6 +22,9 @@ from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Member
 from stretto.protocol.transactions import Reply
+from stretto.queries.answers import Gathered, Question
+from stretto.queries.shelf import LoadPieces, PiecesLoaded
+from stretto.queries.state_asking import StateGathered, StateQuestion
 from stretto.transactions.activation import MadeCall
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.events import Keeping, LogWritten, PieceStored, StateOpened
@@ -279,8 +282,35 @@ class PassAnswers:
     answers: list[tuple[Any, Reply]]
 
 
+# Questions, in the driver.
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAsked:
+    """A user has asked about a published table."""
+
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class StateAsked:
+    """A user has asked for the state of a function."""
+
+    question: StateQuestion
+
+
+@dataclass(frozen=True, slots=True)
+class PassGathered:
+    """Effect: pass what was gathered to those who have asked, by their tickets."""
+
+    gathered: list[Gathered | StateGathered]
+
+
 Event = (
     FrameArrived
+    | QuestionAsked
+    | StateAsked
+    | PiecesLoaded
     | PeerBroken
     | CodeLoaded
     | CodeFailed
@@ -313,4 +343,6 @@ Effect = (
     | KeepEntities
     | ReleaseEntities
     | PassAnswers
+    | PassGathered
+    | LoadPieces
 )

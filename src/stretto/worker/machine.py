@@ -25,6 +25,8 @@ from stretto.scheduling.policies import LLF, Policy
 from stretto.scheduling.spreading import RejectSend
 from stretto.scheduling.strategy import Strategy
 from stretto.worker.alarms import Alarms
+from stretto.worker.answering import Answering
+from stretto.worker.asking import Asking
 from stretto.worker.bursts.by_key import ByKey
 from stretto.worker.bursts.redirecting import Redirecting
 from stretto.worker.bursts.twins import Twins
@@ -89,6 +91,8 @@ class WorkerParts:
     entities: type[Entities] = Entities
     doors: type[Doors] = Doors
     calling: type[Calling] = Calling
+    asking: type[Asking] = Asking
+    answering: type[Answering] = Answering
 
 
 class Worker:
@@ -155,12 +159,15 @@ class Worker:
         snapshots.connect(marks, self.alarms)
         resuming.connect(jobs)
         takers.connect(jobs)
-        membership.connect(jobs, redirecting, entities)
+        asking, answering = kinds.asking(self), kinds.answering(self)
+        asking.connect(membership)
+        answering.connect(membership)
+        membership.connect(jobs, redirecting, entities, asking)
         own = desk.own
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
-        calls: list[Part] = [entities, kinds.doors(self), calling]
+        calls: list[Part] = [entities, kinds.doors(self), calling, asking, answering]
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
         return [channels, desk, hosting, *leasing, redirecting, by_key, twins, *calls, *others]

@@ -32,6 +32,12 @@ class EntitiesHere(Protocol):
     def broken(self, member: str) -> None: ...
 
 
+class Questions(Protocol):
+    """Whoever asks the other workers."""
+
+    def members_changed(self) -> None: ...
+
+
 class Membership(Part):
     """The latest membership that was heard of."""
 
@@ -41,7 +47,8 @@ class Membership(Part):
         self.members: dict[str, Member] = {}
         self.leaving = False
 
-    def connect(self, jobs: JobsHere, redirecting: Redirections, entities: EntitiesHere) -> None:
+    def connect(self, jobs: JobsHere, redirecting: Redirections, entities: EntitiesHere, questions: Questions) -> None:
+        self._questions = questions
         self._jobs = jobs
         self._redirecting = redirecting
         self._entities = entities
@@ -65,6 +72,7 @@ class Membership(Part):
         for name, member in before.items():
             if member.role is MemberRole.TRANSIENT and name not in self.members:
                 self._redirecting.lost(name)
+        self._questions.members_changed()
 
     def _on_peer_broken(self, event: PeerBroken) -> None:
         """Frames may be lost. What a transient worker has, others can do without: it leaves."""

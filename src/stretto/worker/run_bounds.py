@@ -137,7 +137,8 @@ class RunBounds(Part):
             return
         if rows and isinstance(work, Message | Poll):
             row_cost.learn(rows, cost_ns)
-        if cost_ns > self._objectives_ns[seat.address.job] and type(work) is not Open:
+        objective_ns = self._objectives_ns.get(seat.address.job)
+        if objective_ns is not None and cost_ns > objective_ns and type(work) is not Open:
             self._count(seat, cost_ns)
 
     def _count(self, seat: Seat, cost_ns: int) -> None:

@@ -1,0 +1,303 @@
+"""Questions of users' threads: compiled here, handed to the broker in the driver's own worker, waited for, and merged."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from stretto.api.plan import Plan
+from stretto.api.publishing import published_tables
+from stretto.errors import ClusterError, UserError
+from stretto.operators.shown import fitted, settled, together
+from stretto.protocol.jobs import Failure
+from stretto.queries.answers import Answer, Gathered, Missing, Question, TableName
+from stretto.queries.clauses import Select
+from stretto.queries.select import Compiled, TableShape, compiled, read_question
+from stretto.queries.state_asking import StateGathered, StateQuestion
+from stretto.rendering import error_text
+from stretto.runtime.failures import error_of
+from stretto.state.packing import packed, unpacked
+from stretto.worker.events import Event, PassGathered, QuestionAsked, StateAsked
+
+SMALL_BYTES_MAX = 16 << 20
+"""The most bytes of a table that another one is joined with: it goes to every worker."""
+WAIT_STEP_S = 0.5
+"""Waits are cut into steps of this length, so that Ctrl-C is noticed."""
+LATE_S = 5.0
+"""The broker answers in time, also with what is missing; it is waited for a little longer."""
+STATE = "state."
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A published table, as the driver knows it: who publishes it, and its columns."""
+
+    name: TableName
+    schema: pa.Schema
+
+
+class Questions:
+    """The tables of a cluster, and those who wait for answers. `post` has the loop of the driver's worker handle an
+    event."""
+
+    def __init__(self, zone: Callable[[], str]) -> None:
+        self._zone = zone
+        self._post: Callable[[Callable[[], Event]], None] | None = None
+        self._lock = threading.Lock()
+        self._tables: dict[str, Tables] = {}
+        self._waiting: set[Future[Any]] = set()
+        self._closed = False
+
+    def opened(self, post: Callable[[Callable[[], Event]], None]) -> None:
+        """The driver's worker is there."""
+        self._post = post
+
+    def close(self) -> None:
+        """The cluster ends, and with it all questions."""
+        with self._lock:
+            self._closed = True
+            waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            future.set_exception(ClusterError("the cluster was closed", "a question was not answered yet"))
+
+    # Tables.
+
+    def check(self, plan: Plan, running: Sequence[str]) -> None:
+        """Raises a UserError if another running job publishes a table of the plan."""
+        for _, sink in published_tables(plan):
+            known = self._tables.get(sink.table.lower())
+            if known is not None and known.name.job in running:
+                raise UserError(
+                    f"table '{sink.table}' is published already",
+                    f"by app '{known.name.job}'",
+                    "Give one of the two another name.",
+                )
+
+    def publish(self, job: str, plan: Plan) -> None:
+        """A job publishes the tables of its plan from now on."""
+        for node, sink in published_tables(plan):
+            schema = plan.nodes[node.inputs[0]].schema
+            name = TableName(sink.table, job, sink.segment_us, sink.time)
+            self._tables[sink.table.lower()] = Tables(name, schema)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the published tables."""
+        return sorted(each.name.table for each in self._tables.values())
+
+    def _table(self, name: str, position: int) -> Tables:
+        found = self._tables.get(name.lower())
+        if found is None:
+            known = ", ".join(self.names) or "none"
+            raise UserError(
+                f"there is no table '{name}'",
+                f"at position {position}; published tables: {known}",
+                "Publish a stream with stream.publish(), or ask for the state of a function as state.Name.",
+            )
+        return found
+
+    # Asking.
+
+    def answer(
+        self, text: str, timeout_s: float, at_least: datetime.datetime | None = None, now_us: int | None = None
+    ) -> Answer:
+        """Asks, waits, and returns the answer; raises what went wrong."""
+        if timeout_s <= 0:
+            raise UserError("the timeout of a question must be more than 0", f"it is {timeout_s:g} s")
+        zone = self._zone()
+        now = datetime.datetime.now(datetime.timezone.utc)
+        select = read_question(text, (now - _EPOCH) // _MICROSECOND if now_us is None else now_us, zone)
+        small, missing = None, ()
+        if select.join is not None:
+            small, missing = self._small(select.join.table.name, select.join.table.position, zone, timeout_s)
+        if select.table.name.lower().startswith(STATE):
+            return self._of_state(select, zone, small, timeout_s)
+        table = self._table(select.table.name, select.table.position)
+        question = compiled(select, TableShape(table.schema, table.name.time), zone, small)
+        gathered = self._gathered(select, question, table, zone, small, timeout_s, at_least)
+        evaluation = question.evaluation
+        answer = evaluation.finished([evaluation.unpacked(part) for part in gathered.parts])
+        return Answer(answer, gathered.as_of_us, (*missing, *gathered.missing), gathered.rows, gathered.workers)
+
+    def _gathered(
+        self,
+        select: Select,
+        question: Compiled,
+        table: Tables,
+        zone: str,
+        small: pa.Table | None,
+        timeout_s: float,
+        at_least: datetime.datetime | None,
+    ) -> Gathered:
+        future: Future[Gathered] = self._promised()
+        asked = Question(
+            future,
+            table.name,
+            select.text,
+            zone,
+            table.schema.serialize().to_pybytes(),
+            None if small is None else packed(small),
+            question.span.first_us,
+            question.span.last_us,
+            int(timeout_s * 1e9),
+            None if at_least is None else _microseconds(at_least),
+        )
+        return self._waited(future, QuestionAsked(asked), timeout_s)
+
+    def _small(
+        self, name: str, position: int, zone: str, timeout_s: float
+    ) -> tuple[pa.Table, tuple[Missing, ...]]:
+        """Returns all rows of a table that another one is joined with."""
+        if name.lower().startswith(STATE):
+            gathered = self._state(name, timeout_s)
+            return _state_rows(gathered), gathered.missing
+        table = self._table(name, position)
+        select = read_question(f"SELECT * FROM {name}", 0, zone)
+        question = compiled(select, TableShape(table.schema, table.name.time), zone)
+        found = self._gathered(select, question, table, zone, None, timeout_s, None)
+        rows = question.evaluation.finished([question.evaluation.unpacked(part) for part in found.parts])
+        if rows.nbytes > SMALL_BYTES_MAX:
+            raise UserError(
+                f"table '{name}' is too large to be joined",
+                f"at position {position}: it has {rows.nbytes} bytes of at most {SMALL_BYTES_MAX}",
+                "Have the smaller table after JOIN, or join them with Spark.",
+            )
+        return rows, found.missing
+
+    # State.
+
+    def _state(self, name: str, timeout_s: float) -> StateGathered:
+        function, _, state = name[len(STATE) :].partition(".")
+        future: Future[StateGathered] = self._promised()
+        asked = StateAsked(StateQuestion(future, function, state or None, int(timeout_s * 1e9)))
+        gathered = self._waited(future, asked, timeout_s)
+        if not gathered.partitions:
+            raise UserError(f"there is no function '{function}' with a state", None, "Look at app.explain().")
+        names = sorted({state for _, state, _ in gathered.tables})
+        if state and gathered.tables == () and not gathered.missing:
+            raise UserError(f"function '{function}' has no state '{state}'")
+        if len(names) > 1:
+            raise UserError(
+                f"function '{function}' has several states", ", ".join(names), f"Ask for one: state.{function}.{names[0]}"
+            )
+        return gathered
+
+    def _of_state(self, select: Select, zone: str, small: pa.Table | None, timeout_s: float) -> Answer:
+        gathered = self._state(select.table.name, timeout_s)
+        rows = _state_rows(gathered)
+        evaluation = compiled(select, TableShape(rows.schema), zone, small).evaluation
+        return Answer(
+            evaluation.finished([evaluation.part(rows.combine_chunks().to_batches())]),
+            None,
+            gathered.missing,
+            rows.num_rows,
+        )
+
+    # Waiting.
+
+    def _promised(self) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self._lock:
+            if self._closed:
+                raise ClusterError("the cluster is closed", None, "Ask inside the with block.")
+            self._waiting.add(future)
+        return future
+
+    def _waited(self, future: Future[Any], asked: Event, timeout_s: float) -> Any:
+        assert self._post is not None
+        self._post(lambda: asked)
+        left_s = timeout_s + LATE_S
+        try:
+            while left_s > 0:
+                try:
+                    found = future.result(min(WAIT_STEP_S, left_s))
+                except TimeoutError:
+                    left_s -= WAIT_STEP_S
+                    continue
+                if found.failure is not None:
+                    raise _error(found.failure)
+                return found
+            raise ClusterError("a question was not answered", f"within {timeout_s:g} s", "The driver may be too busy.")
+        finally:
+            with self._lock:
+                self._waiting.discard(future)
+
+    def pass_on(self, effect: PassGathered) -> None:
+        """Hands out what the broker has gathered; called by its loop."""
+        for gathered in effect.gathered:
+            with self._lock:
+                waits = gathered.ticket in self._waiting
+                self._waiting.discard(gathered.ticket)
+            if waits:
+                gathered.ticket.set_result(gathered)
+
+
+def _state_rows(gathered: StateGathered) -> pa.Table:
+    """Returns the rows of all partitions under one schema, with the fields of a key and of a value as columns."""
+    tables = [_flat(unpacked(data), partition) for partition, _, data in gathered.tables]
+    if not tables:
+        return pa.table({"partition": pa.array([], pa.int32())})
+    kinds: dict[str, pa.DataType] = {}
+    for table in tables:
+        for field in table.schema:
+            kinds[field.name] = together(kinds.get(field.name, pa.null()), field.type)
+    schema = pa.schema([(name, settled(kind)) for name, kind in kinds.items()])
+    return pa.concat_tables([_under(table, schema) for table in tables])
+
+
+def _flat(table: pa.Table, partition: int) -> pa.Table:
+    """Returns the fields of `key` and `value` as columns; a value whose name a key has gets a name of its own."""
+    found: dict[str, pa.Array] = {}
+    for side in ("key", "value"):
+        column = table.column(side).combine_chunks()
+        for place, field in enumerate(column.type if pa.types.is_struct(column.type) else ()):
+            name = field.name if field.name not in found else f"{side}_{field.name}"
+            found[name] = column.field(place)
+    found["partition"] = pa.array([partition] * table.num_rows, pa.int32())
+    return pa.table(found)
+
+
+def _under(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns = [
+        fitted(table.column(field.name).combine_chunks(), field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _microseconds(moment: datetime.datetime) -> int:
+    if moment.tzinfo is None:
+        raise UserError("at_least needs a time zone", f"got {moment!r}", "Use datetime(..., tzinfo=timezone.utc).")
+    found: int = (moment - _EPOCH) // _MICROSECOND
+    return found
+
+
+def _error(failure: Failure) -> Exception:
+    try:
+        return error_of(failure)
+    except Exception as error:
+        return ClusterError("a question failed", error_text(error))
+
+
+def completed(answer: Answer) -> pa.Table:
+    """Returns the rows of an answer; raises a ClusterError that names what is missing."""
+    if answer.missing:
+        shown = "; ".join(map(str, answer.missing[:5]))
+        more = f" and {len(answer.missing) - 5} more" if len(answer.missing) > 5 else ""
+        raise ClusterError(
+            "the answer is not complete",
+            f"{shown}{more}",
+            "Ask again, or use cluster.ask(), which returns what there is with what is missing.",
+        )
+    return answer.table
+
