@@ -19,10 +19,14 @@ def published_sink(step: Step, table: str, time: str | None, segment: Duration, 
     """Returns the sink of a table; raises a PlanError for what cannot work."""
     if not _NAME.fullmatch(table):
         raise PlanError(
-            f"{table!r} cannot be the name of a table", None, "Use letters, digits and underscores, as in bids_by_minute."
+            f"{table!r} cannot be the name of a table",
+            None,
+            "Use letters, digits and underscores, as in bids_by_minute.",
         )
     if table.lower() == "state":
-        raise PlanError("no table can be called 'state'", None, "state.function is how the state of a function is asked.")
+        raise PlanError(
+            "no table can be called 'state'", None, "state.function is how the state of a function is asked."
+        )
     if time is None:
         raise PlanError(
             f"publish on '{step.name}' needs a time", "the stream has no event time", "Name a column with time=."

@@ -25,6 +25,7 @@ from stretto.elasticity.decisions import (
     DrainWorker,
     EndBurst,
     GiveCapacity,
+    MoveCopies,
     MoveHomes,
     MoveShards,
     RedirectBurst,
@@ -209,6 +210,8 @@ class CarryingOut(Part):
         record = kept.record
         if isinstance(decision, AddWorkers | DrainWorker):
             return self._scaled(kept, decision)
+        if isinstance(decision, MoveCopies):
+            return record.finished(Outcome.REFUSED, "copies are moved by the driver's worker, which decides about them")
         job = self._host.jobs.get(decision.job)
         if job is None or job.status is not JobStatus.RUNNING:
             return record.finished(Outcome.REFUSED, "the job does not run")

@@ -240,9 +240,43 @@ class EndBurst(_OfMany):
         return "bring all batches back from transient workers"
 
 
+@dataclass(frozen=True, slots=True)
+class MoveCopies(_OfMany):
+    """Workers load and drop copies of segments of published tables: pairs of a worker and a segment. The driver's
+    worker has it done (`worker/copying.py`)."""
+
+    loads: tuple[tuple[str, str], ...]
+    drops: tuple[tuple[str, str], ...]
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {
+            "kind": "move copies",
+            "loads": [list(each) for each in self.loads],
+            "drops": [list(e) for e in self.drops],
+        }
+
+    def __str__(self) -> str:
+        loads = _some([f"{segment} on {member}" for member, segment in self.loads[:SHOWN]], len(self.loads))
+        drops = _some([f"{segment} on {member}" for member, segment in self.drops[:SHOWN]], len(self.drops))
+        parts = [*([f"load {loads}"] if loads else []), *([f"drop {drops}"] if drops else [])]
+        return "; ".join(parts)
+
+
 Capacity = GiveCapacity | TakeCapacity
 Burst = RedirectBurst | EndBurst
-Decision = MoveShards | SetWorkers | Repartition | SetLessees | MoveHomes | Capacity | Burst | AddWorkers | DrainWorker
+Decision = (
+    MoveCopies
+    | MoveShards
+    | SetWorkers
+    | Repartition
+    | SetLessees
+    | MoveHomes
+    | Capacity
+    | Burst
+    | AddWorkers
+    | DrainWorker
+)
 
 
 def _some(shown: list[str], count: int) -> str:

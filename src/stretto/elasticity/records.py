@@ -46,6 +46,7 @@ class Trigger(Enum):
     BURST = "a burst"
     BURST_OVER = "the burst is over"
     LASTING = "the burst lasts"
+    POPULARITY = "what questions ask for"
     OWN = "a controller of the user's"
     ASKED = "the user"
     REVERTED = "a decision that made it worse"

@@ -1,7 +1,7 @@
 """Questions about published tables and about state: what workers have, who is asked for what, and what they answer.
 
-Workers say what they have to the driver's own worker, where the broker is. Parts of answers are bytes here: only those who
-compiled the question can read them (`stretto.queries`).
+Workers say what they have to the driver's own worker, where the broker is. Parts of answers are bytes here: only those
+who compiled the question can read them (`stretto.queries`).
 """
 
 from __future__ import annotations

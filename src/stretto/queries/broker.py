@@ -1,10 +1,10 @@
 """Who is asked: the broker knows which worker has which partition and which copies of pieces, and gathers parts.
 
-A question goes to all workers that have something of it, at the same time. Each partition is asked for the rows after the
-pieces that the broker knows, and each piece is asked of one worker: the least busy one with a copy, or any, which then
-reads it from storage. So every row is in one part. If a worker is lost or slow, its pieces are asked of another one. If a
-partition is lost or has moved, the question is asked again as a whole, until its time is over. What cannot answer then
-is named with its reason.
+A question goes to all workers that have something of it, at the same time. Each partition is asked for the rows after
+the pieces that the broker knows, and each piece is asked of one worker: the least busy one with a copy, or any, which
+then reads it from storage. So every row is in one part. If a worker is lost or slow, its pieces are asked of another
+one. If a partition is lost or has moved, the question is asked again as a whole, until its time is over. What cannot
+answer then is named with its reason.
 
 It has no clock and no IO: frames and times in, frames and gathered answers out (`sends`, `gathered`).
 """
@@ -19,7 +19,18 @@ from stretto.actors.address import attempt_of, job_of
 from stretto.actors.deadlines import NEVER_NS
 from stretto.operators.publishing import TIMELESS_US
 from stretto.protocol.jobs import Failure
-from stretto.protocol.queries import Ask, Held, Hold, LivePart, Part, Piece, PiecesCut, TableClosed, TableOpened, TellTables
+from stretto.protocol.queries import (
+    Ask,
+    Held,
+    Hold,
+    LivePart,
+    Part,
+    Piece,
+    PiecesCut,
+    TableClosed,
+    TableOpened,
+    TellTables,
+)
 from stretto.queries.answers import Gathered, Missing, Question
 from stretto.queries.pruning import EARLIEST_US, Span
 from stretto.segments.routing import least_busy
@@ -192,9 +203,7 @@ class Broker:
         for member in sorted(live.keys() | pieces.keys()):
             self._send(asking, known, Sent(member, live.get(member, []), pieces.get(member, []), now_ns), now_ns)
 
-    def _placed(
-        self, known: Known, pieces: Iterable[Piece], without: frozenset[str]
-    ) -> dict[str, list[Piece]] | None:
+    def _placed(self, known: Known, pieces: Iterable[Piece], without: frozenset[str]) -> dict[str, list[Piece]] | None:
         """Returns who is asked for which pieces; None if there is nobody. Pieces without a copy are read from
         storage."""
         found: dict[str, list[Piece]] = {}

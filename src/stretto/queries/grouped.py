@@ -1,7 +1,7 @@
 """A question with aggregates: partial aggregates where the rows are, and one merge.
 
-A part is a table of partials (`operators/aggregation.py`): the keys, then what each call has so far. The list, HAVING and
-ORDER BY are expressions over keys and results, evaluated once, after the merge.
+A part is a table of partials (`operators/aggregation.py`): the keys, then what each call has so far. The list, HAVING
+and ORDER BY are expressions over keys and results, evaluated once, after the merge.
 """
 
 from __future__ import annotations
@@ -110,9 +110,7 @@ class Aggregating:
             raise ExpressionError("a star beside aggregates", f"{text!r}", "name the columns of GROUP BY")
         return reader.over_results(text)
 
-    def _order(
-        self, reader: _Reader, text: str, outputs: Sequence[tuple[str, str]], by_alias: dict[Words, str]
-    ) -> str:
+    def _order(self, reader: _Reader, text: str, outputs: Sequence[tuple[str, str]], by_alias: dict[Words, str]) -> str:
         if text.isdecimal():
             if not 1 <= int(text) <= len(outputs):
                 raise ExpressionError(f"ORDER BY {text}", f"the answer has {len(outputs)} columns", "order by one")

@@ -134,5 +134,3 @@ def _outputs_by_text(outputs: Projection) -> dict[Words, str]:
 def _one(column: pa.ChunkedArray) -> pa.Array:
     found = column.combine_chunks()
     return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
-
-

@@ -81,5 +81,3 @@ def shape_of(tables: Mapping[str, TableShape], name: str, position: int) -> Tabl
     raise UserError(
         f"there is no table {name!r}", f"at position {position}; published tables: {known}", "publish() the stream"
     )
-
-

@@ -1,8 +1,8 @@
 """What one worker has of published tables, and how it answers: in pieces of a bounded number of rows, by deadline.
 
-The worker's part (`worker/answering.py`) hands frames in and lets the pieces run when it is their turn; `shelf` decides what
-they read. What a partition has is taken at once when the question comes, so that no row is counted twice or missed while
-the partition publishes. Pieces that are not in memory are loaded, which is an effect.
+The worker's part (`worker/answering.py`) hands frames in and lets the steps run when it is their turn; `Shelf` decides
+what they read. What a partition has is taken at once when the question comes, so that no row is counted twice or missed
+while the partition publishes. Pieces that are not in memory are loaded, which is an effect.
 """
 
 from __future__ import annotations

@@ -80,9 +80,7 @@ def _named(schema: pa.Schema) -> dict[str, str]:
     return {name.lower(): name for name in schema.names}
 
 
-def _joined(
-    table: TableRef, schema: pa.Schema, join: JoinRef, small: pa.Table
-) -> tuple[TableJoin, pa.Schema, Names]:
+def _joined(table: TableRef, schema: pa.Schema, join: JoinRef, small: pa.Table) -> tuple[TableJoin, pa.Schema, Names]:
     one, other = table.alias, join.table.alias
     if one.lower() == other.lower():
         raise ExpressionError(

@@ -1,6 +1,7 @@
 """The rows of a function's state, gathered from the workers that have its partitions.
 
-All workers are asked, since only they know what they have. A partition that cannot answer, or that nobody has, is named.
+All workers are asked, since only they know what they have. A partition that cannot answer, or that nobody has, is
+named.
 """
 
 from __future__ import annotations

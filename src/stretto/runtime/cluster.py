@@ -336,6 +336,7 @@ class Cluster:
             self._on_sink_opened,
             pass_answers=self._pass_answers,
             pass_gathered=self._questions.pass_on,
+            note_decision=lambda noted: self._on_decision(AnnounceDecision(noted.record.number, noted.record)),
         )
 
     def _pass_answers(self, effect: PassAnswers) -> None:
@@ -579,9 +580,7 @@ class Cluster:
         a job are in `job.decisions()`."""
         return self._scaling.decisions()
 
-    def query(
-        self, text: str, *, timeout: float = QUESTION_TIMEOUT_S, at_least: datetime | None = None
-    ) -> pa.Table:
+    def query(self, text: str, *, timeout: float = QUESTION_TIMEOUT_S, at_least: datetime | None = None) -> pa.Table:
         """Returns the answer to a SELECT over published tables (`stream.publish`) or over the state of a function
         (`SELECT * FROM state.Name`), in Spark's SQL, while jobs run.
 

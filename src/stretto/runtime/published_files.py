@@ -20,7 +20,6 @@ from stretto.runtime.connectors.files_checkpointed import FilesCheckpointed, is_
 from stretto.runtime.connectors.part_files import files_in, is_visible, writing_in
 from stretto.runtime.connectors.sinks import ParquetSink
 
-
 TABLES = "tables"
 """The directory of tables below that of a checkpoint."""
 

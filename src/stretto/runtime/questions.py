@@ -1,4 +1,4 @@
-"""Questions of users' threads: compiled here, handed to the broker in the driver's own worker, waited for, and merged."""
+"""Questions of users' threads: compiled here, handed to the broker in the driver's own worker, waited for, merged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WAIT_STEP_S = 0.5
 LATE_S = 5.0
 """The broker answers in time, also with what is missing; it is waited for a little longer."""
 STATE = "state."
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
@@ -113,9 +113,10 @@ class Questions:
         if timeout_s <= 0:
             raise UserError("the timeout of a question must be more than 0", f"it is {timeout_s:g} s")
         zone = self._zone()
-        now = datetime.datetime.now(datetime.timezone.utc)
+        now = datetime.datetime.now(datetime.UTC)
         select = read_question(text, (now - _EPOCH) // _MICROSECOND if now_us is None else now_us, zone)
-        small, missing = None, ()
+        small: pa.Table | None = None
+        missing: tuple[Missing, ...] = ()
         if select.join is not None:
             small, missing = self._small(select.join.table.name, select.join.table.position, zone, timeout_s)
         if select.table.name.lower().startswith(STATE):
@@ -150,11 +151,10 @@ class Questions:
             int(timeout_s * 1e9),
             None if at_least is None else _microseconds(at_least),
         )
-        return self._waited(future, QuestionAsked(asked), timeout_s)
+        found: Gathered = self._waited(future, QuestionAsked(asked), timeout_s)
+        return found
 
-    def _small(
-        self, name: str, position: int, zone: str, timeout_s: float
-    ) -> tuple[pa.Table, tuple[Missing, ...]]:
+    def _small(self, name: str, position: int, zone: str, timeout_s: float) -> tuple[pa.Table, tuple[Missing, ...]]:
         """Returns all rows of a table that another one is joined with."""
         if name.lower().startswith(STATE):
             gathered = self._state(name, timeout_s)
@@ -178,7 +178,7 @@ class Questions:
         function, _, state = name[len(STATE) :].partition(".")
         future: Future[StateGathered] = self._promised()
         asked = StateAsked(StateQuestion(future, function, state or None, int(timeout_s * 1e9)))
-        gathered = self._waited(future, asked, timeout_s)
+        gathered: StateGathered = self._waited(future, asked, timeout_s)
         if not gathered.partitions:
             raise UserError(f"there is no function '{function}' with a state", None, "Look at app.explain().")
         names = sorted({state for _, state, _ in gathered.tables})
@@ -186,7 +186,9 @@ class Questions:
             raise UserError(f"function '{function}' has no state '{state}'")
         if len(names) > 1:
             raise UserError(
-                f"function '{function}' has several states", ", ".join(names), f"Ask for one: state.{function}.{names[0]}"
+                f"function '{function}' has several states",
+                ", ".join(names),
+                f"Ask for one: state.{function}.{names[0]}",
             )
         return gathered
 
@@ -300,4 +302,3 @@ def completed(answer: Answer) -> pa.Table:
             "Ask again, or use cluster.ask(), which returns what there is with what is missing.",
         )
     return answer.table
-

@@ -47,6 +47,7 @@ from stretto.worker.events import (
     KeepEntities,
     LoadCode,
     LoadEntities,
+    NoteDecision,
     PassAnswers,
     PassGathered,
     PeerBroken,
@@ -88,6 +89,7 @@ class WorkerLoop:
         load_entities: Callable[[str], Catalog] | None = None,
         pass_answers: Callable[[PassAnswers], None] | None = None,
         pass_gathered: Callable[[PassGathered], None] | None = None,
+        note_decision: Callable[[NoteDecision], None] | None = None,
     ) -> None:
         self._note = note or RunNote()
         self._machine = machine
@@ -101,6 +103,7 @@ class WorkerLoop:
         self._load_entities = load_entities
         self._pass_answers = pass_answers
         self._pass_gathered = pass_gathered
+        self._note_decision = note_decision
         self._pieces = PieceIO()
         transport.watch(self._pieces.fd, self._handle_pieces)
         self._keeping = EntityKeeping()
@@ -280,6 +283,8 @@ class WorkerLoop:
                 self._pieces.begin(effect)
             case PassGathered() if self._pass_gathered is not None:
                 self._pass_gathered(effect)
+            case NoteDecision() if self._note_decision is not None:
+                self._note_decision(effect)
             case PassAnswers() if self._pass_answers is not None:
                 self._pass_answers(effect)
 

@@ -6,7 +6,6 @@ pieces between messages of streams, by their deadlines, like everything else. Th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -22,7 +21,17 @@ from stretto.operators.described import rows_of
 from stretto.operators.ends import SinkFunction
 from stretto.operators.publishing import Cut, PublishCheckpointed, PublishedRows, PublishSink, PublishWriter
 from stretto.protocol.membership import MemberRole
-from stretto.protocol.queries import Ask, AskState, Hold, Piece, PiecesCut, StatePart, TableClosed, TableOpened, TellTables
+from stretto.protocol.queries import (
+    Ask,
+    AskState,
+    Hold,
+    Piece,
+    PiecesCut,
+    StatePart,
+    TableClosed,
+    TableOpened,
+    TellTables,
+)
 from stretto.queries.shelf import LOOK_AGAIN_NS, PiecesLoaded, Shelf, Task, failure_of
 from stretto.state.packing import packed
 from stretto.worker.local_job import LocalJob
@@ -206,7 +215,7 @@ class Answering(Part):
             return None
         return AnswerStep(task)
 
-    def urgent(self, seat: Seat) -> Sequence[Any] | None:
+    def urgent(self, seat: Seat) -> list[Any] | None:
         return [NextRead(self.shelf.urgency_ns)] if self.shelf.has_work else []
 
     # State.

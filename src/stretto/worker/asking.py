@@ -7,8 +7,9 @@ from typing import Any, Protocol
 from stretto.protocol.membership import MemberRole
 from stretto.protocol.queries import Held, PiecesCut, StatePart, TableClosed, TableOpened
 from stretto.protocol.queries import Part as AnswerPart
+from stretto.queries.answers import Gathered
 from stretto.queries.broker import Broker
-from stretto.queries.state_asking import StateBroker
+from stretto.queries.state_asking import StateBroker, StateGathered
 from stretto.worker.events import PassGathered, QuestionAsked, StateAsked
 from stretto.worker.part import FrameHandlers, Handlers, Host, Part
 
@@ -19,6 +20,14 @@ class Members(Protocol):
     members: dict[str, Any]
 
 
+class Copies(Protocol):
+    """Whoever decides who holds what."""
+
+    def table_known(self) -> None: ...
+
+    def held(self, sender: str, frame: Held) -> None: ...
+
+
 class Asking(Part):
     """Questions of users. Only the driver's worker has any."""
 
@@ -27,7 +36,8 @@ class Asking(Part):
         self.broker = Broker()
         self._states = StateBroker()
 
-    def connect(self, members: Members) -> None:
+    def connect(self, members: Members, copies: Copies) -> None:
+        self._copies = copies
         self._members = members
 
     def events(self) -> Handlers:
@@ -36,48 +46,60 @@ class Asking(Part):
     def frames(self) -> FrameHandlers:
         broker = self.broker
         return {
-            TableOpened: lambda sender, frame: self._heard(broker.opened, sender, frame),
+            TableOpened: self._on_opened,
             PiecesCut: lambda sender, frame: self._heard(broker.cut, sender, frame),
             TableClosed: lambda sender, frame: self._heard(broker.closed, sender, frame),
-            Held: lambda sender, frame: self._heard(broker.held, sender, frame),
+            Held: self._on_held,
             AnswerPart: self._on_part,
             StatePart: lambda sender, frame: self._heard(self._states.answered, sender, frame),
         }
 
+    def _on_opened(self, sender: str, frame: TableOpened) -> None:
+        self.broker.opened(sender, frame)
+        if frame.directory is not None:
+            self._copies.table_known()
+        self.carry_out()
+
     def _heard(self, handle: Any, sender: str, frame: Any) -> None:
         handle(sender, frame)
-        self._carry_out()
+        self.carry_out()
 
     def members_changed(self) -> None:
         """Workers have come or gone."""
         there = [name for name, member in self._members.members.items() if member.role is MemberRole.WORKER]
         self.broker.members(there, self._host.now_ns)
         self._states.members(there)
-        self._carry_out()
+        self.carry_out()
 
     def _on_asked(self, event: QuestionAsked) -> None:
         self.broker.ask(event.question, self._host.now_ns)
-        self._carry_out()
+        self.carry_out()
+
+    def _on_held(self, sender: str, frame: Held) -> None:
+        self.broker.held(sender, frame)
+        self._copies.held(sender, frame)
+        self.carry_out()
 
     def _on_state_asked(self, event: StateAsked) -> None:
         self._states.ask(event.question, self.broker.workers, self._host.now_ns)
-        self._carry_out()
+        self.carry_out()
 
     def _on_part(self, sender: str, frame: AnswerPart) -> None:
         self.broker.answered(sender, frame, self._host.now_ns)
-        self._carry_out()
+        self.carry_out()
 
     def wake(self) -> None:
         self.broker.tick(self._host.now_ns)
         self._states.tick(self._host.now_ns)
-        self._carry_out()
+        self.carry_out()
 
-    def _carry_out(self) -> None:
+    def carry_out(self) -> None:
+        """Sends what the brokers want sent, and passes on what they have gathered."""
         sends: list[tuple[str, Any]] = [*self.broker.sends, *self._states.sends]
         self.broker.sends, self._states.sends = [], []
         for member, frame in sends:
             self._host.send(member, frame)
-        gathered = [*self.broker.gathered, *self._states.gathered]
+        gathered: list[Gathered | StateGathered] = [*self.broker.gathered, *self._states.gathered]
         self.broker.gathered, self._states.gathered = [], []
         if gathered:
             self._host.effects.append(PassGathered(gathered))

@@ -18,6 +18,7 @@ from stretto.actors.snapshot import Content, Snapshot
 from stretto.actors.work import Outcome, Work
 from stretto.checkpoints.manifest import ActorRecord, Storage
 from stretto.checkpoints.store import CheckpointStore
+from stretto.elasticity.records import DecisionRecord
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
 from stretto.protocol.membership import Member
@@ -306,6 +307,13 @@ class PassGathered:
     gathered: list[Gathered | StateGathered]
 
 
+@dataclass(frozen=True, slots=True)
+class NoteDecision:
+    """Effect: note a decision about copies, or what became of it."""
+
+    record: DecisionRecord
+
+
 Event = (
     FrameArrived
     | QuestionAsked
@@ -344,5 +352,6 @@ Effect = (
     | ReleaseEntities
     | PassAnswers
     | PassGathered
+    | NoteDecision
     | LoadPieces
 )

@@ -32,6 +32,7 @@ from stretto.worker.bursts.redirecting import Redirecting
 from stretto.worker.bursts.twins import Twins
 from stretto.worker.calling import Calling
 from stretto.worker.channels import Channels
+from stretto.worker.copying import CopyKeeping
 from stretto.worker.desk import StrategyDesk
 from stretto.worker.doors import Doors
 from stretto.worker.elastic.activation import Activation
@@ -160,14 +161,15 @@ class Worker:
         resuming.connect(jobs)
         takers.connect(jobs)
         asking, answering = kinds.asking(self), kinds.answering(self)
-        asking.connect(membership)
+        copies = CopyKeeping(self, asking)
+        asking.connect(membership, copies)
         answering.connect(membership)
         membership.connect(jobs, redirecting, entities, asking)
         own = desk.own
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
-        calls: list[Part] = [entities, kinds.doors(self), calling, asking, answering]
+        calls: list[Part] = [entities, kinds.doors(self), calling, asking, copies, answering]
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
         return [channels, desk, hosting, *leasing, redirecting, by_key, twins, *calls, *others]

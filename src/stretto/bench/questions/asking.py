@@ -14,10 +14,12 @@ CALLS = (
     "max_by(id, start + make_dt_interval(0, 0, 0, id))", "min_by(channel, id)", "bool_or(open)", "every(open)",
     "corr(bids, id)", "covar_samp(bids, id)", "mode(auction) IS NULL", "skewness({})",
     "sort_array(collect_set(auction))", "sort_array(collect_list({}))", "count_if({} > 10)", "min(start)", "max(day)",
-    "regr_slope(bids, id)", "kurtosis({})", "max(channel)", "try_sum({})", "listagg(channel, ',') WITHIN GROUP (ORDER BY id)",
+    "regr_slope(bids, id)", "kurtosis({})", "max(channel)", "try_sum({})",
+    "listagg(channel, ',') WITHIN GROUP (ORDER BY id)",
 )  # fmt: skip
 CONDITIONS = (
-    "bids > 50", "price <= 30.25", "channel = 'web'", "channel LIKE '%e%'", "open = true", "NOT open", "auction IN (1, 2, 3)",
+    "bids > 50", "price <= 30.25", "channel = 'web'", "channel LIKE '%e%'", "open = true", "NOT open",
+    "auction IN (1, 2, 3)",
     "amount BETWEEN 10 AND 500", "channel IS NOT NULL", "price IS NULL OR bids < 10", "day >= date '2026-01-01'",
     "coalesce(bids, 0) % 2 = 1", "length(channel) > 2", "bids <=> auction", "isnan(price)", "id >= 20",
     "bids IS DISTINCT FROM 3",
@@ -110,7 +112,15 @@ class Asking:
         if rng.random() < 0.4:
             first = rng.randrange(self._names.hours)
             begin = f"timestamp '{self._names.begin} 00:00:00Z' + INTERVAL '{first}' HOUR"
-            parts.append(rng.choice((f"start >= {begin}", f"{begin} > start", f"start >= {begin} AND start < {begin} + INTERVAL 3 HOURS")))
+            parts.append(
+                rng.choice(
+                    (
+                        f"start >= {begin}",
+                        f"{begin} > start",
+                        f"start >= {begin} AND start < {begin} + INTERVAL 3 HOURS",
+                    )
+                )
+            )
         return f" WHERE {' AND '.join(f'({each})' for each in parts)}" if parts else ""
 
     def _order(self, columns: Sequence[str], is_total: bool) -> str:

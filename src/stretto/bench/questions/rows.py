@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
