@@ -18,6 +18,7 @@ from stretto.cli.logs import log_as_json
 from stretto.cli.nexmark import DEMO_EVENTS, demo_request, run_at_once
 from stretto.cli.nexmark_command import NEXMARK_EXAMPLES, nexmark
 from stretto.cli.options import Json, PageAt, Report, Workers
+from stretto.cli.querying import query
 from stretto.cli.reporting import reported
 from stretto.cli.running import RunRequest, explain_app, run_app
 from stretto.cli.serving import ServeRequest, serve_app
@@ -42,6 +43,10 @@ program.command(epilog="Example:  [bold]stretto functions --json[/]")(functions)
 program.command(
     epilog="Examples:  [bold]stretto scale --out 2[/]   [bold]stretto scale --in 1 --app highest-bid --json[/]"
 )(scale)
+program.command(
+    epilog='Examples:  [bold]stretto query "SELECT count(*) FROM bids_by_minute"[/]   '
+    '[bold]stretto query "SELECT * FROM state.Jumps WHERE key = 7" --json[/]'
+)(query)
 program.command(epilog="Examples:  [bold]stretto status[/]   [bold]stretto status --json[/]")(status)
 program.command(epilog="Example:  [bold]stretto state /shared/checkpoints/bids[/]")(state)
 

@@ -28,7 +28,15 @@ class AskScale(msgspec.Struct, frozen=True, tag="scale", forbid_unknown_fields=T
     timeout_s: float | None = None
 
 
-Request = AskAbout | AskStatus | AskScale
+class AskQuery(msgspec.Struct, frozen=True, tag="query", forbid_unknown_fields=True):
+    """Answer a SELECT over published tables or over state."""
+
+    text: str
+    timeout_s: float
+    at_least_us: int | None = None
+
+
+Request = AskAbout | AskStatus | AskScale | AskQuery
 
 # Replies.
 
@@ -92,6 +100,16 @@ class Scaled(msgspec.Struct, frozen=True, tag="scaled"):
     workers: int
 
 
+class Answered(msgspec.Struct, frozen=True, tag="answered"):
+    """An answer: its rows as an Arrow stream, the event time up to which it has everything, what is missing."""
+
+    rows: bytes
+    as_of_us: int | None
+    missing: list[str]
+    rows_read: int
+    workers: int
+
+
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
     """An error: the fact, the detail, what to do."""
 
@@ -100,4 +118,4 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     fix: str | None = None
 
 
-Reply = About | Status | Scaled | Refused
+Reply = About | Status | Scaled | Answered | Refused

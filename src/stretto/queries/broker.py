@@ -170,7 +170,8 @@ class Broker:
                     del known.homes[partition]
         for asking in list(self._askings):
             for number in [number for number, sent in asking.sent.items() if sent.member in lost]:
-                self._lost(asking, number, f"worker {asking.sent[number].member} was lost", now_ns)
+                if number in asking.sent:  # What was lost before may have had all of it asked again.
+                    self._lost(asking, number, f"worker {asking.sent[number].member} was lost", now_ns)
 
     # Questions.
 

@@ -142,7 +142,7 @@ class Task:
 class Shelf:
     """The partitions and the copies of pieces on one worker. What it wants sent and done is in `sends` and `loads`."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: OrderedDict[tuple[Any, ...], Compiled] | None = None) -> None:
         self.partitions: dict[tuple[str, str, int], Partition] = {}
         """By table, run of the job and number."""
         self.copies: dict[tuple[str, str], list[pa.RecordBatch]] = {}
@@ -154,7 +154,7 @@ class Shelf:
         self._orders: list[tuple[str, Hold, set[str]]] = []
         self._loading: dict[tuple[str, str], list[Task]] = {}
         self._kept: set[tuple[str, str]] = set()
-        self._compiled: OrderedDict[tuple[Any, ...], Compiled] = OrderedDict()
+        self._compiled = OrderedDict() if known is None else known
         self._made = 0
 
     # Questions.

@@ -6,11 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stretto.errors import ClusterError
+import pyarrow as pa
+
+from stretto.errors import ClusterError, UserError
 from stretto.observation.model import FunctionObserved, JobObserved, Observation, WorkerObserved
 from stretto.protocol.control import (
     About,
+    Answered,
     AskAbout,
+    AskQuery,
     AskScale,
     AskStatus,
     FunctionStatus,
@@ -20,7 +24,10 @@ from stretto.protocol.control import (
     WorkerStatus,
 )
 from stretto.runtime.cluster import DRAIN_TIMEOUT_S, START_TIMEOUT_S, Cluster
-from stretto.runtime.control_socket import ControlSocket
+from stretto.runtime.control_socket import REPLY_BYTES_MAX, ControlSocket
+from stretto.runtime.questions import time_of
+
+ANSWER_BYTES_MAX = REPLY_BYTES_MAX - 65_536
 
 
 @contextmanager
@@ -31,6 +38,7 @@ def controlled(cluster: Cluster) -> Iterator[ControlSocket]:
             AskAbout: lambda _: About(os.getpid(), cluster.id, sorted(cluster.observation.jobs)),
             AskStatus: lambda _: status_of(cluster.id, cluster.workers_wanted, cluster.observation),
             AskScale: lambda request: _scaled(cluster, request),
+            AskQuery: lambda request: _answered(cluster, request),
         }
     )
     try:
@@ -53,6 +61,23 @@ def _scaled(cluster: Cluster, request: AskScale) -> Scaled:
     if request.leave:
         left += cluster.scale_in(request.leave, timeout=request.timeout_s or DRAIN_TIMEOUT_S)
     return Scaled(joined, left, len(cluster.workers))
+
+
+def _answered(cluster: Cluster, request: AskQuery) -> Answered:
+    at_least = None if request.at_least_us is None else time_of(request.at_least_us)
+    answer = cluster.ask(request.text, timeout=request.timeout_s, at_least=at_least)
+    data = pa.BufferOutputStream()
+    with pa.ipc.new_stream(data, answer.table.schema) as writer:
+        writer.write_table(answer.table)
+    if data.tell() > ANSWER_BYTES_MAX:
+        raise UserError(
+            "the answer is too long for the control socket",
+            f"it has {data.tell()} bytes of at most {ANSWER_BYTES_MAX}",
+            "Ask for fewer rows, for example with LIMIT.",
+        )
+    missing = [str(each) for each in answer.missing]
+    rows = data.getvalue().to_pybytes()
+    return Answered(rows, answer.as_of_us, missing, answer.rows_read, answer.workers)
 
 
 def status_of(cluster: str, wanted: int, observation: Observation) -> Status:

@@ -284,6 +284,15 @@ def _microseconds(moment: datetime.datetime) -> int:
     return found
 
 
+def time_of(us: int) -> datetime.datetime:
+    """Returns a time of microseconds; the ends of all time are those of Python's calendar."""
+    try:
+        return _EPOCH + datetime.timedelta(microseconds=us)
+    except OverflowError:
+        ends = datetime.datetime.min if us < 0 else datetime.datetime.max
+        return ends.replace(tzinfo=datetime.UTC)
+
+
 def _error(failure: Failure) -> Exception:
     try:
         return error_of(failure)

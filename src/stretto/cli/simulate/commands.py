@@ -20,6 +20,7 @@ from stretto.cli.simulate.faults import faults
 from stretto.cli.simulate.getafix import getafix
 from stretto.cli.simulate.henge import henge
 from stretto.cli.simulate.neighbours import neighbours
+from stretto.cli.simulate.queries import queries
 from stretto.cli.simulate.row_calls import row_calls
 from stretto.cli.simulate.scaling import scaling
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
@@ -176,6 +177,11 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate row-calls --seeds 1000[/]   "
     "[bold]stretto simulate row-calls --mutate called-at-once[/]"
 )(row_calls)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate queries --seeds 1000[/]   "
+    "[bold]stretto simulate queries --mutate sealed-forgotten[/]"
+)(queries)
 
 simulate.command(
     epilog="Examples:  [bold]stretto simulate neighbours --seeds 1000[/]   "

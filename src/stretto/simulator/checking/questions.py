@@ -1,15 +1,16 @@
 """Questions while a table is published, copied and recovered, by seed: no answer is wrong, and none fails.
 
-Rows of a partition are numbered, and come again after a failure. So an answer is right if, for each partition, it is that
-of some prefix of its rows: at least those that were there when it was asked (or were durable, if the job has failed
-since), and at most those that were there when it was answered. Each question is about random times, and its answer is
-computed here from the log, without the code under test.
+Rows of a partition are numbered, and come again after a failure. So an answer is right if, for each partition, it is
+that of some prefix of its rows: at least those that were there when it was asked (or were durable, if the job has
+failed since), and at most those that were there when it was answered. Each question is about random times, and its
+answer is computed here from the log, without the code under test.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 
 import pyarrow as pa
@@ -19,14 +20,21 @@ from stretto.queries.select import Compiled, TableShape, compiled, read_question
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.engine.asking import MS, SCHEMA, SEGMENT_US, STEP_US, TABLE, AskedCluster, AskingParts
 
-ENDS_NS = 60_000 * MS
-WITHIN_NS = 20_000 * MS
+ENDS_NS = 20_000 * MS
+WITHIN_NS = 8_000 * MS
 """Time enough for any recovery, so that nothing may be missing."""
+GRID_US = 5_000_000
+"""Questions are about few different times, so that most are compiled once."""
 _KINDS = (
     "SELECT p, count(*) AS c, sum(v) AS s FROM results{} GROUP BY p",
     "SELECT p, count(DISTINCT n) AS c, sum(v) AS s FROM results{} GROUP BY p ORDER BY p",
     "SELECT p, n, v FROM results{}",
 )
+
+
+@cache
+def _compiled(text: str) -> Compiled:
+    return compiled(read_question(text, 0, "UTC"), TableShape(SCHEMA, "at"), "UTC")
 
 
 @dataclass(frozen=True)
@@ -103,26 +111,23 @@ class _Run:
         where = ""
         latest = max(map(len, cluster.log)) * STEP_US
         if chance.random() < 0.6:
-            first_us = chance.randint(0, latest + 1)
+            first_us = chance.randint(0, latest // GRID_US) * GRID_US + chance.choice((0, 1))
             where = f" WHERE at >= timestamp_micros({first_us})"
             if chance.random() < 0.5:
-                last_us = chance.randint(first_us, latest + 1)
+                last_us = first_us + chance.randint(0, 6) * GRID_US
                 where += f" AND at <= timestamp_micros({last_us})"
         kind = chance.randrange(len(_KINDS))
-        select = read_question(_KINDS[kind].format(where), 0, "UTC")
-        question = compiled(select, TableShape(SCHEMA, "at"), "UTC")
+        question = _compiled(_KINDS[kind].format(where))
         at_least_us = latest + chance.randint(0, 5) * STEP_US if chance.random() < 0.2 else None
         self._made += 1
         there = {number: (part.job, part.written) for number, (_, part) in cluster.here.items()}
-        self._open[self._made] = _Asked(
-            question, kind, first_us, last_us, at_least_us, tuple(cluster.committed), there
-        )
+        self._open[self._made] = _Asked(question, kind, first_us, last_us, at_least_us, tuple(cluster.committed), there)
         self.trial.questions += 1
         cluster.ask(
             Question(
                 self._made,
                 TableName(TABLE, "app", SEGMENT_US, "at"),
-                select.text,
+                question.select.text,
                 "UTC",
                 SCHEMA.serialize().to_pybytes(),
                 None,

@@ -7,6 +7,7 @@ them (who is a member, checkpoints, recovery, storage) is a model. Messages on o
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +23,7 @@ from stretto.protocol.queries import Part as AnswerPart
 from stretto.queries.answers import Gathered, Question
 from stretto.queries.broker import Broker
 from stretto.queries.copying import Copying
+from stretto.queries.select import Compiled
 from stretto.queries.shelf import LOOK_AGAIN_NS, LoadPieces, PiecesLoaded, Shelf
 from stretto.simulator.engine.published import SimulatedTable
 
@@ -31,6 +33,10 @@ SCHEMA = pa.schema([("p", pa.int32()), ("n", pa.int64()), ("v", pa.int64()), ("a
 NOTICED_NS = 40 * MS
 """How long it takes until a lost worker is known to be lost, and until its job runs again, at most."""
 RECOVERED_NS = 400 * MS
+
+
+_COMPILED: OrderedDict[tuple[Any, ...], Compiled] = OrderedDict()
+"""Questions, compiled once for all workers of all runs: an evaluation keeps nothing."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ class AskedCluster:
         self._complete: dict[int, tuple[int, Any]] = {}
         """What the last complete checkpoint has of each partition: how many rows, and what is to be published."""
         self._complete_number = 0
-        self.workers = {f"w{number}": Worker(f"w{number}", parts.shelf()) for number in range(workers)}
+        self.workers = {f"w{number}": Worker(f"w{number}", parts.shelf(_COMPILED)) for number in range(workers)}
         self._tell_members()
         self._recover(0)
         self.later(50 * MS, self._checkpoint_due)
@@ -321,7 +327,7 @@ class AskedCluster:
 
     def _replace(self) -> None:
         name = f"w{len(self.workers)}"
-        self.workers[name] = Worker(name, self._parts.shelf())
+        self.workers[name] = Worker(name, self._parts.shelf(_COMPILED))
         self.later(self.chance.randint(0, NOTICED_NS), self._tell_members)
 
     def _tell_members(self) -> None:
@@ -354,14 +360,14 @@ class AskedCluster:
             rows.news()
             self._announce(worker, part)
             if pending:
-                self.later(self.chance.randint(0, 100 * MS), partial(self._publish, run, self._complete_number, partition))
+                self.later(
+                    self.chance.randint(0, 100 * MS), partial(self._publish, run, self._complete_number, partition)
+                )
 
     def _announce(self, worker: Worker, part: Partition) -> None:
         rows = part.rows
         pieces = [self._piece(cut) for cut in rows.pieces.values()]
-        opened = TableOpened(
-            TABLE, part.job, part.number, len(self.log), rows.version, self.table.directory, pieces
-        )
+        opened = TableOpened(TABLE, part.job, part.number, len(self.log), rows.version, self.table.directory, pieces)
         self._send(worker.name, "driver", opened)
 
     # Copies.
