@@ -25,6 +25,7 @@ from stretto.cli.bench.henge import henge
 from stretto.cli.bench.kafka import kafka
 from stretto.cli.bench.page import page
 from stretto.cli.bench.parked import parked
+from stretto.cli.bench.queries import queries
 from stretto.cli.bench.report import report
 from stretto.cli.bench.savepoints import savepoints
 from stretto.cli.bench.scaling import scaling
@@ -53,6 +54,7 @@ bench.command()(spread)
 bench.command()(barriers)
 bench.command()(scheduling)
 bench.command()(tenants)
+bench.command()(queries)
 bench.command()(chaos)
 bench.command()(savepoints)
 bench.command()(checkpoint)

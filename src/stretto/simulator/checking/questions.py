@@ -84,8 +84,8 @@ class _Run:
         self._ask()
         for _ in range(chance.choice((0, 0, 1, 2))):
             cluster.later(chance.randint(0, 3_000 * MS), cluster.crash)
-        for _ in range(chance.choice((0, 1, 3))):
-            cluster.later(chance.randint(0, 3_000 * MS), cluster.pause)
+        for _ in range(chance.choice((0, 2, 6))):
+            cluster.later(chance.randint(0, 2_000 * MS), cluster.pause)
         cluster.run_until(ENDS_NS, lambda: not self._left and not self._open)
         trial = self.trial
         if self._open:
