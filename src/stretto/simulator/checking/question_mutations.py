@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from stretto.operators.publishing import Live, PublishCheckpointed, PublishedRows
-from stretto.protocol.queries import Ask, LivePart, Part, Piece, TableOpened
-from stretto.queries.broker import Asking, Broker, Home, Known, Sent
+from stretto.protocol.queries import Ask, LivePart, Part, Piece, PiecesCut
+from stretto.queries.broker import Asking, Broker, Known, Sent
 from stretto.queries.shelf import Shelf, Task
 from stretto.simulator.checking.mutations import mutation_name
 from stretto.simulator.engine.asking import AskingParts
@@ -62,16 +64,14 @@ class BothCount(Broker):
         pass
 
 
-class EarlierRunCounts(Broker):
-    """A partition of an earlier run of the job stands beside those of the present one."""
+class LateCutsCount(Broker):
+    """What a partition published in an earlier run of the job counts as published in the present one."""
 
-    def opened(self, sender: str, frame: TableOpened) -> None:
-        known = self.tables.setdefault(frame.table, Known(frame.partitions, frame.directory, frame.job))
-        pieces = {piece.name: piece for piece in frame.pieces}
-        home = known.homes.get(frame.partition)
+    def cut(self, sender: str, frame: PiecesCut) -> None:
+        known = self.tables.get(frame.table)
+        home = None if known is None else known.homes.get(frame.partition)
         if home is not None:
-            pieces |= home.pieces
-        known.homes[frame.partition] = Home(sender, frame.job, frame.version, pieces)
+            super().cut(home.member, msgspec.structs.replace(frame, job=home.job))
 
 
 class StorageNotRead(Broker):
