@@ -244,12 +244,6 @@ class PublishedRows:
         """The rows of a piece need not be in memory here."""
         self._rows.pop(piece, None)
 
-    @property
-    def live_rows(self) -> int:
-        """The number of rows that nobody else has."""
-        every = [self._live, *self._sealed.values()]
-        return sum(batch.num_rows for live in every for rows in live.values() for batch in rows)
-
 
 class PublishWriter(CheckpointedWriter):
     """Holds the rows of a partition in memory only. They go along when the job is handed over to its next attempt."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from stretto.operators.publishing import Live, PublishCheckpointed, PublishedRows
-from stretto.protocol.queries import Ask, LivePart, Part, Piece, PiecesCut
+from stretto.protocol.queries import Ask, LivePart, Part, Piece
 from stretto.queries.broker import Asking, Broker, Known, Sent
 from stretto.queries.shelf import Shelf, Task
 from stretto.simulator.checking.mutations import mutation_name
@@ -62,16 +60,6 @@ class BothCount(Broker):
 
     def _in_place(self, asking: Asking, slow: int) -> None:
         pass
-
-
-class LateCutsCount(Broker):
-    """What a partition published in an earlier run of the job counts as published in the present one."""
-
-    def cut(self, sender: str, frame: PiecesCut) -> None:
-        known = self.tables.get(frame.table)
-        home = None if known is None else known.homes.get(frame.partition)
-        if home is not None:
-            super().cut(home.member, msgspec.structs.replace(frame, job=home.job))
 
 
 class StorageNotRead(Broker):
