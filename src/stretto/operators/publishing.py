@@ -143,7 +143,7 @@ class PublishedRows:
         for start_us, rows in parts:
             self._live.setdefault(start_us, []).append(rows)
             self._latest_us = max(self._latest_us, start_us)
-        if self._cut_at or not self._sealed:
+        if self.sink.files is None and self.sink.keep_us is not None:
             self._forget_old_live()
         return parts
 
@@ -203,9 +203,8 @@ class PublishedRows:
         return start_us != TIMELESS_US and start_us + self.sink.segment_us <= self._horizon_us
 
     def _forget_old_live(self) -> None:
-        if self.sink.keep_us is not None and self.version == 0 and not self._sealed and self.sink.files is None:
-            for start_us in [each for each in self._live if self._is_old(each)]:
-                del self._live[start_us]
+        for start_us in [each for each in self._live if self._is_old(each)]:
+            del self._live[start_us]
 
     def expired(self) -> list[Cut]:
         """Forgets the pieces of segments that are older than what is kept, and returns them."""
