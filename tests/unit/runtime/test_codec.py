@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit.runtime.entity_frames import entity_frames
+from tests.unit.runtime.question_frames import question_frames
 
 import stretto
 from stretto.actors.address import Address
@@ -260,6 +261,7 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
     ScheduleRequest: st.builds(ScheduleRequest, actors, counts, plain),
     ScheduleReply: st.builds(ScheduleReply, counts, plain),
     **entity_frames(failures),
+    **question_frames(failures),
 }
 
 
