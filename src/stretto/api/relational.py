@@ -29,6 +29,7 @@ from stretto.api.plan import (
 )
 from stretto.expressions import AggregateCall
 from stretto.operators.join_kinds import JoinKind
+from stretto.operators.publishing import PublishSink
 from stretto.operators.ranking import RankKind
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
@@ -67,6 +68,8 @@ def _unsupported_shape(node: Node, plan: Plan, streaming: bool) -> str | None:
             )
         case DistinctNode(within_us=int()) if not streaming:
             return f"'{node.name}' drops duplicates within a time, and a batch has no watermark"
+        case SinkNode(sink=PublishSink()) if streaming:
+            return f"'{node.name}' publishes a table, which only actors can be asked for"
         case SourceNode() if not streaming and getattr(getattr(node.source, "dataframe", None), "isStreaming", False):
             return f"source '{node.name}' is a streaming DataFrame, which has no end"
     return None

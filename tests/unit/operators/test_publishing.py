@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from stretto.actors.address import Attempt
+from stretto.api.app import App
+from stretto.api.relational import unsupported
 from stretto.operators.publishing import (
     TIMELESS_US,
     PublishCheckpointed,
@@ -19,6 +21,7 @@ from stretto.operators.publishing import (
     with_segment,
 )
 from stretto.simulator.engine.published import SimulatedTable
+from stretto.sources import memory
 
 SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
 SECOND = 1_000_000
@@ -113,6 +116,16 @@ def test_a_table_in_memory_goes_along_to_the_next_attempt() -> None:
 )
 def test_the_name_of_a_segment_is_read_as_its_start(start: int) -> None:
     assert segment_start(segment_text(start)) == start
+
+
+def test_only_actors_publish_tables() -> None:
+    app = App("published")
+    app.source("rows", memory(pa.Table.from_batches([batch(1)])), time="at").publish("t")
+    assert (
+        unsupported(app.plan(), streaming=True)
+        == "'rows.publish' publishes a table, which only actors can be asked for"
+    )
+    assert unsupported(app.plan(), streaming=False) is None
 
 
 def test_rows_have_the_segments_of_their_times() -> None:
