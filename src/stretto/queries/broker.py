@@ -120,11 +120,20 @@ class Broker:
         """A partition is on a worker; one of an earlier run of the job counts no more."""
         known = self.tables.get(frame.table)
         if known is None or is_later(frame.job, known.job):
+            if known is not None:
+                self._drop_copies(frame.table, known)
             known = self.tables[frame.table] = Known(frame.partitions, frame.directory, frame.job)
         if frame.job != known.job:
             return
         pieces = {piece.name: piece for piece in frame.pieces}
         known.homes[frame.partition] = Home(sender, frame.job, frame.version, pieces)
+
+    def _drop_copies(self, table: str, known: Known) -> None:
+        """Frees the copies of an earlier run: who holds what is decided again."""
+        for member in sorted(self.workers):
+            names = sorted(name for name, holders in known.holders.items() if member in holders)
+            if names and known.directory is not None:
+                self.sends.append((member, Hold(table, known.directory, [], names)))
 
     def cut(self, sender: str, frame: PiecesCut) -> None:
         """A partition has published pieces, of which the sender has the rows."""

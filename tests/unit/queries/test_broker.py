@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from stretto.protocol.jobs import Failure
-from stretto.protocol.queries import Ask, LiveAnswer, Part, Piece, PiecesCut, TableOpened, TellTables
+from stretto.protocol.queries import Ask, Held, Hold, LiveAnswer, Part, Piece, PiecesCut, TableOpened, TellTables
 from stretto.queries.answers import Question, TableName
 from stretto.queries.broker import SLOW_NS, Broker
 from stretto.queries.pruning import EVERY
@@ -100,6 +100,14 @@ def test_a_lost_partition_is_waited_for_and_everything_is_asked_again() -> None:
     found = asks(broker)
     assert [(each.job, each.after) for _, ask in found for each in ask.live] == [("app~2", 0)]
     assert [each.name for _, ask in found for each in ask.pieces] == ["piece 0"]
+
+
+def test_copies_of_an_earlier_run_are_dropped() -> None:
+    broker = brokered()
+    broker.held("w1", Held("t", ["piece 0", "piece 10"], []))
+    broker.opened("w2", TableOpened("t", "app~2", 0, 1, 0, "dir", [piece(0)]))
+    assert broker.sends == [("w1", Hold("t", "dir", [], ["piece 0", "piece 10"]))]
+    assert not broker.tables["t"].holders
 
 
 def test_a_partition_that_does_not_come_back_is_named_with_its_reason() -> None:
