@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from stretto.api.arguments import COLUMN, COLUMNS, COUNT, PATH, TEXT, Kind, takes
+from stretto.api.arguments import COLUMN, COLUMNS, COUNT, OPTIONS, PATH, TEXT, Kind, takes
 from stretto.api.memory import CollectSink, NullSink
 from stretto.runtime.connectors.delta import DeltaSink
 from stretto.runtime.connectors.epochs import EpochSink
@@ -96,7 +96,7 @@ def jsonl(
     guarantee=TEXT,
     schemas=PATH.optional(),
     schema_number=COUNT.optional(),
-    options=Kind("a dict of settings by their names", lambda value: isinstance(value, Mapping)).optional(),
+    options=OPTIONS.optional(),
 )
 def kafka(
     brokers: str,
@@ -135,7 +135,7 @@ def kafka(
 @takes(
     table=PATH,
     partition_by=COLUMNS.optional(),
-    options=Kind("a dict of settings by their names", lambda value: isinstance(value, Mapping)).optional(),
+    options=OPTIONS.optional(),
 )
 def delta(
     table: str | os.PathLike[str],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from stretto.actors.sink import Sink
-from stretto.api.arguments import COLUMN, COUNT, DURATION, PATH, SCHEMA, TEXT, Kind, is_count, takes
+from stretto.api.arguments import COLUMN, COUNT, DURATION, OPTIONS, PATH, SCHEMA, TEXT, Kind, is_count, takes
 from stretto.api.memory import Item, MemorySource
 from stretto.errors import SourceError
 from stretto.operators.windows import Duration
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SPEED = Kind("a number, such as 10 for ten times as fast", lambda value: is_count(value) or isinstance(value, float))
-OPTIONS = Kind("a dict of settings by their names", lambda value: isinstance(value, Mapping))
 ROWS = Kind(
     "a pyarrow Table or RecordBatch, or a list of dicts or record batches",
     lambda value: isinstance(value, pa.Table | pa.RecordBatch | list | tuple),

@@ -239,6 +239,7 @@ TABLE_DATA = Kind(
 )
 FUNCTION = Kind("a Python function of a pyarrow RecordBatch", callable, _as_map)
 PATH = Kind("a path as text or a pathlib.Path", lambda value: is_text(value) or hasattr(value, "__fspath__"))
+OPTIONS = Kind("a dict of settings by their names", lambda value: isinstance(value, Mapping))
 SESSION = Kind("a SparkSession", lambda value: hasattr(value, "sparkContext"))
 
 _EVERYWHERE = {"name": Kind("a name as text", is_text).optional(), "parallelism": COUNT.optional()}

@@ -96,6 +96,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "Stream.window_join": {"right": None, "on": "auction", "window": tumbling("10 s")},
     "Stream.apply": {"function": Quiet(), "schema": SCHEMA},
     "Stream.sink": {"sink": sinks.null()},
+    "Stream.publish": {"table": "bids"},
     "Stream.call": {"method": anything, "key": "channel"},
     "AppliedStream.output": {"name": "late"},
     "KeyedStream.window": {"window": tumbling("10 s")},
@@ -111,6 +112,9 @@ RIGHT: dict[str, dict[str, Any]] = {
     "sinks.parquet": {"directory": "out"},
     "sinks.csv": {"directory": "out"},
     "sinks.jsonl": {"directory": "out"},
+    "sinks.kafka": {"brokers": "localhost:9092", "topic": "bids"},
+    "sinks.delta": {"table": "out"},
+    "sinks.stream": {"directory": "out"},
     "sinks.console": {},
     "sinks.callback": {"function": print},
     "sources.memory": {"rows": [{"n": 1}]},
@@ -120,6 +124,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "sources.csv": {"path": "in"},
     "sources.arrow": {"path": "in"},
     "sources.watch": {"directory": "in"},
+    "sources.kafka": {"brokers": "localhost:9092", "topic": "bids", "schema": SCHEMA},
     "sources.dataframe": {"df": None},
 }
 """Each verb with arguments of the right kind. The test below finds verbs that are missing here."""
@@ -134,8 +139,14 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "sinks": lambda: sinks,
     "sources": lambda: sources,
 }
-NUMBERS = ("k", "lessees", "workers_max", "batch_rows", "rows_per_file", "limit", "workers", "spill", "parallelism")
-DURATIONS = ("delay", "batch_delay", "keep_keys", "poll", "lateness", "within", "max_jump", "speed", "refresh")
+NUMBERS = (
+    *("k", "lessees", "workers_max", "batch_rows", "rows_per_file", "limit", "workers", "spill", "parallelism"),
+    "schema_number",
+)
+DURATIONS = (
+    *("delay", "batch_delay", "keep_keys", "poll", "lateness", "within", "max_jump", "speed", "refresh"),
+    *("discover", "segment", "keep"),
+)
 
 
 def is_right(verb: str, parameter: inspect.Parameter, kind: str) -> bool:
@@ -151,6 +162,8 @@ def is_right(verb: str, parameter: inspect.Parameter, kind: str) -> bool:
             return parameter.name == "function" and not verb.endswith(".apply")
         case "list":
             return parameter.name == "rows"
+        case "dict":
+            return parameter.name in ("options", "start")
     return False
 
 
