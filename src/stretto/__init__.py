@@ -24,6 +24,7 @@ from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import hopping, session, span, tumbling
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.job import Job
+from stretto.sharing.state import SharedState
 from stretto.state import ListState, MapState, ValueState
 from stretto.transactions.entity import Entity, reads
 
@@ -41,6 +42,7 @@ __all__ = [
     "ListState",
     "MapState",
     "Reading",
+    "SharedState",
     "Sink",
     "SinkWriter",
     "Source",

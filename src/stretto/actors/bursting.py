@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from stretto.actors.deployment import FunctionSpec, Stage, edges_of
 from stretto.actors.discipline import STATELESS
+from stretto.actors.sharing import spaces_of
 
 
 class Burst(Enum):
@@ -70,6 +71,8 @@ def _stays_because(spec: FunctionSpec, is_source: bool) -> str | None:
         return "it runs on the driver"
     if is_source:
         return None if any(map(_has_steps, spec.outputs.values())) else "it only reads"
+    if spaces_of(spec.function):
+        return "it uses shared objects"
     if spec.function.reads_consolidated:
         return "it reads the consolidated state"
     if spec.function.discipline is STATELESS or spec.discipline.spreads:

@@ -65,6 +65,13 @@ class Function:
         """Called per batch; `ctx.input` names its input."""
         raise NotImplementedError
 
+    def shared_reads(self, batch: pa.RecordBatch, ctx: Context) -> Any:
+        """Returns the shared objects that `process` will read for this batch (see `stretto.SharedState`), or yields
+        them: what it has yielded can be read after it, so that further objects may depend on it.
+
+        Called before `process`; other batches may be processed in between. It should change nothing."""
+        return ()
+
     def on_watermark(self, watermark_us: int, ctx: Context) -> None:
         """No batch with an event time before `watermark_us` (microseconds) will follow, except late ones."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyarrow import RecordBatch
 
-from stretto.actors import barriers, calling, inheriting, keyed_twins, marking, opening, reading, tasks, twins
+from stretto.actors import barriers, calling, inheriting, keyed_twins, marking, opening, reading, sharing, tasks, twins
 from stretto.actors.address import Address, Attempt, job_of
 from stretto.actors.calling import CallingFunction
 from stretto.actors.channel import InChannel, Message, OutChannel, Payload
@@ -51,6 +51,7 @@ class Instance:
         self.discipline = spec.discipline
         self.function: Any = copy.deepcopy(spec.function)
         self.function.bind_states()
+        self.sharing = sharing.bound(self.function)
         self.is_source = is_source
         self.is_sink = is_sink
         self.calls = isinstance(spec.function, CallingFunction)
@@ -116,6 +117,7 @@ class Instance:
         `keep` is called: if the handover is called off, the other one goes on with it."""
         self._former = former
         self.function, self.ctx, self.timers = former.function, former.ctx, former.timers
+        self.sharing = former.sharing
         self.watermark_us, self.consolidated = former.watermark_us, former.consolidated
         self._spilling, self._cold = former._spilling, former._cold
 
@@ -270,6 +272,8 @@ class Instance:
     def collect(self, outcome: Outcome) -> None:
         """Moves what the function has sent to the outcome, and records the timers that it has set."""
         ctx = self.ctx
+        if self.sharing is not None:
+            sharing.collect(self, self.sharing, outcome)
         if ctx.sent:
             for output, payload in ctx.sent:
                 if output is None:
@@ -304,6 +308,7 @@ APPLIES: dict[type, Applies] = {
     **twins.APPLIES,
     **keyed_twins.APPLIES,
     **calling.APPLIES,
+    **sharing.APPLIES,
 }
 """Every kind of errand, and how it runs. Another room registers its kinds with `register`."""
 

@@ -13,6 +13,7 @@ from stretto.actors.deadlines import LAX_NS, POINTS_PER_WINDOW, ProgressMap
 from stretto.actors.due_rows import DueRows
 from stretto.actors.mailbox import Mailbox
 from stretto.actors.metrics import FunctionMetrics, LatencySketch
+from stretto.actors.sharing import Lookups
 
 if TYPE_CHECKING:
     from stretto.actors.away import Away
@@ -78,6 +79,7 @@ class Seat:
     - Of an elastic executor: `executor` is the home's record, `leaving` are shards that an owner is to give away;
       `shared` once it has channels from several instances of one actor.
     - While a burst is redirected: `away` is what it has on transient workers.
+    - Of one that uses shared objects: `lookups` are the batches that wait for some.
     - What it may send: a batch costs a credit for each `credit_bytes`, if its job says so. `owing` are the extra
       channels to it of which credits have not been returned.
     - Whether it may run: `starved` counts the reasons why not: channels without credits, or that wait for a list of
@@ -116,6 +118,7 @@ class Seat:
         "latency",
         "latency_ns",
         "leaving",
+        "lookups",
         "mailbox",
         "marked",
         "metrics",
@@ -165,6 +168,7 @@ class Seat:
         self.away: Away | None = None
         self.leaving: list[Any] | None = None
         """`protocol.elastic.Give` frames, which this room does not import."""
+        self.lookups = _lookups(instance)
         self.shared = False
         self.strategy: Any = None
         """A `scheduling.Strategy`, which this room does not import."""
@@ -213,3 +217,10 @@ class Seat:
         """Starts predicting when stream time arrives, since it feeds a function with windows."""
         self.progress = self.progress or ProgressMap()
         self.progress.step_us = max(1, slide_us // POINTS_PER_WINDOW)
+
+
+def _lookups(instance: Instance) -> Lookups | None:
+    """Returns the record of an instance that uses shared objects."""
+    if instance.sharing is None:
+        return None
+    return Lookups(ordered=not instance.spec.lessees_max)

@@ -74,6 +74,8 @@ class _Wirer:
     def _seat(self, instance: Instance) -> Seat:
         objective_ns = self._deployment.latency_ns
         latency_ns = LAX_NS if objective_ns is None else objective_ns
+        if instance.sharing is not None:
+            instance.sharing.member, instance.sharing.writer = self._member, str(instance.address)
         return Seat(instance, latency_ns, self._deployment.share, self._deployment.credit_bytes)
 
     def _make_inputs(self, sender: str, senders: int, edge: Edge) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
     from stretto.actors.snapshot import Snapshot
+    from stretto.sharing.contents import Write
 
 
 class Errand:
@@ -117,7 +118,8 @@ class Outcome(msgspec.Struct):
     is what a lessee surrendered, what a lessor shares, or what is bequeathed. `progress_us` is the stream progress of
     what was sent; None if unknown. `notice` is what the user should know of a read. `snapshot` is set if the run
     reached the mark of a checkpoint; `passed` is the number of the mark of a handover, if it reached one. `parts` are
-    the rows of a message by their route, if the run divided one."""
+    the rows of a message by their route, if the run divided one. `writes` are those to shared objects on servers, with
+    their spaces and names."""
 
     arrived_ns: int
     progress_us: int | None = None
@@ -130,4 +132,5 @@ class Outcome(msgspec.Struct):
     snapshot: Snapshot | None = None
     passed: int = 0
     parts: Sequence[tuple[int, RecordBatch]] = ()
+    writes: Sequence[tuple[str, str, Write]] = ()
     sends: Sends = msgspec.field(default_factory=list)

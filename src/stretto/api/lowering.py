@@ -28,11 +28,13 @@ from stretto.actors.deployment import (
 )
 from stretto.actors.discipline import STATELESS
 from stretto.actors.function import Function
+from stretto.actors.sharing import spaces_of
 from stretto.actors.source import GrowingSource
 from stretto.api import plan as nodes
 from stretto.api.changes import replaced_rows, weighted_nodes
 from stretto.api.joining import held_back_us, least_offset_us
 from stretto.api.plan import Plan
+from stretto.api.sharing import share_objects
 from stretto.errors import InvariantError, PlanError
 from stretto.operators.calling import EntityCalls
 from stretto.operators.changes.aggregate import ChangingAggregate
@@ -48,6 +50,7 @@ from stretto.operators.refreshed import RefreshedTableJoin
 from stretto.operators.replying import Replies
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
+from stretto.operators.shared_store import SharedStore
 from stretto.operators.stateless import Filter, PythonStep, Select, StatelessFunction
 from stretto.operators.table_join import PartitionedTableJoin, TableJoin, WeightedTableJoin
 from stretto.operators.top import WindowTop
@@ -85,6 +88,7 @@ class _Lowering:
     def deployment(self, job: str) -> Deployment:
         for node in self._plan.nodes.values():
             self._lower(node)
+        share_objects(self._functions, self._parallelism)
         self._spread()
         self._make_elastic()
         latency_ms = self._plan.slo.latency_ms
@@ -155,6 +159,8 @@ class _Lowering:
             return "it is spread over lessees"
         if spec.spill_bytes is not None:
             return "its state spills"
+        if isinstance(spec.function, SharedStore) or spaces_of(spec.function):
+            return "it uses shared objects" if spaces_of(spec.function) else "it has shared objects, which others read"
         return spec.function.inelastic_because
 
     def _sequential_because(self, spec: FunctionSpec) -> str | None:

@@ -66,6 +66,7 @@ from stretto.protocol.queries import (
 )
 from stretto.protocol.reports import LongRuns, Misbehaved, Report, Stuck
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
+from stretto.protocol.sharing import ObjectsAsked, ObjectsSent
 
 Membership = Join | Hello | Heartbeat | Members | Leave | Left
 Jobs = Deploy | Loaded | Ready | Start | Hosts | HostsLeft | Drain | Stop | Stopped | Finished | Failed
@@ -76,6 +77,7 @@ Handover = Prepared | HandOver | CallOff | Passed | Bequest | BequestInMemory | 
 Leasing = Lease | SyncRequest | SyncAck | SyncReply | Ack | Unsync | Register | Registered
 Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | GiveMore | Taken | AwaitCriticals
 Scheduling = ScheduleRequest | ScheduleReply
+Sharing = ObjectsAsked | ObjectsSent
 Twins = TwinBegins | Redirected | StepsSent | Returned | AskBack | GivenBack
 BetweenEntities = CallsSent | RepliesSent | RowRepliesSent | RoundSent | PlaceSent
 Entities = (
@@ -106,6 +108,7 @@ Control = (
     | Leasing
     | Elastic
     | Scheduling
+    | Sharing
     | Redirect
     | Twins
     | Entities
@@ -122,6 +125,7 @@ Peer = (
     | Leasing
     | Elastic
     | Scheduling
+    | Sharing
     | Twins
     | Bequest
     | BequestInMemory

@@ -26,6 +26,8 @@ from stretto.protocol.transactions import Reply
 from stretto.queries.answers import Gathered, Question
 from stretto.queries.shelf import LoadPieces, PiecesLoaded
 from stretto.queries.state_asking import StateGathered, StateQuestion
+from stretto.sharing.contents import Kind, ObjectContent, Write
+from stretto.sharing.state import Server
 from stretto.transactions.activation import MadeCall
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.events import Keeping, LogWritten, PieceStored, StateOpened
@@ -314,6 +316,58 @@ class NoteDecision:
     record: DecisionRecord
 
 
+# Shared objects on servers.
+
+
+@dataclass(frozen=True, slots=True)
+class ReadServer:
+    """Effect: read these objects, in one round trip, then say `ServerAnswered` or `ServerFailed`."""
+
+    job: str
+    server: Server
+    space: str
+    number: int
+    wanted: tuple[tuple[Kind, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteServer:
+    """Effect: make these writes in their order, in one round trip, then say `ServerWritten` or `ServerFailed`. All that
+    was ordered before it of this server comes before it."""
+
+    job: str
+    server: Server
+    space: str
+    number: int
+    writes: tuple[tuple[str, Write], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswered:
+    job: str
+    number: int
+    contents: tuple[ObjectContent | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerWritten:
+    """The writes are made, but for those at the places `again`, which had been made before."""
+
+    job: str
+    number: int
+    again: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFailed:
+    """A server could not do it. `lasting` if it never will."""
+
+    job: str
+    number: int
+    reason: str
+    lasting: bool = False
+
+
 Event = (
     FrameArrived
     | QuestionAsked
@@ -336,6 +390,9 @@ Event = (
     | DoorMoved
     | CallsMade
     | DoorShut
+    | ServerAnswered
+    | ServerWritten
+    | ServerFailed
 )
 Effect = (
     Run
@@ -354,4 +411,6 @@ Effect = (
     | PassGathered
     | NoteDecision
     | LoadPieces
+    | ReadServer
+    | WriteServer
 )

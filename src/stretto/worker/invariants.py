@@ -12,6 +12,7 @@ def check_seat(seat: Seat, running: bool) -> None:
     """Counts are exact, and whoever could run is up for running."""
     starved = sum((out.credits <= 0) + out.waits for out in seat.outs)
     starved += (seat.undecided >= UNDECIDED_MAX) + (seat.interrupted is not None)
+    starved += seat.lookups is not None and seat.lookups.writing
     if starved != seat.starved:
         raise InvariantError(f"{seat.address} counts {seat.starved} starved channels", f"{starved}")
     for out in seat.outs:
@@ -29,6 +30,8 @@ def check_seat(seat: Seat, running: bool) -> None:
     has_work = has_work or seat.poll_due
     if seat.away is not None:
         has_work = seat.away.has_work or (bool(has_work or seat.away.own) and not seat.away.waits)
+    if seat.lookups is not None:
+        has_work = seat.lookups.has_work or (bool(has_work) and not seat.lookups.waits)
     ready = (has_work or seat.rest is not None) and not seat.starved
     if ready and not seat.queued and not running:
         raise InvariantError(f"{seat.address} has work and credits but is not up for running")

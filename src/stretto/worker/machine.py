@@ -62,6 +62,8 @@ from stretto.worker.reports import Reports
 from stretto.worker.resuming import Resuming
 from stretto.worker.run_bounds import RunBounds
 from stretto.worker.sending import Sending
+from stretto.worker.sharing.homes import SharedHomes
+from stretto.worker.sharing.reads import SharedReads
 from stretto.worker.snapshots import Snapshots
 
 
@@ -94,6 +96,8 @@ class WorkerParts:
     calling: type[Calling] = Calling
     asking: type[Asking] = Asking
     answering: type[Answering] = Answering
+    shared_reads: type[SharedReads] = SharedReads
+    shared_homes: type[SharedHomes] = SharedHomes
 
 
 class Worker:
@@ -152,6 +156,7 @@ class Worker:
         self.membership = membership = Membership(self)
         self.entities = entities = kinds.entities(self)
         self._calling = calling = kinds.calling(self, snapshots)
+        self._shared_reads = shared_reads = kinds.shared_reads(self)
         # Some need each other.
         channels.connect(forwarding, registration, programs, hosting, desk, sending, routing)
         desk.connect(forwarding)
@@ -170,9 +175,11 @@ class Worker:
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
         calls: list[Part] = [entities, kinds.doors(self), calling, asking, copies, answering]
+        shared: list[Part] = [shared_reads, kinds.shared_homes(self)]
+
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
-        return [channels, desk, hosting, *leasing, redirecting, by_key, twins, *calls, *others]
+        return [channels, desk, hosting, *leasing, redirecting, by_key, twins, *calls, *shared, *others]
 
     def _declare(self) -> None:
         """Collect what the parts have declared."""
@@ -242,6 +249,8 @@ class Worker:
             work = self._next_work(seat)
             if work is not None and seat.away is not None and not begun:
                 work = self._redirecting.instead(seat, seat.away, work)
+            if work is not None and seat.lookups is not None and not begun:
+                work = self._shared_reads.instead(seat, seat.lookups, work)
             if work is not None:
                 if type(work) is Message and self.run_bounds.bounded:
                     work = self.run_bounds.piece(seat, work)
@@ -258,6 +267,8 @@ class Worker:
             work, seat.rest = seat.rest, None
         elif seat.away is not None and (seat.away.has_work or seat.away.waits):
             return self._redirecting.next_work(seat, seat.away)
+        elif seat.lookups is not None and (seat.lookups.has_work or seat.lookups.waits):
+            return self._shared_reads.next_work(seat, seat.lookups)
         elif seat.keeper is not None:
             work = seat.keeper.next_work(seat)
         elif seat.mailbox.count and not (seat.holds and seat.mailbox.first_is_message):
@@ -284,6 +295,8 @@ class Worker:
             has_work = False
         if seat.away is not None:
             has_work = seat.away.has_work or (bool(has_work or seat.away.own) and not seat.away.waits)
+        if seat.lookups is not None:
+            has_work = seat.lookups.has_work or (bool(has_work) and not seat.lookups.waits)
         if (has_work or seat.rest is not None) and (not seat.starved or seat.opening):
             self.ready.enqueue(seat)
 
@@ -292,9 +305,13 @@ class Worker:
     def _on_ran(self, event: Ran) -> None:
         seat, outcome = event.seat, event.outcome
         self._running = None
-        if seat.dropped:
+        if seat.dropped or (outcome.writes and self._shared_reads.writes_first(event)):
             return
-        cost_ns = event.cost_ns
+        self.ran(event)
+
+    def ran(self, event: Ran) -> None:
+        """All that a run has written to servers is there: it counts as run."""
+        seat, outcome, cost_ns = event.seat, event.outcome, event.cost_ns
         seat.metrics.busy_ns += cost_ns
         if seat.executor is not None:
             seat.executor.ran(cost_ns, outcome.rows_in, type(event.work) is Route)
@@ -336,6 +353,8 @@ class Worker:
                 self._owners.look(seat)
         if seat.instance.calls:
             self._calling.after_run(seat)
+        if seat.instance.sharing is not None:
+            self._shared_reads.after_run(seat, seat.instance.sharing)
         self.offer(seat)
 
     def _on_run_failed(self, event: RunFailed) -> None:
