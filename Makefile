@@ -2,7 +2,8 @@
 #
 # A target that needs the environment makes it first: `.venv` is installed from the lock files, again only when they
 # change. Nothing is installed outside this directory, except Java if it is missing (scripts/ensure_java), and Chromium
-# for the tests (scripts/ensure_chromium). Kafka for the tests is fetched into .cache/ (scripts/ensure_kafka).
+# and Redis for the tests (scripts/ensure_chromium, scripts/ensure_redis). Kafka for the tests is fetched into .cache/
+# (scripts/ensure_kafka).
 
 PYTHON ?= python3
 VENV   := .venv
@@ -42,11 +43,11 @@ demo: install ## Run several NEXMark queries on one local cluster and check them
 	$(BIN)/stretto demo $(ARGS)
 
 .PHONY: test
-test: install chromium kafka ## Run all tests
+test: install chromium kafka redis ## Run all tests
 	$(BIN)/python -m pytest $(BY_FILE) $(ARGS)
 
 .PHONY: stress
-stress: install chromium kafka ## Run all tests beside busy loops (LOOPS=8): none may depend on the machine's speed
+stress: install chromium kafka redis ## Run all tests beside busy loops (LOOPS=8): none may depend on the machine's speed
 	scripts/stress $(LOOPS) $(BIN)/python -m pytest $(BY_FILE) --timeout $(PATIENCE) $(ARGS)
 
 .PHONY: install
@@ -94,6 +95,10 @@ chromium:
 .PHONY: kafka
 kafka:
 	@scripts/ensure_kafka
+
+.PHONY: redis
+redis:
+	@scripts/ensure_redis
 
 $(VENV_STAMP):
 	@scripts/make_venv $(PYTHON) $(VENV)

@@ -29,6 +29,7 @@ from stretto.runtime.entities.handler_watch import HandlerWatch
 from stretto.runtime.entities.keeping import EntityKeeping
 from stretto.runtime.event_pipe import EventPipe
 from stretto.runtime.failures import failure_of
+from stretto.runtime.object_servers import ObjectServers
 from stretto.runtime.piece_io import PieceIO
 from stretto.runtime.run_note import RunNote
 from stretto.runtime.snapshot_io import SnapshotIO
@@ -52,10 +53,12 @@ from stretto.worker.events import (
     PassGathered,
     PeerBroken,
     Ran,
+    ReadServer,
     ReleaseEntities,
     Run,
     RunFailed,
     StoreSnapshot,
+    WriteServer,
 )
 from stretto.worker.machine import Worker
 
@@ -108,6 +111,8 @@ class WorkerLoop:
         transport.watch(self._pieces.fd, self._handle_pieces)
         self._keeping = EntityKeeping()
         transport.watch(self._keeping.fd, self._handle_kept)
+        self._servers = ObjectServers()
+        transport.watch(self._servers.fd, self._handle_served)
         self._posted: EventPipe[Callable[[], Event]] = EventPipe()
         transport.watch(self._posted.fd, self._handle_posted)
         machine.entities.around = HandlerWatch(self._note).around
@@ -172,6 +177,10 @@ class WorkerLoop:
         for event in self._pieces.events():
             self._handle(event, self._now_ns())
 
+    def _handle_served(self) -> None:
+        for event in self._servers.events():
+            self._handle(event, self._now_ns())
+
     def stop(self) -> None:
         """Called from another thread: leaves the loop as soon as no function runs, without the coordinator."""
         self._exiting = "it was stopped"
@@ -180,6 +189,7 @@ class WorkerLoop:
         self._snapshots.close()
         self._keeping.close()
         self._pieces.close()
+        self._servers.close()
         self._posted.close()
         self._transport.close()
         self._cold_stores.close()
@@ -285,6 +295,8 @@ class WorkerLoop:
                 self._pass_gathered(effect)
             case NoteDecision() if self._note_decision is not None:
                 self._note_decision(effect)
+            case ReadServer() | WriteServer():
+                self._servers.begin(effect)
             case PassAnswers() if self._pass_answers is not None:
                 self._pass_answers(effect)
 

@@ -176,7 +176,6 @@ class Worker:
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
         calls: list[Part] = [entities, kinds.doors(self), calling, asking, copies, answering]
         shared: list[Part] = [shared_reads, kinds.shared_homes(self)]
-
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
         return [channels, desk, hosting, *leasing, redirecting, by_key, twins, *calls, *shared, *others]

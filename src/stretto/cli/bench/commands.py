@@ -30,6 +30,7 @@ from stretto.cli.bench.report import report
 from stretto.cli.bench.savepoints import savepoints
 from stretto.cli.bench.scaling import scaling
 from stretto.cli.bench.scheduling import scheduling
+from stretto.cli.bench.social import social
 from stretto.cli.bench.spread import barriers, spread
 from stretto.cli.bench.strangers import strangers
 from stretto.cli.bench.tenants import tenants
@@ -51,6 +52,7 @@ def about() -> None:
 bench.command()(compare)
 bench.command()(report)
 bench.command()(spread)
+bench.command()(social)
 bench.command()(barriers)
 bench.command()(scheduling)
 bench.command()(tenants)

@@ -24,6 +24,8 @@ from stretto.cli.simulate.queries import queries
 from stretto.cli.simulate.row_calls import row_calls
 from stretto.cli.simulate.scaling import scaling
 from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
+from stretto.cli.simulate.shared_objects import shared_objects
+from stretto.cli.simulate.social import social
 from stretto.cli.simulate.sponge import sponge
 from stretto.cli.simulate.stela import stela
 from stretto.cli.simulate.strategies import strategies
@@ -70,6 +72,10 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate getafix --clients 20[/]   "
     "[bold]stretto simulate getafix --deaths 4 --json[/]",
 )(getafix)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate social --figure 6.12[/]   [bold]stretto simulate social --json[/]",
+)(social)
 
 
 @simulate.callback(epilog="Example:  [bold]stretto simulate --report run.html shares[/]")
@@ -182,6 +188,11 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate queries --seeds 1000[/]   "
     "[bold]stretto simulate queries --mutate sealed-forgotten[/]"
 )(queries)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate shared-objects --seeds 1000[/]   "
+    "[bold]stretto simulate shared-objects --mutate own-unseen[/]"
+)(shared_objects)
 
 simulate.command(
     epilog="Examples:  [bold]stretto simulate neighbours --seeds 1000[/]   "

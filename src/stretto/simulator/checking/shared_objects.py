@@ -370,7 +370,7 @@ def _plan_trouble(cluster: SharingCluster, flow: Flow, chance: random.Random, tr
             cluster.plan(at_ns, partial(setattr, cluster.server, "lost", True))
             cluster.plan(at_ns + chance.randint(1, 200) * 1_000_000, partial(setattr, cluster.server, "lost", False))
     if not trial.durable:
-        for _ in range(chance.choice((0, 1, 2))):
+        for _ in range(chance.randint(1, 3)):
             cluster.plan(chance.randint(0, last_ns), partial(_reshape, cluster, flow, chance))
         return
     for _ in range(chance.choice((0, 1, 2, 3))):

@@ -16,6 +16,8 @@ class SharedObjects(Protocol):
 
     def look(self, name: str) -> tuple[ObjectContent | None, int]: ...
 
+    def applied_of(self, member: str) -> dict[str, int]: ...
+
 
 class SharedHomes(Part):
     """Whoever answers for the objects whose home this worker is."""
@@ -35,8 +37,12 @@ class SharedHomes(Part):
             return
         store = seat.instance.function
         found = tuple(self.held(store, name) for name in frame.names)
-        sent = ObjectsSent(frame.job, frame.space, frame.partition, frame.number, found, store.applied_of(sender))
+        sent = ObjectsSent(frame.job, frame.space, frame.partition, frame.number, found, self.applied(store, sender))
         self._host.send(sender, sent)
+
+    def applied(self, store: SharedObjects, member: str) -> dict[str, int]:
+        """Returns which writes of a worker are in the objects."""
+        return store.applied_of(member)
 
     def held(self, store: SharedObjects, name: str) -> Held:
         """Returns what an object holds."""

@@ -150,9 +150,11 @@ class SharedReads(Part):
         slot = next(each for each in seat.lookups.slots if each.seek is errand)
         slot.seeking = False
         missing: dict[str, list[Ref]] = {}
-        for ref in dict.fromkeys(errand.refs):
-            if ref not in slot.copies and not self._find(seat, slot, ref):
+        asked = [ref for ref in dict.fromkeys(errand.refs) if ref not in slot.copies]
+        for ref in asked:
+            if not self._find(seat, slot, ref):
                 missing.setdefault(ref.space, []).append(ref)
+        _count(seat, len(asked), sum(map(len, missing.values())))
         for space, refs in missing.items():
             self._ask(seat, slot, space, refs)
         self._trim(seat)
@@ -299,6 +301,13 @@ class SharedReads(Part):
 
     def _set_alarm(self) -> None:
         self.due_ns = min(self._asking.next_ns, self._servers.next_ns, NEVER_NS)
+
+
+def _count(seat: Seat, reads: int, fetches: int) -> None:
+    """Counts what an instance asked for, and what of it was not here, in its metrics."""
+    counts = seat.instance.ctx.counts
+    counts["shared_reads"] = counts.get("shared_reads", 0) + reads
+    counts["shared_fetches"] = counts.get("shared_fetches", 0) + fetches
 
 
 def _used(copy: Copy) -> Copy:
