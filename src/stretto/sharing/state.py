@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -11,8 +11,6 @@ from stretto.errors import FunctionError, PlanError
 from stretto.rendering import error_text
 from stretto.sharing.contents import Act, Kind, ObjectContent, Ref, Write, check_kind, written
 from stretto.sharing.freshness import duration_ns, freshness
-
-T = TypeVar("T")
 
 _SCHEMES = ("redis", "rediss", "unix")
 _encode = msgspec.msgpack.Encoder().encode
@@ -114,15 +112,15 @@ class SharedState:
         where = "" if self.server is None else f"{str(self.server)!r}, "
         return f"SharedState({where}space={self.space!r}, fresh={self.fresh!r}, cached={self.cached})"
 
-    def value(self, name: str, of: type[T] | Any = Any, default: Any = None) -> SharedValue[T]:
+    def value(self, name: str, of: Any = Any, default: Any = None) -> SharedValue:
         """Returns the object of this name as one value."""
         return SharedValue(self, name, of, default)
 
-    def list(self, name: str, of: type[T] | Any = Any) -> SharedList[T]:
+    def list(self, name: str, of: Any = Any) -> SharedList:
         """Returns the object of this name as a list to append to."""
         return SharedList(self, name, of)
 
-    def map(self, name: str, of: type[T] | Any = Any, keys: Any = str) -> SharedMap[T]:
+    def map(self, name: str, of: Any = Any, keys: Any = str) -> SharedMap:
         """Returns the object of this name as a map, each of whose entries is written by itself."""
         return SharedMap(self, name, of, keys)
 
@@ -198,7 +196,7 @@ class SharedObject:
         )
 
 
-class SharedValue(SharedObject, Generic[T]):
+class SharedValue(SharedObject):
     """One value, which the last write replaces."""
 
     __slots__ = ("_default",)
@@ -208,26 +206,26 @@ class SharedValue(SharedObject, Generic[T]):
         super().__init__(state, name, of)
         self._default = default
 
-    def get(self) -> T | Any:
+    def get(self) -> Any:
         """Returns the value, or the default if it was never set."""
         found = self._read(self._of)
         return self._default if found is None else found
 
-    def set(self, value: T) -> None:
+    def set(self, value: Any) -> None:
         self._state.access.write(self._name, Write(Act.SET, self._packed(value, self._of)))
 
 
-class SharedList(SharedObject, Generic[T]):
+class SharedList(SharedObject):
     """Values in the order in which they were appended."""
 
     __slots__ = ()
     kind = Kind.LIST
 
-    def get(self) -> list[T]:
+    def get(self) -> list[Any]:
         of: Any = self._of
         return self._read(list[of]) or []
 
-    def append(self, value: T, *, keep: int | None = None, once: str | None = None) -> None:
+    def append(self, value: Any, *, keep: int | None = None, once: str | None = None) -> None:
         """Appends a value; with `keep`, only the last so many stay. A server makes writes with the same `once` one
         time, also when a batch runs again after a failure."""
         if keep is not None and keep < 1:
@@ -236,7 +234,7 @@ class SharedList(SharedObject, Generic[T]):
         self._state.access.write(self._name, Write(Act.APPEND, data, keep=keep, once=once))
 
 
-class SharedMap(SharedObject, Generic[T]):
+class SharedMap(SharedObject):
     """Entries by their keys."""
 
     __slots__ = ("_keys",)
@@ -246,13 +244,13 @@ class SharedMap(SharedObject, Generic[T]):
         super().__init__(state, name, of)
         self._keys = keys
 
-    def get(self) -> dict[Any, T]:
+    def get(self) -> dict[Any, Any]:
         keys: Any = self._keys
         of: Any = self._of
-        found: dict[Any, T] = self._read(dict[keys, of]) or {}
+        found: dict[Any, Any] = self._read(dict[keys, of]) or {}
         return found
 
-    def put(self, key: Any, value: T) -> None:
+    def put(self, key: Any, value: Any) -> None:
         packed_key = self._packed(key, self._keys)
         self._state.access.write(self._name, Write(Act.PUT, self._packed(value, self._of), packed_key))
 

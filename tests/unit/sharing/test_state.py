@@ -76,7 +76,7 @@ def test_types_are_checked_when_written_and_when_read() -> None:
     with pytest.raises(FunctionError, match="'p' has another type"):
         state.value("p", int).get()
     with pytest.raises(FunctionError, match="'p' has another type"):
-        state.value("p", int).set("text")  # type: ignore[arg-type]
+        state.value("p", int).set("text")
     with pytest.raises(FunctionError, match="'p' has another type"):
         state.value("p").set(object())
 

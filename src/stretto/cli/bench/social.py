@@ -18,8 +18,12 @@ from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
 
-WAYS = (("memory", False, "always"), ("memory-cached", False, "1 s"), ("redis", True, "always"))
-WAYS = (*WAYS, ("redis-cached", True, "1 s"))
+WAYS: tuple[tuple[str, bool, str], ...] = (
+    ("memory", False, "always"),
+    ("memory-cached", False, "1 s"),
+    ("redis", True, "always"),
+)
+WAYS += ("redis-cached", True, "1 s")
 
 
 def social(

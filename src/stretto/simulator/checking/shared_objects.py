@@ -437,7 +437,8 @@ def _final(cluster: SharingCluster, recorder: Recorder, trial: Trial) -> tuple[i
         return recorder.counted["rows"], held
     last = max(recorder.stores) if trial.durable else None
     stores = recorder.stores[last] if trial.durable else recorder.stores[None]
-    counter, numbers = 0, {}
+    counter = 0
+    numbers: dict[str, list[int]] = {}
     for store in stores:
         content, version = store.look("rows")
         if content is not None and version:

@@ -117,7 +117,8 @@ def _times(more: int, less: int) -> float:
 
 
 def _best(ways: dict[str, Measured], names: Sequence[str], quantile: str) -> float:
-    return min(getattr(ways[name], quantile) for name in names)
+    found: float = min(getattr(ways[name], quantile) for name in names)
+    return found
 
 
 def _claims(found: dict[str, Rows]) -> Iterator[tuple[str, bool]]:
