@@ -18,12 +18,13 @@ from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.runtime.cluster import Cluster
 from stretto.runtime.session import local_master, spark_session
 
-WAYS: tuple[tuple[str, bool, str], ...] = (
+WAYS = (
     ("memory", False, "always"),
     ("memory-cached", False, "1 s"),
     ("redis", True, "always"),
+    ("redis-cached", True, "1 s"),
 )
-WAYS += ("redis-cached", True, "1 s")
+"""The name of each run, whether objects are on a server, and how fresh they are."""
 
 
 def social(
