@@ -80,6 +80,7 @@ from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, 
 from stretto.protocol.membership import Heartbeat, Hello, Join, Leave, Left, Member, MemberRole, Members
 from stretto.protocol.reports import LongRuns, Misbehaved, Report, Stuck
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
+from stretto.protocol.sharing import Held, ObjectsAsked, ObjectsSent
 from stretto.runtime import codec
 from stretto.runtime.codec import COPY_BELOW_BYTES, Decoder, encode
 
@@ -249,6 +250,16 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
         counts,
         st.dictionaries(texts, counts, max_size=2),
         st.none() | ints,
+    ),
+    ObjectsAsked: st.builds(ObjectsAsked, texts, texts, counts, counts, names.map(tuple)),
+    ObjectsSent: st.builds(
+        ObjectsSent,
+        texts,
+        texts,
+        counts,
+        counts,
+        st.lists(st.builds(Held, st.none() | texts, st.binary(max_size=50), counts), max_size=3).map(tuple),
+        st.dictionaries(texts, counts, max_size=3),
     ),
     TwinBegins: st.builds(TwinBegins, actors, st.binary(max_size=50)),
     StepsSent: st.builds(StepsSent, actors, counts, st.lists(steps, max_size=3).map(tuple)),

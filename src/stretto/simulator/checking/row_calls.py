@@ -38,7 +38,7 @@ from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.moving_places import Movers
 from stretto.simulator.checking.scenarios import SCHEMA, Collect, Outside, Ticks, batch_of, rows_of
 from stretto.simulator.engine.both_parts import STREAMS, BothParts
-from stretto.simulator.engine.durable import Parts
+from stretto.simulator.engine.durable import DurableCluster, Parts
 from stretto.state import ValueState
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.entity import Entity
@@ -153,7 +153,7 @@ class Flow:
     def _source(self, seed: int, number: int) -> str:
         chance = self._chance
         parts, batches = chance.randint(1, 2), chance.randint(10, 40)
-        self.expected += _numbers(Ticks(seed, batches, 3, parts))
+        self.expected += numbers_of(Ticks(seed, batches, 3, parts))
         return self._add(f"source{number}", Ticks(seed, batches, 3, parts), [], parts)
 
     def _add(
@@ -195,7 +195,7 @@ class Flow:
         return edge.routing if is_equal or not isinstance(edge.routing, Forward) else Rebalance()
 
 
-def _numbers(source: Ticks) -> Iterator[int]:
+def numbers_of(source: Ticks) -> Iterator[int]:
     """Yields the numbers of all rows of a source."""
     source.open(Context("", "", 0, 1, {}))
     now_ns = 0
@@ -256,7 +256,7 @@ def _plan_trouble(cluster: BothParts, flow: Flow, chance: random.Random, trial: 
     for _ in range(others):
         kinds: list[Callable[[], None]] = [
             partial(_hang, cluster, chance),
-            partial(_cut, cluster, chance),
+            partial(cut_some, cluster, chance),
             partial(_restart, cluster, flow, chance, trial),
             partial(_restart, cluster, flow, chance, trial),
             *[partial(_reshape, cluster, flow, chance)] * 3,
@@ -271,7 +271,7 @@ def _hang(cluster: BothParts, chance: random.Random) -> None:
         cluster.hang(chance.choice(names), chance.choice((10_000_000, 100_000_000, 300_000_000)))
 
 
-def _cut(cluster: BothParts, chance: random.Random) -> None:
+def cut_some(cluster: DurableCluster, chance: random.Random) -> None:
     names = cluster.names_of_workers()
     if len(names) > 1:
         one, other = chance.sample(names, 2)
@@ -298,20 +298,18 @@ def _reshape(cluster: BothParts, flow: Flow, chance: random.Random) -> None:
 def _judged(cluster: BothParts, flow: Flow, trial: Trial, troubled: bool) -> Iterator[Violation]:
     rows = [tuple(row) for row in flow.outside.rows]
     trial.rows, trial.aborted = len(rows), sum(1 for row in rows if row[4] is not None)
-    yield from _each_once("rows out", [row[0] for row in rows], flow.expected)
+    yield from each_once("rows out", [row[0] for row in rows], flow.expected)
     lists = {name.key: msgspec.msgpack.decode(state)["numbers"] for name, state in cluster.state().items()}
     expected = [number for number in flow.expected if number % EVERY_ABORTS]
-    yield from _each_once(
-        "transactions", [n for key, each in lists.items() if key[:3] != "all" for n in each], expected
-    )
-    yield from _each_once("inner calls", [n for key, each in lists.items() if key[:3] == "all" for n in each], expected)
+    yield from each_once("transactions", [n for key, each in lists.items() if key[:3] != "all" for n in each], expected)
+    yield from each_once("inner calls", [n for key, each in lists.items() if key[:3] == "all" for n in each], expected)
     for row in rows:
         yield from _reply_is_right(row, lists)
     if not troubled and cluster.kept_for_streams():
         yield Violation("kept", f"{cluster.kept_for_streams()} replies are kept that nobody will ask for")
 
 
-def _each_once(what: str, found: list[int], expected: list[int]) -> Iterator[Violation]:
+def each_once(what: str, found: list[int], expected: list[int]) -> Iterator[Violation]:
     missing, surplus = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
     if missing or surplus:
         yield Violation("once", f"{what}: missing {sorted(missing)[:9]}, too many {sorted(surplus.elements())[:9]}")

@@ -38,6 +38,8 @@ from stretto.sharing.contents import Act, Write
 from stretto.sharing.freshness import Freshness, Mode, freshness
 from stretto.sharing.state import SharedState
 from stretto.simulator.checking.checkers import Violation
+from stretto.simulator.checking.row_calls import cut_some, each_once
+from stretto.simulator.checking.row_calls import numbers_of as rows_read
 from stretto.simulator.checking.scenarios import SCHEMA, Collect, Outside, Ticks, rows_of
 from stretto.simulator.engine.durable import DurableCluster, Parts
 from stretto.simulator.engine.object_server import ObjectServer
@@ -264,7 +266,7 @@ class Flow:
             cached=chance.choice((0, 1, 3, 100)),
             patience="1 hour",
         )
-        self.rows = _numbers(Ticks(seed, batches, 3, parts))
+        self.rows = list(rows_read(Ticks(seed, batches, 3, parts)))
         last = self._add("source", Ticks(seed, batches, 3, parts), None, parts)
         for number in range(chance.choice((1, 1, 2))):
             touch = Touch(shared, self.recorder, chance.random() < 0.4, number * 10**9)
@@ -295,17 +297,6 @@ class Flow:
             for name, spec in self.specs.items()
         }
         return Deployment(JOB, specs)
-
-
-def _numbers(source: Ticks) -> list[int]:
-    """Returns the numbers of all rows of a source."""
-    source.open(Context("", "", 0, 1, {}))
-    now_ns, found = 0, []
-    while not (reading := source.read(now_ns)).done:
-        now_ns += 10_000_000
-        if reading.batch is not None:
-            found += reading.batch.column(0).to_pylist()
-    return found
 
 
 def try_seed(seed: int, workers_max: int, parts: Parts | None = None) -> Trial:
@@ -377,18 +368,11 @@ def _plan_trouble(cluster: SharingCluster, flow: Flow, chance: random.Random, tr
         cluster.plan(chance.randint(0, last_ns), cluster.crash_some)
     for _ in range(chance.choice((0, 1, 2))):
         kinds: list[Callable[[], None]] = [
-            partial(_cut, cluster, chance),
+            partial(cut_some, cluster, chance),
             partial(_restart, cluster, flow, chance, trial),
             partial(_reshape, cluster, flow, chance),
         ]
         cluster.plan(chance.randint(0, last_ns), chance.choice(kinds))
-
-
-def _cut(cluster: SharingCluster, chance: random.Random) -> None:
-    names = cluster.names_of_workers()
-    if len(names) > 1:
-        one, other = chance.sample(names, 2)
-        cluster.cut_off(one, other, chance.randint(1, 30) * 1_000_000)
 
 
 def _restart(cluster: SharingCluster, flow: Flow, chance: random.Random, trial: Trial) -> None:
@@ -411,10 +395,10 @@ def _reshape(cluster: SharingCluster, flow: Flow, chance: random.Random) -> None
 def _judged(cluster: SharingCluster, flow: Flow, trial: Trial) -> Iterator[Violation]:
     recorder = flow.recorder
     trial.rows, trial.reads = len(flow.outside.rows), len(recorder.seen)
-    yield from _each_once("rows out", [row[0] for row in flow.outside.rows], flow.rows)
+    yield from each_once("rows out", [row[0] for row in flow.outside.rows], flow.rows)
     expected = [number * 10**9 + n for number in range(flow.touches) for n in flow.rows]
     counter, numbers = _final(cluster, recorder, trial)
-    yield from _each_once("numbers in the lists", numbers, expected)
+    yield from each_once("numbers in the lists", numbers, expected)
     if counter != len(expected):
         yield Violation("once", f"the counter is {counter}, and should be {len(expected)}")
     own: dict[tuple[Any, str, str], list[Wrote]] = {}
@@ -475,9 +459,3 @@ def _bound_ns(seen: Seen, mine: list[Wrote], promised: Freshness) -> int:
         return seen.taken_ns - promised.age_ns - 1
     before = [w.at_ns for w in mine if w.instance == seen.instance and w.at_ns < seen.taken_ns]
     return max(before, default=NEVER_NS)
-
-
-def _each_once(what: str, found: list[int], expected: list[int]) -> Iterator[Violation]:
-    missing, surplus = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
-    if missing or surplus:
-        yield Violation("once", f"{what}: missing {sorted(missing)[:9]}, too many {sorted(surplus.elements())[:9]}")
