@@ -25,7 +25,7 @@ from stretto.bench.social.run import Setting, serve
 from stretto.coordinator.records import JobStatus
 from stretto.errors import StrettoError
 
-SMALL = Setting(users=30, follows=4, requests=200)
+SMALL = Setting(users=30, follows=4, requests=1_000)
 SCHEMA = pa.schema([("n", pa.int64())])
 SEEN = pa.schema([("n", pa.int64()), ("seen", pa.int64())])
 
@@ -72,14 +72,14 @@ def rows(count: int) -> pa.Table:
     return pa.table([list(range(count))], schema=SCHEMA)
 
 
-@pytest.mark.parametrize(("on_server", "fresh"), [(False, "200 ms"), (True, "always"), (True, "1 s")])
+@pytest.mark.parametrize(("on_server", "fresh"), [(False, "200 ms"), (True, "always"), (True, "1 hour")])
 def test_the_network_is_served_right(cluster: Cluster, redis: OwnRedis, on_server: bool, fresh: str) -> None:
     name = f"{on_server}-{len(fresh)}".lower()
     served = serve(cluster, name, SMALL, redis.url if on_server else None, fresh)
     assert served.match, served.wrong
     assert served.reads > 0
     assert served.fetches > 0
-    if fresh == "1 s":
+    if fresh == "1 hour":  # More batches than can wait at once: later ones find what earlier ones have asked for.
         assert served.fetches < served.reads
 
 

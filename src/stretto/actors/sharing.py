@@ -50,15 +50,17 @@ _encode = msgspec.msgpack.Encoder().encode
 
 class Seek(Errand):
     """A batch says which objects it will read. `refs` are those that it has asked for by this run; `done` if it asks
-    for no more."""
+    for no more. What it has read while it asked (`shown`, by space and name) stays as it was: what it asked for depends
+    on it."""
 
-    __slots__ = ("asking", "done", "message", "refs")
+    __slots__ = ("asking", "done", "message", "refs", "shown")
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self.asking: Iterator[Any] | None = None
         self.refs: list[Ref] = []
         self.done = False
+        self.shown: dict[tuple[str, str], ObjectContent | None] = {}
 
 
 class Slot:
@@ -212,9 +214,15 @@ def sought(instance: Instance, errand: Seek, now_ns: int) -> Outcome:
             errand.refs, errand.done = list(refs_of(() if asked is None else asked)), True
             return Outcome(now_ns)
         errand.asking = asked
+    accesses = instance.sharing.accesses if instance.sharing is not None else {}
+    for access in accesses.values():
+        access.read_names.clear()
     found = next(errand.asking, None)
     errand.done = found is None
     errand.refs = [] if found is None else list(refs_of(found))
+    for space, access in accesses.items():
+        for name in sorted(access.read_names):
+            errand.shown.setdefault((space, name), access.view[name])
     return Outcome(now_ns)
 
 

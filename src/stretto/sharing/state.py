@@ -52,11 +52,13 @@ class Server:
 class Access:
     """What one instance sees of one space while it runs, and what it has written in this run."""
 
-    __slots__ = ("number", "view", "writes")
+    __slots__ = ("number", "read_names", "view", "writes")
 
     def __init__(self) -> None:
         self.view: dict[str, ObjectContent | None] = {}
         self.writes: list[tuple[str, Write]] = []
+        self.read_names: set[str] = set()
+        """What was read since this was last cleared."""
         self.number = 0
         """Of the last write that was given a number."""
 
@@ -67,6 +69,7 @@ class Access:
                 "shared_reads() did not ask for it before this batch ran",
                 "Return it from shared_reads(); objects can be read in process(), and written anywhere.",
             )
+        self.read_names.add(name)
         content = self.view[name]
         check_kind(name, content, kind)
         return content

@@ -16,6 +16,8 @@ from stretto import App, Context, Function, SharedState, sinks
 from stretto.actors.source import Source
 from stretto.bench.social.network import Ask, Network
 
+BATCH_ROWS = 16
+"""How many requests a client sends at once, at most."""
 ANSWERS = pa.schema(
     [("request", pa.int64()), ("ask", pa.int64()), ("user", pa.int64()), ("posts", pa.list_(pa.int64()))]
 )
@@ -75,7 +77,7 @@ class ReadTimeline(Function):
 
 def app(name: str, source: Source, shared: SharedState, network: Network) -> App:
     """Returns the app: a parser that hands each request to what serves it, on any worker."""
-    made = App(name)
+    made = App(name, batch_rows=BATCH_ROWS)
     asked = made.source("requests", source)
     for step, ask, function in (
         ("compose", Ask.COMPOSE, Compose(shared, network)),

@@ -28,7 +28,7 @@ from stretto.actors.deployment import ByKey, Deployment, Edge, FunctionSpec, Reb
 from stretto.actors.function import Function
 from stretto.api.sharing import share_objects
 from stretto.coordinator.records import JobStatus
-from stretto.errors import StrettoError
+from stretto.errors import FunctionError, StrettoError
 from stretto.operators.shared_store import SharedStore
 from stretto.protocol.frames import Frame
 from stretto.protocol.machines import FrameArrived
@@ -153,16 +153,23 @@ class Touch(Function):
         self._recorder = recorder
         self._further = further
         self._add = add
+        self._taken: dict[int, int] = {}
+        self._shown: dict[int, int] = {}
+        """The place in the history of what a batch has read while it asked."""
+        self._further_of: dict[int, list[str]] = {}
 
     def shared_reads(self, batch: pa.RecordBatch, ctx: Context) -> Any:
-        self._taken = {**getattr(self, "_taken", {}), id(batch): self._recorder.now()}
+        self._taken[id(batch)] = self._recorder.now()
         names = [self._named(n) for n, _, _ in rows_of(batch)]
         first = [self.shared.list(name, int) for name in dict.fromkeys(names)]
-        return self._more(first) if self._further else first
+        return self._more(batch, first) if self._further else first
 
-    def _more(self, first: list[Any]) -> Iterator[Any]:
+    def _more(self, batch: pa.RecordBatch, first: list[Any]) -> Iterator[Any]:
         yield first
-        yield [self.shared.list(f"o{len(each.get()) % OBJECTS}", int) for each in first]
+        # What is read here stays as it is for the batch, and names what else it reads.
+        self._further_of[id(batch)] = names = [f"o{len(each.get()) % OBJECTS}" for each in first]
+        self._shown[id(batch)] = self._recorder.next()
+        yield [self.shared.list(name, int) for name in names]
 
     def process(self, batch: pa.RecordBatch, ctx: Context) -> None:
         recorder = self._recorder
@@ -170,7 +177,10 @@ class Touch(Function):
         for name in dict.fromkeys(self._named(n) for n, _, _ in rows_of(batch)):
             numbers = tuple(self.shared.list(name, int).get())
             member = recorder.member_of(self)
-            recorder.seen.append(Seen(self._key(ctx), member, id(self), name, taken_ns, recorder.next(), numbers))
+            order = self._shown.get(id(batch)) or recorder.next()
+            recorder.seen.append(Seen(self._key(ctx), member, id(self), name, taken_ns, order, numbers))
+        if self._further:
+            self._check_further(batch)
         for n, k, _ in rows_of(batch):
             once = None if self.shared.server is None else f"{self._add}:{n}"
             target = f"o{(n * 7 + k) % OBJECTS}"
@@ -180,6 +190,17 @@ class Touch(Function):
             member = recorder.member_of(self)
             recorder.wrote.append(Wrote(self._key(ctx), member, id(self), target, now_ns, order, n + self._add))
         ctx.send(batch)
+
+    def _check_further(self, batch: pa.RecordBatch) -> None:
+        """What the first objects say which others to read must still be so."""
+        names = dict.fromkeys(self._named(n) for n, _, _ in rows_of(batch))
+        found = [f"o{len(self.shared.list(name, int).get()) % OBJECTS}" for name in names]
+        expected = self._further_of.pop(id(batch))
+        if found != expected:
+            raise FunctionError("what a batch has read while it asked is another thing now", f"{found}, not {expected}")
+        for name in found:
+            self.shared.list(name, int).get()
+        del self._shown[id(batch)]
 
     def _key(self, ctx: Context) -> Any:
         return ctx.attempt if self.shared.server is None else None

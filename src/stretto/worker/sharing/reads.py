@@ -130,6 +130,8 @@ class SharedReads(Part):
         for ref, copy in slot.copies.items():
             cache = self.cache_of(seat.address.job, sharing.spaces[ref.space])
             views.setdefault(ref.space, {})[ref.name] = cache.seen(ref.name, copy)
+        for (space, name), content in slot.seek.shown.items():
+            views.setdefault(space, {})[name] = content
         sharing.see(views)
 
     def _release(self, seat: Seat, slot: Slot) -> None:
