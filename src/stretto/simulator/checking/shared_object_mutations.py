@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from stretto.actors.seat import Seat
-from stretto.actors.sharing import Lookups
+from stretto.actors.sharing import Lookups, Slot
 from stretto.actors.work import Work
 from stretto.protocol.sharing import Held
 from stretto.sharing.cache import Cache, Copy
@@ -135,6 +135,14 @@ class MarksDoNotWait(SharedReads):
         return found
 
 
+class ShownForgotten(SharedReads):
+    """What a batch has read while it asked may be another thing when it runs."""
+
+    def _show(self, seat: Seat, slot: Slot) -> None:
+        slot.seek.shown.clear()
+        super()._show(seat, slot)
+
+
 class ServedUnwritten(SharedReads):
     """A batch counts as run before a server has what it wrote."""
 
@@ -169,5 +177,5 @@ SHARED_OBJECT_MUTATIONS: dict[str, Parts] = {
     },
     **{mutation_name(each): _asking(each) for each in (AgeFromAnswer, JoinsAny, NotAskedAgain)},
     **{mutation_name(each): _with(homes=each) for each in (AppliedUnsaid, VersionsMixed)},
-    **{mutation_name(each): _with(each) for each in (MarksDoNotWait, ServedUnwritten)},
+    **{mutation_name(each): _with(each) for each in (MarksDoNotWait, ShownForgotten, ServedUnwritten)},
 }
