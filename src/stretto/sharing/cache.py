@@ -148,6 +148,13 @@ class Cache:
             if way is not None and not way:
                 del self._ways[place]
 
+    def predates(self, partition: int, applied: Mapping[str, int]) -> bool:
+        """Whether an answer is from before what its home has confirmed since: it may lack writes that nothing here
+        would add to it any more. Answers overtake each other only where a connection was made again."""
+        return any(
+            applied.get(writer, 0) < number for (at, writer), number in self._confirmed.items() if at == partition
+        )
+
     def unconfirmed(self, partition: int) -> int:
         """Returns how many writes to a home are not confirmed."""
         return sum(len(way) for (at, _), way in self._ways.items() if at == partition)

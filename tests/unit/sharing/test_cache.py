@@ -96,3 +96,12 @@ def test_the_least_recently_used_copies_are_forgotten_but_those_in_use() -> None
 def test_an_unknown_freshness_is_refused(text: str) -> None:
     with pytest.raises(PlanError, match="the freshness of shared objects is not known"):
         freshness(text)
+
+
+def test_an_answer_from_before_what_is_confirmed_is_known() -> None:
+    cache = Cache(10)
+    cache.confirm(0, {"w": 7}, {})
+    assert cache.predates(0, {"w": 6})
+    assert cache.predates(0, {})
+    assert not cache.predates(0, {"w": 7, "v": 1})
+    assert not cache.predates(1, {})

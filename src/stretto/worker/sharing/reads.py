@@ -210,11 +210,14 @@ class SharedReads(Part):
     # What comes.
 
     def _on_sent(self, sender: str, frame: ObjectsSent) -> None:
+        cache = self._caches.get((frame.job, frame.space))
+        if cache is None or cache.predates(frame.partition, frame.applied):
+            self._host.stale += 1  # The question stays, and is asked again.
+            return
         asked = self._asking.answered(frame.number, frame.job)
         if asked is None or len(frame.objects) != len(asked.refs):
             self._host.stale += 1
             return
-        cache = self._caches[frame.job, frame.space]
         included = {}
         for ref, held in zip(asked.refs, frame.objects, strict=True):
             content = None if held.kind is None else ObjectContent(held.kind, held.data)
