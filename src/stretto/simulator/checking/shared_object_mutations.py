@@ -54,7 +54,10 @@ class NeverConfirmed(Cache):
 
 
 class OlderWins(Cache):
-    """The last answer counts, and not the newest."""
+    """The last answer counts, also one that others have overtaken, and not the newest."""
+
+    def predates(self, partition: int, applied: Mapping[str, int]) -> bool:
+        return False
 
     def take_in(self, name: str, content: ObjectContent | None, version: int, asked_ns: int) -> Copy:
         copy = self._copies.get(name)
