@@ -98,8 +98,7 @@ REFUSALS = (
     Refusal("not written: times", "nobody has written them yet", _UDF, "try_make_timestamp_ltz"),
     Refusal(
         "not written: texts", "nobody has written them yet", _UDF,
-        "from_base32 to_base32 jaro_winkler_similarity parse_url try_parse_url sentences to_binary try_to_binary "
-        "to_char to_varchar to_number try_to_number",
+        "from_base32 to_base32 jaro_winkler_similarity sentences to_binary try_to_binary",
     ),
     Refusal(
         "not written: others", "nobody has written them yet", _UDF, "collect_union percentile_disc"

@@ -33,7 +33,7 @@ IN_ORDER = frozenset(
         "format_number", "get", "element_at", "try_element_at", "map_contains_key",
         "regexp_like", "regexp", "rlike", "like", "ilike", "sort_array", "unix_timestamp",
         "to_unix_timestamp", "to_timestamp", "to_timestamp_ltz", "to_date", "timestampadd", "timestampdiff",
-        "try_make_timestamp",
+        "try_make_timestamp", "to_char", "to_varchar",
     )
 )  # fmt: skip
 """Functions whose arguments are evaluated from the first to the last."""
@@ -51,7 +51,7 @@ READS_TEXTS = frozenset(
 )
 """Functions that read a text by a pattern, and also take times."""
 
-EVERY = frozenset(("encode", "decode"))
+EVERY = frozenset(("encode", "decode", "parse_url", "try_parse_url"))
 """Functions of which all arguments are evaluated, also after a null; decode of more arguments chooses, and is none."""
 
 LAST_FIRST = frozenset(("trim", "ltrim", "rtrim", "round", "bround", "floor", "ceil", "ceiling", "trunc"))
@@ -109,7 +109,9 @@ def in_sparks_order(name: str, node: Node, given: list[Node], arguments: list[No
         return strict(node, arguments[1:], site, casts=True)
     if name in READS_TEXTS and types.is_temporal(arguments[0].type):
         return node  # The pattern is only for texts, and Spark does not look at it.
-    if (name in EVERY and len(arguments) == 2) or (name in ("lpad", "rpad") and node.type == types.BINARY):
+    if name in EVERY and not (name == "decode" and len(arguments) > 2):
+        return after_all(node, arguments, site)
+    if name in ("lpad", "rpad") and node.type == types.BINARY:
         return after_all(node, arguments, site)
     if name in IN_ORDER:
         return strict(node, arguments, site, casts=True, folds=folds)

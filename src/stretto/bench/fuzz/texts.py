@@ -40,5 +40,15 @@ JSON_SCHEMAS = (
     "'x STRUCT<a: STRING>'", "'array<int>'", "'map<string,string>'", "'a DECIMAL(5,1)'",
 )  # fmt: skip
 PRINTF = ("'%s'", "'%s-%s'", "'%5s|'", "'%d'", "'%05d'", "'%.2f'", "'%x'", "'100%%'", "'%-6s|'", "'%,d'", "'%e'")
-NUMBER_FORMATS = ("'999'", "'9,999.99'", "'S000.0'", "'$99.9'", "'999PR'", "'MI99'")
+NUMBER_FORMATS = (
+    "'999'", "'9,999.99'", "'S000.0'", "'$99.9'", "'999PR'", "'MI99'", "'9g999d99s'", "'0,000mi'", "'.99'", "'S$0.PR'",
+    "'999999999999999999999D999'",
+)  # fmt: skip
+TEXT_FORMS = (*NUMBER_FORMATS, "'hex'", "'base64'", "'utf-8'", "'yyyy-MM-dd'", "'D'", "'HH:mm:ss'")
+FORMATTED = ("s", "s2", "'12'", "'-1,234.50'", "'1,234.5-'", "'$5'", "'<12>'", "'1 2'", "'007.5'", "'.5'", "'\u0661'")
 ENCODINGS = ("'UTF-8'", "'UTF-16'", "'ISO-8859-1'", "'US-ASCII'", "'UTF-16BE'")
+URLS = (
+    "s", "s2", "'http://h.org/p?q=1&a=b#f'", "'https://u:p@H.org:80/a%20b?q'", "'mailto:a@b'", "'//[::1]:8/x;y'",
+    "'http://a_b/?q=1'", "'HTTP://1.2.3.4:5'", "'http://h/?a b'", "'x:/p?a=1&q=2&q=3'", "'http://ß.org/日?q=🙂'",
+)  # fmt: skip
+URL_PARTS = ("'HOST'", "'QUERY'", "'PATH'", "'REF'", "'PROTOCOL'", "'FILE'", "'AUTHORITY'", "'USERINFO'", "'host'")
