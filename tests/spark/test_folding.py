@@ -36,7 +36,7 @@ levenshtein(s, s, i) | substring_index(s, s, i)
 str_to_map(s) | arrays_overlap(a, a) | flatten(array(a, a)) | array_max(a) | array_remove(a, i) | map_from_arrays(a, a)
 from_unixtime(i, s) | ceil(x) | floor(x) | encode(s, s) | decode(n, s) | url_decode(s) | instr(s, s) | ascii(s)
 format_number(x, i) | soundex(s) | reverse(s) | reverse(a) | sign(x) | date_format(d, s) | to_date(s) | repeat(s, i)
-parse_url(s, s) | try_parse_url(s, s, s) | to_number(s, '9') | to_char(i, '9')
+to_binary(s) | parse_url(s, s) | try_parse_url(s, s, s) | to_number(s, '9') | to_char(i, '9')
 try_add(i, i) | try_divide(s, i) | try_element_at(a, i) | split_part(s, s, i) | left(s, i) | overlay(s, s, i)
 """
 # Of constants, for which Spark says whether they are one.
@@ -55,6 +55,7 @@ upper('a') | power(1D, 2D) | coalesce(1, 2) | concat('a', 'b') | substring('a', 
 date_add(date'2020-01-01', 1) | round(1.5, 1) | conv('1', 10, 2) | trim('a') | greatest(1, 2) | size(array(1)) | hash(1)
 isnull(1) | to_unix_timestamp('a') | sequence(1, 2)
 locate('a', 'b') | levenshtein('a', 'b') | get_json_object('a', 'b') | parse_url('a', 'b') | try_parse_url('a', 'b')
+to_binary('1', 'hex') | try_to_binary('1') | try_make_timestamp_ltz(2020, 1, 1, 1, 1, 1)
 to_number('1', '9') | to_char(1, '9') | to_varchar(1, '9') | try_to_number('1', '9')
 """
 REPLACED_BY_SEVERAL = ("decode(", "equal_null", "nullifzero", "assert_true", "arrays_zip")

@@ -28,6 +28,10 @@ HOSTS = [
     "a%20b", "a%2", "",
 ]  # fmt: skip
 ODD = [*"/;=+$,!*'()~.-_:@&[]|^{<\"\\ \x7f\x80\x85\xa0\u200b\u2003ß🙂", "%20", "%zz", "%"]
+BASE64 = [
+    "YQ", "YQ=", "YQ==", "Y Q = =", "YQ==YQ", "Y", "YWI", "YWI==", "=", "", "YQ-_", "YQ\u00a0", "Y\u2003Q", "YW\n",
+    "YQ\x0b==", "YQ== ", "abc", "0g", "é", "F", None,
+]  # fmt: skip
 KEYS = ("'a'", "''", "'[ab]'", "'(a)'", "'(x)?b'", "'.'")
 
 
@@ -93,6 +97,18 @@ def test_numbers_by_random_formats(oracle: SparkOracle) -> None:
 def test_calls_by_hand_have_sparks_answers(oracle: SparkOracle) -> None:
     rows = pa.record_batch({"n": pa.array([1])})
     assert wrong(oracle, [text for text, *_ in (*READ, *WRITTEN)], rows) == []
+
+
+def test_bytes_of_texts(oracle: SparkOracle) -> None:
+    rows = pa.record_batch({"s": pa.array(BASE64), "i": pa.array(range(len(BASE64)), pa.int32())})
+    forms = ("", ", 'hex'", ", 'BASE64'", ", 'utf-8'", ", 'Utf8'", ", NULL", ", 'x'", ", 'hex '")
+    calls = [f"{name}({of}{form})" for name in ("to_binary", "try_to_binary") for of in ("s", "i") for form in forms]
+    calls += [
+        "try_to_binary(string(1 div i))",
+        "try_to_binary(string(1 div i), 'x')",
+        "to_binary(string(1 div i), NULL)",
+    ]
+    assert wrong(oracle, calls, rows) == []
 
 
 def test_parts_of_random_urls(oracle: SparkOracle) -> None:

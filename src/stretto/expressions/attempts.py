@@ -94,7 +94,7 @@ def _raises(node: Node, beyond: Beyond) -> bool:
     return False
 
 
-def _attempted_whole(node: Node, site: Site) -> Node:
+def attempted_whole(node: Node, site: Site) -> Node:
     """Returns a node that is null on the rows where it, or any part of it, would raise."""
     if not node.fallible:
         return node
@@ -159,7 +159,7 @@ def _trying(operator: str) -> Function:
     def build(site: Site, left: Node, right: Node) -> Node:
         if types.is_numeric(left.type) and types.is_numeric(right.type):
             return attempted(strict, (left, right), site, FarApart if operator == "%" else ())
-        return _attempted_whole(strict(left, right, site), site)
+        return attempted_whole(strict(left, right, site), site)
 
     return fixed(build, 2)
 

@@ -49,10 +49,11 @@ OPTIMIZED = frozenset(
         "array_append", "array_compact", "array_prepend", "array_size", "btrim", "current_timezone",
         "date_part", "datepart", "decode", "encode", "equal_null", "ifnull", "ilike", "is_valid_utf8", "left",
         "luhn_check", "make_valid_utf8", "map_contains_key", "nullif", "nullifzero", "nvl", "nvl2", "parse_url",
-        "regexp_count", "regexp_substr", "right", "split_part", "to_date", "to_timestamp", "to_timestamp_ltz",
-        "try_add", "try_divide", "try_element_at", "try_make_timestamp", "try_mod", "try_multiply",
-        "try_parse_url", "try_subtract", "try_to_date", "try_to_timestamp", "try_url_decode",
-        "try_validate_utf8", "url_decode", "url_encode", "validate_utf8", "zeroifnull",
+        "regexp_count", "regexp_substr", "right", "split_part", "to_binary", "to_date", "to_timestamp",
+        "to_timestamp_ltz", "try_add", "try_divide", "try_element_at", "try_make_timestamp",
+        "try_mod", "try_multiply", "try_parse_url", "try_subtract", "try_to_binary",
+        "try_to_date", "try_to_timestamp", "try_url_decode", "try_validate_utf8", "url_decode", "url_encode",
+        "validate_utf8", "zeroifnull",
     )
 )  # fmt: skip
 """Functions that stand for others, by which Spark replaces them after it has checked the arguments around them."""

@@ -44,10 +44,10 @@ def unhex(site: Site, node: Node) -> Node:
     if node.type == types.NULL:
         return null(types.BINARY, site)
     text = node if node.type == types.STRING else cast(number(node, site), types.STRING, site)
-    return kernel(types.BINARY, lambda values: by_value(values, _unhexed, types.BINARY), site, (text,))
+    return kernel(types.BINARY, lambda values: by_value(values, unhexed, types.BINARY), site, (text,))
 
 
-def _unhexed(text: str) -> bytes | None:
+def unhexed(text: str) -> bytes | None:
     if set(text) - set(string.hexdigits):
         return None
     return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text)

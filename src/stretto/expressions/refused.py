@@ -95,10 +95,9 @@ REFUSALS = (
         "encryption", "keys do not belong into expressions", "encrypt in the sink, or " + _UDF,
         "aes_encrypt aes_decrypt try_aes_decrypt hmac",
     ),
-    Refusal("not written: times", "nobody has written them yet", _UDF, "try_make_timestamp_ltz"),
     Refusal(
         "not written: texts", "nobody has written them yet", _UDF,
-        "from_base32 to_base32 jaro_winkler_similarity sentences to_binary try_to_binary",
+        "from_base32 to_base32 jaro_winkler_similarity sentences",
     ),
     Refusal(
         "not written: others", "nobody has written them yet", _UDF, "collect_union percentile_disc"

@@ -33,7 +33,7 @@ IN_ORDER = frozenset(
         "format_number", "get", "element_at", "try_element_at", "map_contains_key",
         "regexp_like", "regexp", "rlike", "like", "ilike", "sort_array", "unix_timestamp",
         "to_unix_timestamp", "to_timestamp", "to_timestamp_ltz", "to_date", "timestampadd", "timestampdiff",
-        "try_make_timestamp", "to_char", "to_varchar",
+        "try_make_timestamp", "try_make_timestamp_ltz", "to_char", "to_varchar",
     )
 )  # fmt: skip
 """Functions whose arguments are evaluated from the first to the last."""

@@ -132,6 +132,7 @@ FUNCTIONS = {
     "make_timestamp": Function(make_timestamp, 6, 7),
     "make_timestamp_ltz": Function(make_timestamp, 6, 7),
     "try_make_timestamp": Function(try_make_timestamp, 6, 7),
+    "try_make_timestamp_ltz": Function(try_make_timestamp, 6, 7),
     "make_dt_interval": Function(make_dt_interval, 0, 4),
     "make_ym_interval": Function(make_ym_interval, 0, 2),
 }

@@ -89,6 +89,8 @@ _HINTS: dict[str, dict[int, tuple[str, ...]]] = {
     "decode": {1: texts.ENCODINGS},
     "sha2": {1: ("0", "224", "256", "384", "512")},
     "conv": {1: ("2", "10", "16"), 2: ("2", "10", "16", "36")},
+    "to_binary": {1: texts.BINARY_FORMATS},
+    "try_to_binary": {1: texts.BINARY_FORMATS},
     "parse_url": {0: texts.URLS, 1: texts.URL_PARTS, 2: ("'q'", "'a'", "s")},
     "try_parse_url": {0: texts.URLS, 1: texts.URL_PARTS, 2: ("'q'", "'a'", "s")},
     "named_struct": {0: ("'a'", "'k'"), 2: ("'b'",)},

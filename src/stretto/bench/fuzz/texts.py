@@ -47,6 +47,7 @@ NUMBER_FORMATS = (
 TEXT_FORMS = (*NUMBER_FORMATS, "'hex'", "'base64'", "'utf-8'", "'yyyy-MM-dd'", "'D'", "'HH:mm:ss'")
 FORMATTED = ("s", "s2", "'12'", "'-1,234.50'", "'1,234.5-'", "'$5'", "'<12>'", "'1 2'", "'007.5'", "'.5'", "'\u0661'")
 ENCODINGS = ("'UTF-8'", "'UTF-16'", "'ISO-8859-1'", "'US-ASCII'", "'UTF-16BE'")
+BINARY_FORMATS = ("'hex'", "'UTF-8'", "'utf8'", "'base64'", "'x'")
 URLS = (
     "s", "s2", "'http://h.org/p?q=1&a=b#f'", "'https://u:p@H.org:80/a%20b?q'", "'mailto:a@b'", "'//[::1]:8/x;y'",
     "'http://a_b/?q=1'", "'HTTP://1.2.3.4:5'", "'http://h/?a b'", "'x:/p?a=1&q=2&q=3'", "'http://ß.org/日?q=🙂'",
