@@ -203,8 +203,10 @@ def _asked(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch, div
     """Returns Spark's answers for aggregates by the same keys, in one query unless one of them fails."""
     if not terms:
         return []
+    selected: DataFrame | None = None
     try:
-        return _together(oracle, terms, rows, division)
+        selected = _selected(oracle, terms, rows, division)
+        return _evaluated(oracle, selected, len(terms[0].arguments) - 1)
     except Exception as error:  # An error of Spark's, or of PySpark's for a type that Arrow does not have.
         if len(terms) > 1:
             middle = len(terms) // 2
@@ -212,15 +214,16 @@ def _asked(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch, div
             return [answer for half in halves for answer in _asked(oracle, half, rows, division)]
         if isinstance(error, AnalysisException):
             return [Refused(str(error).splitlines()[0][:200])]
-        kind = _selected(oracle, terms, rows, division).dtypes[-1][1]
+        if selected is None:
+            raise
+        kind = selected.dtypes[-1][1]
         if isinstance(error, PySparkException):
             return [Answered(kind, [FAILED])]
         return [Answered(kind, [], comparable=False)]
 
 
-def _together(oracle: SparkOracle, terms: Sequence[Term], rows: pa.RecordBatch, division: Division) -> list[Answer]:
-    selected = _selected(oracle, terms, rows, division)
-    keys = len(terms[0].arguments) - 1
+def _evaluated(oracle: SparkOracle, selected: DataFrame, keys: int) -> list[Answer]:
+    """Returns the answers of aggregates that are selected behind their keys."""
     names, kinds = selected.columns[:keys], [kind for _, kind in selected.dtypes[keys:]]
     # Arrow has no intervals of months.
     sent = [_AS_MONTHS.format(f"v{place}") if kind in MONTHS else f"v{place}" for place, kind in enumerate(kinds)]
