@@ -12,12 +12,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stretto.bench.fuzz import fuzzing, ours
+from stretto.bench.fuzz.alone import Alone
 from stretto.bench.fuzz.answers import Answered, Failure, Refused, same
 from stretto.bench.fuzz.columns import random_rows, schema
 from stretto.bench.fuzz.findings import Report
 from stretto.bench.fuzz.forms import all_forms
 from stretto.bench.fuzz.fuzzing import Setup
-from stretto.bench.fuzz.sparks import SparkOracle
+from stretto.bench.fuzz.shrinking import Case
+from stretto.bench.fuzz.sparks import FAILED, Mode, SparkOracle
+from stretto.bench.fuzz.terms import literal
 from stretto.expressions.functions import FUNCTIONS
 
 FORMS = ("IS NULL", "IS NOT NULL", "length", "rtrim", "isnull")
@@ -50,6 +53,19 @@ def test_values_nulls_failures_and_refusals_are_told_apart(spark: SparkSession) 
     assert [isinstance(row, Failure) for row in fourth.rows] == [False, True, False]
     assert isinstance(found[1], Refused)
     assert isinstance(found[2], Refused)
+
+
+def test_a_constant_that_fails_is_left_out_in_a_branch(spark: SparkSession) -> None:
+    """In `if(false, 0, <it>)` Spark answers what fails in a query of its own, and in the wrapping of others."""
+    oracles = {mode: SparkOracle(spark.newSession(), mode=mode) for mode in Mode}
+    rows = pa.record_batch({"n": pa.array([1, None, 3], pa.int64())})
+    text = "if(1 = 'U', n, 2) + if(n = 1, NULL, NULL)"
+    for mode in Mode:
+        assert oracles[mode].answers([text], rows) == [Answered("bigint", [FAILED] * 3)]
+    alone = Alone(oracles)
+    assert alone.in_branches(Case(literal(text, ""), rows)) == Answered("bigint", [None] * 3)
+    assert ours.answer(text, rows) == Answered("bigint", [None] * 3)
+    assert alone.in_branches(Case(literal("n div 0 + n", ""), rows)) == Answered("bigint", [FAILED, None, FAILED])
 
 
 def test_equal_seeds_find_the_same(spark: SparkSession, few_forms: None) -> None:

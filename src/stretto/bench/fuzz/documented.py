@@ -160,7 +160,9 @@ PLANNING = Documented(
 MODES = Documented(
     "answers of Spark's own that differ",
     "Spark's answer depends on how it evaluates: its optimizer leaves out parts that could fail, "
-    "SELECT if(isnull(1 / x), 0, 0) FROM VALUES (0) AS t(x), and a map keeps the entries of a row that failed before. "
+    "SELECT if(isnull(1 / x), 0, 0) FROM VALUES (0) AS t(x), and a constant that fails where it is in a branch: "
+    "SELECT if(x = 1, 0, if(1 = 'U', x, 2) + if(x = 1, NULL, NULL)) FROM VALUES (0) AS t(x). "
+    "A map keeps the entries of a row that failed before. "
     "Proved by asking in the other ways: one of Spark's answers is stretto's",
     _never,
 )

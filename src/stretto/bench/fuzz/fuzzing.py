@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from stretto.bench.fuzz import aggregates as grouping
 from stretto.bench.fuzz import ours
 from stretto.bench.fuzz.aggregate_forms import aggregate_forms
+from stretto.bench.fuzz.alone import Alone
 from stretto.bench.fuzz.answers import Answer, Answered, Failure, Refused
 from stretto.bench.fuzz.columns import random_rows, schema
 from stretto.bench.fuzz.divisions import with_other_divisions
@@ -134,7 +135,8 @@ class _Fuzzing:
         self._oracle = self._oracles[Mode.EARLY]
         self._schema = schema()
         self._report = Report(setup.seed, setup.timezone, functions=len(FUNCTIONS), found=found)
-        self._settling = Settling(self._report, self._sparks, self._apart)
+        alone = Alone(self._oracles)
+        self._settling = Settling(self._report, self._sparks, alone.apart, alone.in_branches)
         self._wrong: list[Wrong] = []
         """Disagreements of expressions that are not settled yet."""
 
@@ -271,12 +273,6 @@ class _Fuzzing:
         texts = list(dict.fromkeys(case.term.text for case in cases))
         answers = dict(zip(texts, self._oracles[mode].answers(texts, table), strict=True))
         return [_of_rows(answers[case.term.text], starts[id(case.rows)], case.rows.num_rows) for case in cases]
-
-    def _apart(self, case: Case) -> Answer | None:
-        """Returns Spark's answer for a case of which each row is evaluated alone."""
-        rows = self._oracle.apart(case.term.text, case.rows)
-        kind = self._oracle.kinds([case.term.text], case.rows)[0]
-        return None if rows is None or isinstance(kind, Refused) else Answered(kind, rows)
 
     def _note(self, mine: Sequence[Answer], verdicts: Sequence[Verdict]) -> None:
         for answer, verdict in zip(mine, verdicts, strict=True):

@@ -37,6 +37,8 @@ from stretto.expressions import compile_scalar
 Judged = Callable[[Sequence[Case]], list[Verdict]]
 Asked = Callable[[Sequence[Case], Mode], list[Answer]]
 """Returns Spark's answers for expressions in a mode."""
+Alone = Callable[[Case], Answer | None]
+"""Returns Spark's answer for an expression of which each row is evaluated in a way of its own, if it has one."""
 Wrong = tuple[Case, Disagreement]
 Part = tuple[tuple[int, ...], Term]
 """A term in another one, with the path to it."""
@@ -49,10 +51,11 @@ _REPLACED = ("string", "int", "bigint", "float", "double", "boolean", "date", "t
 class Settling:
     """Reports disagreements of expressions and aggregates."""
 
-    def __init__(self, report: Report, asked: Asked, apart: Callable[[Case], Answer | None]) -> None:
+    def __init__(self, report: Report, asked: Asked, apart: Alone, in_branches: Alone) -> None:
         self._report = report
         self._asked = asked
         self._apart = apart
+        self._in_branches = in_branches
 
     def settle(self, wrong: Sequence[Wrong], judged: Judged, judged_parts: Judged) -> None:
         """Makes what disagrees small, and reports it. Parts of an aggregate are expressions, and judged as such."""
@@ -136,14 +139,19 @@ class Settling:
     def _alone(self, wrong: Sequence[Wrong]) -> list[Wrong]:
         """Returns what differs from Spark's answers too where each row is evaluated alone, or where a sum overflows."""
         agreed: dict[int, Documented] = {}
-        for number, (case, _) in enumerate(wrong):
+        for number, (case, found) in enumerate(wrong):
             if _is_aggregate(case):
                 if overflows_on_the_way(case.term, case.rows):
                     agreed[number] = STEPS
                 continue
-            if self._agrees_apart(case):
+            if self._agrees_apart(case) or (found.kind is Kind.FAILS_IN_SPARK and self._agrees_in_branches(case)):
                 agreed[number] = MODES
         return self._counted(wrong, agreed)
+
+    def _agrees_in_branches(self, case: Case) -> bool:
+        """Whether Spark has our answer if each row of an expression is evaluated in a branch of a condition."""
+        answer = self._in_branches(case)
+        return answer is not None and _agrees(case, answer)
 
     def _agrees_apart(self, case: Case) -> bool:
         """Whether Spark has our answer if each row of an expression with a map is evaluated alone, but for rows that
@@ -195,8 +203,16 @@ class Settling:
         Or else a disagreement would be made small to another one, which is Spark's with itself."""
         asked = [place for place, each in enumerate(disagree) if each and not _is_aggregate(cases[place])]
         answers = self._asked([cases[place] for place in asked], Mode.OPTIMIZED) if asked else []
-        agreed = {place for place, answer in zip(asked, answers, strict=True) if _agrees(cases[place], answer)}
-        agreed |= {place for place in asked if place not in agreed and self._agrees_apart(cases[place])}
+        found = {place: _judged(cases[place], answer) for place, answer in zip(asked, answers, strict=True)}
+        agreed = {place for place, other in found.items() if other is None or self._agrees_apart(cases[place])}
+        agreed |= {
+            place
+            for place, other in found.items()
+            if place not in agreed
+            and other is not None
+            and other.kind is Kind.FAILS_IN_SPARK
+            and self._agrees_in_branches(cases[place])
+        }
         return [each and place not in agreed for place, each in enumerate(disagree)]
 
     def _without_known(self, wrong: Sequence[Wrong], judged: Judged) -> list[Wrong]:
@@ -346,8 +362,12 @@ def _started(wrong: Sequence[Wrong], still_wrong: StillWrong) -> list[Case]:
     return [single if holds else case for single, holds, (case, _) in zip(alone, enough, wrong, strict=True)]
 
 
+def _judged(case: Case, answer: Answer) -> Disagreement | None:
+    return judge(case.term, ours.answer(case.term.text, case.rows), answer).disagreement
+
+
 def _agrees(case: Case, answer: Answer) -> bool:
-    return judge(case.term, ours.answer(case.term.text, case.rows), answer).disagreement is None
+    return _judged(case, answer) is None
 
 
 def _is_aggregate(case: Case) -> bool:

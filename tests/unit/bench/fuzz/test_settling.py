@@ -33,6 +33,10 @@ def call(name: str, *arguments: Term, of: str = "double") -> Term:
     return Term(name, (f"{name}(", *[", "] * (len(arguments) - 1), ")"), arguments, of)
 
 
+def nowhere(case: Case) -> None:
+    """A Spark without another answer for single rows."""
+
+
 class _Sparks:
     """A Spark that answers as stretto does, but for some texts, in some modes."""
 
@@ -63,7 +67,7 @@ def settled(term: Term, sparks: _Sparks) -> Report:
     case = Case(term, ROWS)
     found = sparks.judged([case])[0].disagreement
     assert found is not None
-    Settling(report, sparks.asked, lambda case: None).settle([(case, found)], sparks.judged, sparks.judged)
+    Settling(report, sparks.asked, nowhere, nowhere).settle([(case, found)], sparks.judged, sparks.judged)
     return report
 
 
@@ -127,7 +131,7 @@ def _settled_by(term: Term, rows: pa.RecordBatch, other: Callable[[Case], Answer
     report, case = Report(1, "UTC"), Case(term, rows)
     found = judged([case])[0].disagreement
     assert found is not None
-    Settling(report, asked, lambda case: None).settle([(case, found)], judged, judged)
+    Settling(report, asked, nowhere, nowhere).settle([(case, found)], judged, judged)
     return report
 
 
@@ -166,7 +170,7 @@ def test_a_disagreement_beside_a_sum_that_overflows_is_no_excuse_for_another_agg
     def judged(cases: Sequence[Case]) -> list[Verdict]:
         return [Verdict(found if case.term.label == "group" else None) for case in cases]
 
-    settling = Settling(report, lambda cases, mode: [], lambda case: None)
+    settling = Settling(report, lambda cases, mode: [], nowhere, nowhere)
     settling.settle([(Case(total("max"), rows), found)], judged, judged)
     assert len(report.findings) == 1
 
@@ -196,7 +200,7 @@ def test_a_failure_at_bytes_is_named_only_if_spark_has_such_bytes(in_spark: Any,
         pairs = zip(cases, asked(cases, Mode.EARLY), strict=True)
         return [judge(case.term, ours.answer(case.term.text, case.rows), answer) for case, answer in pairs]
 
-    Settling(report, asked, lambda case: None).settle([(Case(LENGTH, rows), found)], judged, judged)
+    Settling(report, asked, nowhere, nowhere).settle([(Case(LENGTH, rows), found)], judged, judged)
     assert len(report.findings) == findings
     assert report.documented[ANY_BYTES.name] == (not findings)
 
@@ -213,7 +217,7 @@ def test_a_disagreement_is_not_made_small_to_one_that_fails_in_planning() -> Non
         return [Verdict(found.get(case.term.text) if case.term.label == "group" else None) for case in cases]
 
     report = Report(1, "UTC")
-    Settling(report, lambda cases, mode: [], lambda case: None).settle([(Case(wrong, ROWS), value)], judged, judged)
+    Settling(report, lambda cases, mode: [], nowhere, nowhere).settle([(Case(wrong, ROWS), value)], judged, judged)
     assert [found.expression for found in report.findings] == [wrong.text]
 
 
@@ -251,7 +255,7 @@ def test_constant_calls_of_an_aggregate_become_columns_of_sparks_values() -> Non
         return [Verdict(failed if case.term == term else None) for case in cases]
 
     report = Report(1, "UTC")
-    Settling(report, asked, lambda case: None).settle([(Case(term, ROWS), failed)], judged, judged)
+    Settling(report, asked, nowhere, nowhere).settle([(Case(term, ROWS), failed)], judged, judged)
     assert report.documented[PLANNING.name] == 1
     assert [case.rows.column("called2").to_pylist() for case in seen] == [["text of Spark"]]
 
@@ -281,7 +285,7 @@ def test_a_null_of_try_at_bytes_is_named_only_if_sparks_value_explains_it(whole:
     found = judged([case])[0].disagreement
     assert found is not None
     assert found.ours is None
-    Settling(report, asked, lambda case: None).settle([(case, found)], judged, judged)
+    Settling(report, asked, nowhere, nowhere).settle([(case, found)], judged, judged)
     assert len(report.findings) == findings
     assert report.documented[ANY_BYTES.name] == (not findings)
 
@@ -314,7 +318,7 @@ def test_what_a_failed_row_leaves_in_a_map_is_no_smaller_form_of_another_disagre
     case, report = Case(size, rows), Report(1, "UTC")
     found = judged([case])[0].disagreement
     assert found is not None
-    Settling(report, asked, apart).settle([(case, found)], judged, judged)
+    Settling(report, asked, apart, nowhere).settle([(case, found)], judged, judged)
     assert [each.expression for each in report.findings] == [size.text]
 
 
@@ -345,6 +349,30 @@ def test_a_spoiled_map_is_named_beside_bytes_that_are_not_utf8(third: bytes, fin
     case, report = Case(term, rows), Report(1, "UTC")
     found = judged([case])[0].disagreement
     assert found is not None
-    Settling(report, asked, lambda case: told(case, 0)).settle([(case, found)], judged, judged)
+    Settling(report, asked, lambda case: told(case, 0), nowhere).settle([(case, found)], judged, judged)
     assert (len(report.findings) > 0) == bool(findings)
     assert report.documented[MODES.name] == (not findings)
+
+
+@pytest.mark.parametrize(("in_branch", "findings"), [(None, 0), (FAILED, 1), (7, 1)])
+def test_what_fails_but_in_a_branch_is_named(in_branch: Any, findings: int) -> None:
+    """A constant that fails beside a NULL is left out where it is in a branch of a condition."""
+    term = Term("+", ("(", " + ", ")"), (column("n", "bigint"), literal("if(n = 1, NULL, NULL)", "void")), "bigint")
+
+    def asked(cases: Sequence[Case], mode: Mode) -> list[Answer]:
+        return [
+            Answered("bigint", [FAILED]) if case.term == term else ours.answer(case.term.text, case.rows)
+            for case in cases
+        ]
+
+    def judged(cases: Sequence[Case]) -> list[Verdict]:
+        pairs = zip(cases, asked(cases, Mode.EARLY), strict=True)
+        return [judge(case.term, ours.answer(case.term.text, case.rows), answer) for case, answer in pairs]
+
+    case, report = Case(term, ROWS), Report(1, "UTC")
+    found = judged([case])[0].disagreement
+    assert found is not None
+    branches = Answered("bigint", [in_branch])
+    Settling(report, asked, nowhere, lambda case: branches).settle([(case, found)], judged, judged)
+    assert len(report.findings) == findings
+    assert report.documented[MODES.name] == 1 - findings
