@@ -21,6 +21,8 @@ from stretto.expressions.scalar import Scalar, compile_value
 
 DISTINCT = "_distinct"
 """At the end of a function's name: the function of the distinct values."""
+_COUNTING = frozenset(("count", "approx_count_distinct"))
+"""Aggregates that are 0 of a NULL, for which Spark does not look at FILTER."""
 _AGNOSTIC = frozenset(
     (
         "max", "min", "bool_and", "bool_or", "every", "some", "any", "bit_and", "bit_or", "collect_set", "first",
@@ -110,11 +112,21 @@ class Written:
         if condition is not None:
             # Compiled for an error about this text alone.
             fails = compile_value(text, self._schema, "an argument").may_fail
-            where = f"CASE WHEN {condition} THEN ({text}) END"
+            where = self._evaluating(condition, text) or f"CASE WHEN {condition} THEN ({text}) END"
             # Spark groups by what is DISTINCT before FILTER, and so evaluates it for every row.
             before = fails and self.distinct and self._condition is not None and self.name not in _AGNOSTIC
             text = f"CASE WHEN {present(text)} THEN {where} END" if before else where
         return compile_value(text, self._schema, "an argument")
+
+    def _evaluating(self, condition: str, text: str) -> str | None:
+        """Returns a NULL that evaluates the condition of FILTER, which may fail, if this is a NULL; None if it is not.
+
+        A CASE of NULLs would be one at once."""
+        if self._condition is None or self.name in _COUNTING or not self.is_null_constant(text):
+            return None
+        made = f"assert_true(({condition}) IS NULL OR ({condition}) IS NOT NULL)"
+        kind = compile_value(text, self._schema, "an argument").type
+        return made if kind == types.NULL else f"CAST({made} AS {types.spark_type_name(kind)})"
 
     def first(self, text: str, argument: Scalar) -> Scalar:
         """Returns an argument that is null where this text is; the text is evaluated for every row, before FILTER."""

@@ -25,7 +25,8 @@ def _by(written: Written, function: str, text: str, by: str, *conditions: str) -
     kind = written.orderable(text)
     written.orderable(by)
     where = written.where(present(by), *conditions)
-    sql = f"({function[:3]}(struct(({by}) AS o, ({text}) AS v)){where}).v"
+    # Not struct(), since Spark's lexer takes a >> behind that word for the end of a type.
+    sql = f"({function[:3]}(named_struct('o', {by}, 'v', {text})){where}).v"
     return written.made(function, written.scalar(text), kind, sql, written.scalar(by, *conditions))
 
 

@@ -39,8 +39,8 @@ def _count_distinct(written: Written, arguments: tuple[str, ...], sql: str) -> A
     if len(arguments) == 1:
         argument = written.scalar(arguments[0])
     else:
-        fields = ", ".join(f"({text}) AS c{place}" for place, text in enumerate(arguments))
-        argument = written.scalar(f"struct({fields})", *map(present, arguments))
+        fields = ", ".join(f"'c{place}', {text}" for place, text in enumerate(arguments))
+        argument = written.scalar(f"named_struct({fields})", *map(present, arguments))
     return written.made("count_distinct", argument, types.BIGINT, sql)
 
 

@@ -219,6 +219,9 @@ AGGREGATES: dict[str, Any] = {
     "count(int(s)) FILTER (WHERE s <> '')": 1,
     "bit_xor(assert_true(n > 0))": None,
     "max(DISTINCT int(s)) FILTER (WHERE s <> '')": 1,
+    "count(null) FILTER (WHERE int(s) = 1)": 0,
+    "approx_count_distinct(null) FILTER (WHERE int(s) = 1)": 0,
+    "count(DISTINCT 8 >> 1, coalesce(n >> 1, 3))": 1,
 }
 AGGREGATES_FAIL = (
     "corr(s, n)",
@@ -228,6 +231,8 @@ AGGREGATES_FAIL = (
     "count(DISTINCT int(s)) FILTER (WHERE s <> '')",
     "count(DISTINCT n, int(s)) FILTER (WHERE s <> '')",
     "sum(DISTINCT int(s)) FILTER (WHERE s <> '')",
+    "sum(null) FILTER (WHERE int(s) = 1)",
+    "max(cast(null as int)) FILTER (WHERE int(s) = 1)",
 )
 
 

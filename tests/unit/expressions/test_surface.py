@@ -76,7 +76,7 @@ def test_predicate_on_runs_of_rows(batch: pa.RecordBatch) -> None:
 
 def _best(extreme: str, by: str, value: str) -> str:
     """Returns the SQL of max_by or min_by in which ties do not depend on the order of rows."""
-    return f"({extreme}(struct(({by}) AS o, ({value}) AS v)) FILTER (WHERE (({by}) IS NOT NULL))).v"
+    return f"({extreme}(named_struct('o', {by}, 'v', {value})) FILTER (WHERE (({by}) IS NOT NULL))).v"
 
 
 @pytest.mark.parametrize(
