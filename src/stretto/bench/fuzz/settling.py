@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from stretto.bench.fuzz import ours
-from stretto.bench.fuzz.aggregates import GROUPED
+from stretto.bench.fuzz.aggregates import GROUPED, our_answer
 from stretto.bench.fuzz.answers import Answer, Answered, Failure
 from stretto.bench.fuzz.clock import with_today
 from stretto.bench.fuzz.documented import (
@@ -249,7 +249,26 @@ class Settling:
             or self._of_bytes(case, parts, judged)
             or self._of_clock(case, judged)
             or self._of_generated(case)
+            or self._of_optimizer(case, parts, judged)
         )
+
+    def _of_optimizer(self, case: Case, parts: Sequence[Part], judged: Judged) -> Documented | None:
+        """Returns the documented difference if a part of an aggregate fails in Spark as it does here, and not when
+        Spark optimizes it, as it does in each aggregate."""
+        mine = our_answer(case.term, case.rows) if _is_aggregate(case) else None
+        failed = isinstance(mine, Answered) and any(isinstance(row, Failure) for row in mine.rows)
+        for path, part in parts if failed else ():
+            inner = Case(part, case.rows)
+            plain = self._asked([inner], Mode.EARLY)[0]
+            fails = isinstance(plain, Answered) and any(isinstance(row, Failure) for row in plain.rows)
+            replaced = (
+                self._with_sparks(case, path, part, "optimized", Mode.OPTIMIZED)
+                if fails and _agrees(inner, plain)
+                else None
+            )
+            if replaced is not None and judged([replaced])[0].disagreement is None:
+                return MODES
+        return None
 
     def _of_clock(self, case: Case, judged: Judged) -> Documented | None:
         """Returns the documented difference if Spark's answer stays where a time names today, and is ours then."""
@@ -291,9 +310,11 @@ class Settling:
                 return ANY_BYTES
         return None
 
-    def _with_sparks(self, case: Case, path: tuple[int, ...], part: Term, name: str) -> Case | None:
+    def _with_sparks(
+        self, case: Case, path: tuple[int, ...], part: Term, name: str, mode: Mode = Mode.EARLY
+    ) -> Case | None:
         """Returns the case with a column of Spark's values in place of a part, or None if Spark has none."""
-        answer = self._asked([Case(part, case.rows)], Mode.EARLY)[0]
+        answer = self._asked([Case(part, case.rows)], mode)[0]
         if not isinstance(answer, Answered) or not answer.comparable:
             return None
         if any(isinstance(row, Failure) for row in answer.rows):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from stretto.bench.fuzz import ours
-from stretto.bench.fuzz.aggregates import grouped
+from stretto.bench.fuzz.aggregates import grouped, our_answer
 from stretto.bench.fuzz.answers import Answer, Answered, Refused
 from stretto.bench.fuzz.clock import with_today
 from stretto.bench.fuzz.documented import ANY_BYTES, CLOCK, MODES, PLANNING, SCALES
@@ -374,5 +374,31 @@ def test_what_fails_but_in_a_branch_is_named(in_branch: Any, findings: int) -> N
     assert found is not None
     branches = Answered("bigint", [in_branch])
     Settling(report, asked, nowhere, lambda case: branches).settle([(case, found)], judged, judged)
+    assert len(report.findings) == findings
+    assert report.documented[MODES.name] == 1 - findings
+
+
+@pytest.mark.parametrize(("optimized", "findings"), [(["a"], 0), ([FAILED], 1), (["b"], 1)])
+def test_what_the_optimizer_leaves_out_of_an_aggregate_is_named(optimized: list[Any], findings: int) -> None:
+    """max(if(1 = 'U', s, s)) fails here; Spark leaves the condition out of an aggregate, and of nothing else."""
+    failing = Term("if", ("if(1 = 'U', ", ", ", ")"), (column("s", "string"), column("s", "string")), "string")
+    rows = pa.record_batch({"s": pa.array(["a"]), "r": pa.array([1], pa.int64())})
+    term = grouped(Term("max", ("max(", ")"), (failing,), "string"), [])
+
+    def asked(cases: Sequence[Case], mode: Mode) -> list[Answer]:
+        made = Answered("string", optimized)
+        return [
+            made if mode is Mode.OPTIMIZED and case.term == failing else ours.answer(case.term.text, case.rows)
+            for case in cases
+        ]
+
+    def judged(cases: Sequence[Case]) -> list[Verdict]:
+        answers = [our_answer(case.term, case.rows) for case in cases]
+        return [judge(case.term, mine, Answered("string", [("a",)])) for case, mine in zip(cases, answers, strict=True)]
+
+    case, report = Case(term, rows), Report(1, "UTC")
+    found = judged([case])[0].disagreement
+    assert found is not None
+    Settling(report, asked, nowhere, nowhere).settle([(case, found)], judged, judged)
     assert len(report.findings) == findings
     assert report.documented[MODES.name] == 1 - findings
