@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from stretto.expressions import types
 from stretto.expressions.arguments import text
-from stretto.expressions.attempts import attempted_whole
+from stretto.expressions.attempts import attempted, attempted_whole
 from stretto.expressions.nodes import Node, Site, constant_argument, null
 from stretto.expressions.radix import unhexed
 from stretto.expressions.registry import Function
@@ -68,8 +68,10 @@ def _bytes(site: Site, subject: Node, name: str | None) -> Node:
 def try_to_binary(site: Site, node: Node, form: Node | None = None) -> Node:
     """Returns the bytes of a text by a format; null where there are none, and of an unknown format."""
     name = _name(site, form)
-    subject = text(node, site)
-    return attempted_whole(_bytes(site, subject, name if name in _FORMATS else None), site)
+    known = name if name in _FORMATS else None
+    # The text is made outside of the attempt: bytes that are none fail.
+    subject = text(attempted_whole(node, site), site)
+    return attempted(lambda inner, place: _bytes(place, inner, known), (subject,), site)
 
 
 FUNCTIONS = {"to_binary": Function(to_binary, 1, 2), "try_to_binary": Function(try_to_binary, 1, 2)}

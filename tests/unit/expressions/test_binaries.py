@@ -37,6 +37,7 @@ def test_bytes_of_texts(text: str, value: bytes | None) -> None:
     [
         ("to_binary(s, 'base64')", r"'\?' is not base64"),
         ("to_binary('ab', 'x')", "the format 'x' of binary"),
+        ("try_to_binary(X'9E46', 'utf8')", "bytes that are not UTF-8"),
         ("to_binary('ab', s)", "the format must be a constant string"),
     ],
 )
