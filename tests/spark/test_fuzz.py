@@ -11,13 +11,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from stretto.bench.fuzz import aggregates as grouping
 from stretto.bench.fuzz import fuzzing, ours
 from stretto.bench.fuzz.alone import Alone
 from stretto.bench.fuzz.answers import Answered, Failure, Refused, same
 from stretto.bench.fuzz.columns import random_rows, schema
+from stretto.bench.fuzz.documented import MODES
 from stretto.bench.fuzz.findings import Report
 from stretto.bench.fuzz.forms import all_forms
 from stretto.bench.fuzz.fuzzing import Setup
+from stretto.bench.fuzz.judging import judge
 from stretto.bench.fuzz.shrinking import Case
 from stretto.bench.fuzz.sparks import FAILED, Mode, SparkOracle
 from stretto.bench.fuzz.terms import literal
@@ -66,6 +69,18 @@ def test_a_constant_that_fails_is_left_out_in_a_branch(spark: SparkSession) -> N
     assert alone.in_branches(Case(literal(text, ""), rows)) == Answered("bigint", [None] * 3)
     assert ours.answer(text, rows) == Answered("bigint", [None] * 3)
     assert alone.in_branches(Case(literal("n div 0 + n", ""), rows)) == Answered("bigint", [FAILED, None, FAILED])
+
+
+def test_a_cast_that_sparks_optimizer_leaves_out_of_an_aggregate_is_named(spark: SparkSession) -> None:
+    """It makes double(n) of double(float(n)), which is another number."""
+    rows = pa.record_batch({"n": pa.array([16_777_217, 3], pa.int64()), "r": pa.array([0, 1], pa.int64())})
+    term = grouping.grouped(literal("sum(double(float(n)))", "double"), [])
+    mine = grouping.our_answer(term, rows)
+    (theirs,) = grouping.spark_answers(SparkOracle(spark.newSession()), [term], [mine], rows)
+    assert judge(term, mine, theirs).disagreement is not None
+    fuzzed = fuzzing._Fuzzing(spark, Setup(1), lambda text, share: None, lambda finding: None)
+    verdict = fuzzed._judged_aggregate(term, mine, theirs, rows)
+    assert (verdict.disagreement, verdict.documented) == (None, (MODES,))
 
 
 def test_equal_seeds_find_the_same(spark: SparkSession, few_forms: None) -> None:

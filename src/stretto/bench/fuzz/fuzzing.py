@@ -45,6 +45,9 @@ REFUSALS_ASKED_MAX = 200
 GENERATED_EVERY, GENERATED = 10, 20
 """Of so many rounds, so many expressions of one are asked of Spark's generated code, which costs far more than its
 interpreter. Whatever differs from the one is asked of the other, too (`settling.py`)."""
+_OTHER_WAYS = (Mode.GENERATED, Mode.EVERY_CAST)
+"""Ways in which Spark may have another answer for an aggregate: its interpreter and its generated code differ in
+levenshtein('b', 'a', NULL), and its optimizer makes double(n) of double(float(n)), which is another number."""
 SETTLED_TOGETHER = 30
 """Disagreements that are made small side by side, since each step of it is a query."""
 FILLINGS = 3
@@ -340,11 +343,13 @@ class _Fuzzing:
             return verdict
         ask = partial(grouping.spark_answer, self._oracle)
         divided = judge(term, mine, with_other_divisions(term, rows, mine, with_near(term, rows, mine, theirs), ask))
-        if divided.disagreement is not None:
-            # Spark's interpreter and its generated code may differ: levenshtein('b', 'a', NULL).
-            generated = judge(term, mine, grouping.spark_answer(self._oracles[Mode.GENERATED], term, rows))
-            return verdict if generated.disagreement else replace(generated, documented=(*generated.documented, MODES))
-        return replace(divided, documented=(*verdict.documented, *divided.documented, DIVIDED))
+        if divided.disagreement is None:
+            return replace(divided, documented=(*verdict.documented, *divided.documented, DIVIDED))
+        for mode in _OTHER_WAYS:
+            other = judge(term, mine, grouping.spark_answer(self._oracles[mode], term, rows))
+            if other.disagreement is None:
+                return replace(other, documented=(*other.documented, MODES))
+        return verdict
 
     # Refusals
 

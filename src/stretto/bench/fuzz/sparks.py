@@ -39,7 +39,9 @@ _SETTINGS = {
 }
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _GENERATED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-_OPTIMIZED = {"spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"}
+_RULES = "spark.sql.optimizer.excludedRules"
+_EARLY_RULE = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+_CAST_RULE = "org.apache.spark.sql.catalyst.optimizer.SimplifyCasts"
 _REFUSALS = (AnalysisException, Py4JJavaError)
 """What Spark raises for an expression that it does not accept; the second is an internal error of its analysis."""
 _ERRORS = (PySparkException, Py4JJavaError)
@@ -62,12 +64,19 @@ class Mode(Enum):
     EARLY = "rows at hand are evaluated by the interpreter, before an expression is optimized"
     OPTIMIZED = "the interpreter, of what the optimizer leaves"
     GENERATED = "generated code, of what the optimizer leaves"
+    EVERY_CAST = "the interpreter, of what the optimizer leaves if it leaves all casts"
 
     @property
     def settings(self) -> dict[str, str]:
-        if self is Mode.EARLY:
-            return _INTERPRETED
-        return {**_OPTIMIZED, **(_INTERPRETED if self is Mode.OPTIMIZED else _GENERATED)}
+        match self:
+            case Mode.EARLY:
+                return _INTERPRETED
+            case Mode.OPTIMIZED:
+                return {**_INTERPRETED, _RULES: _EARLY_RULE}
+            case Mode.GENERATED:
+                return {**_GENERATED, _RULES: _EARLY_RULE}
+            case Mode.EVERY_CAST:
+                return {**_INTERPRETED, _RULES: f"{_EARLY_RULE},{_CAST_RULE}"}
 
 
 MONTHS = ("interval year", "interval month", "interval year to month")
