@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from tests.waiting import WAIT_S, eventually
 
 from stretto import App, Cluster, sinks, sources, streams
+from stretto.actors.address import Attempt
 from stretto.bench.gates import Gate
 from stretto.coordinator.records import JobStatus
 from stretto.errors import UserError
+from stretto.runtime.connectors.epochs import EpochSink
 
 ROWS = 12_000
 STOPS = 4
@@ -65,3 +69,32 @@ def test_every_row_is_in_sparks_output_once(spark: SparkSession, tmp_path: Path)
         with pytest.raises(UserError, match="sink 'kept' of job 'epochs' is no stream"):
             job.stream("kept")
     assert found() == list(range(ROWS))
+
+
+def test_a_query_that_failed_in_a_batch_has_what_came_since_as_well(spark: SparkSession, tmp_path: Path) -> None:
+    sink = EpochSink(tmp_path / "epochs")
+    schema = pa.schema([("n", pa.int64())])
+    epochs = sink.checkpointed_writer(schema, 0, 1, Attempt("0123abcd", 1, 1))
+    written: dict[int, list[int]] = {}
+
+    def published(epoch: int) -> None:
+        epochs.write(pa.record_batch([[epoch]], schema=schema))
+        epochs.publish(epoch, epochs.seal(epoch))
+
+    def fail(frame: DataFrame, batch: int) -> None:
+        raise ValueError("on purpose")
+
+    def append(frame: DataFrame, batch: int) -> None:
+        written[batch] = [row.n for row in frame.collect()]
+
+    def run(then: Callable[[DataFrame, int], None]) -> None:
+        rows = streams.read(spark, tmp_path / "epochs").writeStream.foreachBatch(then)
+        query = rows.option("checkpointLocation", str(tmp_path / "query")).trigger(availableNow=True).start()
+        assert query.awaitTermination(int(WAIT_S))
+
+    published(1)
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        run(fail)
+    published(2)
+    run(append)
+    assert written == {0: [1], 1: [2]}

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from stretto.api.memory import conform
@@ -78,11 +78,16 @@ class LineFiles(InputPartition):
         super().__init__(self.names)
 
 
-class EpochReader(DataSourceStreamReader):
-    """Plans micro-batches next to the driver, and reads them in tasks."""
+class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches next to the driver, and reads them in tasks.
+
+    With the trigger `availableNow`, Spark runs a single batch of a source that does not say what is available: if the
+    query had stopped in a batch, that one again, and nothing of what has come since."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._available: dict[str, int] | None = None
+        """The last epochs that the query is to read before it ends."""
 
     def initialOffset(self) -> dict[str, Any]:
         return {}
@@ -90,11 +95,20 @@ class EpochReader(DataSourceStreamReader):
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
 
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._available = self._last_epochs()
+
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         latest: dict[str, int] = dict(start)
-        for line, epoch, _ in epochs_in(self._directory):
+        for line, epoch in (self._last_epochs() if self._available is None else self._available).items():
             latest[line] = max(epoch, latest.get(line, 0))
         return dict(sorted(latest.items()))
+
+    def _last_epochs(self) -> dict[str, int]:
+        last: dict[str, int] = {}
+        for line, epoch, _ in epochs_in(self._directory):
+            last[line] = max(epoch, last.get(line, 0))
+        return last
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         lines: dict[str, list[str]] = defaultdict(list)

@@ -93,6 +93,17 @@ def test_rows_of_a_line_are_in_their_order_and_an_empty_epoch_has_no_file(tmp_pa
     assert isinstance(reader.getDefaultReadLimit(), ReadAllAvailable)
 
 
+def test_what_is_available_now_is_what_was_there_at_the_beginning(tmp_path: Path) -> None:
+    first = writer(tmp_path)
+    published(first, 1, 1)
+    reader = EpochReader(tmp_path)
+    reader.prepareForTriggerAvailableNow()
+    published(first, 2, 2)
+    assert plan(reader, {}) == {"00000-0123abcd": 1}
+    assert plan(reader, {"00000-0123abcd": 2}) == {"00000-0123abcd": 2}, "what an earlier run had planned stays"
+    assert plan(EpochReader(tmp_path), {}) == {"00000-0123abcd": 2}
+
+
 def test_an_epoch_that_is_gone_is_an_error(tmp_path: Path) -> None:
     published(writer(tmp_path), 1, 1)
     reader = EpochReader(tmp_path)
