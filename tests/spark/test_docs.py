@@ -15,6 +15,7 @@ import contextlib
 import io
 import itertools
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pyspark.sql import SparkSession
 from tests.markdown import DOCUMENTS, ROOT, Block, blocks_of
 
 from stretto import Cluster
+from stretto.bench.kafka.broker import Broker
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
@@ -83,3 +85,13 @@ def test_the_code_of_a_document_runs(
         for value in list(namespace.values()):
             if isinstance(value, Cluster):
                 value.close()
+            elif isinstance(value, Broker):
+                value.stop()
+        forget_modules_in(tmp_path)
+
+
+def forget_modules_in(directory: Path) -> None:
+    """Removes the modules that a document wrote and imported, or another test would get them by their names."""
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(directory)):
+            del sys.modules[name]
