@@ -20,7 +20,8 @@ from stretto.actors.partitioning import HashPartitioner
 from stretto.actors.shards import ShardMap
 from stretto.expressions import compile_scalar, parse_aggregate
 from stretto.operators.join_kinds import JoinKind
-from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, WindowJoin
+from stretto.operators.join_nearest import Direction, Nearness
+from stretto.operators.joins import AsofJoin, IntervalJoin, Matching, UnboundedJoin, WindowJoin
 from stretto.operators.ranking import ranking
 from stretto.operators.running import RunningAggregate
 from stretto.operators.sessions import SessionAggregate
@@ -87,6 +88,19 @@ FUNCTIONS: dict[str, Callable[[], Function]] = {
         )
         for how in JoinKind
     },
+    **{
+        f"{how.value} asof join{' that keeps all' if keeps else ''}": lambda how=how, keeps=keeps: AsofJoin(
+            SCHEMA, RIGHT, Matching(ON, PAIRS, how=how), TIME, RIGHT_TIME, Nearness(), last_replaces=not keeps
+        )
+        for how in (JoinKind.INNER, JoinKind.LEFT)
+        for keeps in (False, True)
+    },
+    "asof join forward": lambda: AsofJoin(
+        SCHEMA, RIGHT, Matching(ON, PAIRS), TIME, RIGHT_TIME, Nearness(Direction.FORWARD, 50, exact=False)
+    ),
+    "asof join of the nearest": lambda: AsofJoin(
+        SCHEMA, RIGHT, Matching(ON, PAIRS, how=JoinKind.LEFT), TIME, RIGHT_TIME, Nearness(Direction.NEAREST, 50)
+    ),
     "semi join": lambda: UnboundedJoin(SCHEMA, RIGHT, Matching(ON, PAIRS, how=JoinKind.SEMI)),
 }
 

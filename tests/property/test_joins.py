@@ -21,7 +21,8 @@ from stretto.actors.context import Context
 from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.operators import join_base, row_blocks, row_buffer
 from stretto.operators.join_kinds import JoinKind
-from stretto.operators.joins import IntervalJoin, Join, Matching, UnboundedJoin, WindowJoin
+from stretto.operators.join_nearest import Direction, Nearness
+from stretto.operators.joins import AsofJoin, IntervalJoin, Join, Matching, UnboundedJoin, WindowJoin
 from stretto.operators.windows import EventTime, Hopping, Tumbling
 from stretto.state.packing import packed, unpacked
 
@@ -103,6 +104,13 @@ class SameParity:
     def mask(self, batch: pa.RecordBatch) -> Any:
         odd = [pc.bit_wise_and(batch.column(name), 1) for name in ("l_id", "r_id")]
         return pc.equal(*odd).to_numpy(zero_copy_only=False)
+
+
+class OddLeft:
+    """A residual predicate over the left side."""
+
+    def mask(self, batch: pa.RecordBatch) -> Any:
+        return pc.equal(pc.bit_wise_and(batch.column("l_id"), 1), 1).to_numpy(zero_copy_only=False)
 
 
 @dataclass
@@ -330,6 +338,115 @@ def test_a_window_join_is_a_nested_loop_over_open_windows(
     assert played.sent == of_kind(how, pairs, lefts, rights)
     assert played.late_rows == number_of_late(played, how, keys, is_late)
     assert played.stored == (0, 0)
+
+
+def _partner(left: Row, rights: list[Row], near: Nearness) -> Row | None:
+    """Returns the right row that a left row takes: by its time, and of several at that time by its columns."""
+
+    def order(row: Row) -> tuple[Any, ...]:
+        return (row + 0, row.id, -1 if row.n is None else row.n, row.s or "")
+
+    def reached(row: Row) -> bool:
+        distance = row.t - left.t if row.t is not None and left.t is not None else None
+        if distance is None or (distance == 0 and not near.exact):
+            return False
+        return near.tolerance_us is None or abs(distance) <= near.tolerance_us
+
+    before = [row for row in rights if reached(row) and row + 0 <= left + 0]
+    after = [row for row in rights if reached(row) and row + 0 >= left + 0]
+    last, first = max(before, key=order, default=None), min(after, key=order, default=None)
+    if near.direction is Direction.BACKWARD:
+        return last
+    if near.direction is Direction.FORWARD or last is None:
+        return first
+    return last if first is None or left + 0 - (last + 0) <= first + 0 - (left + 0) else first
+
+
+@given(
+    steps,
+    st.sampled_from(KEYS),
+    st.sampled_from(Direction),
+    st.sampled_from([None, 1, 5]),
+    st.booleans(),
+    st.sampled_from(["none", "over the left side", "over both sides"]),
+    st.sampled_from([JoinKind.INNER, JoinKind.LEFT]),
+)
+def test_an_asof_join_is_a_nested_loop_over_rows_in_time(
+    script: list[Step],
+    keys: tuple[str, ...],
+    direction: Direction,
+    tolerance: int | None,
+    exact: bool,
+    residual: str,
+    how: JoinKind,
+) -> None:
+    if direction is not Direction.BACKWARD and tolerance is None:
+        tolerance = 3
+    predicate = {"none": None, "over the left side": OddLeft(), "over both sides": SameParity()}[residual]
+    matching, near = Matching(pairs_of(keys), OUTPUT, predicate, how), Nearness(direction, tolerance, exact)
+
+    def make() -> Join:
+        replaces = near.only_looks_back and residual != "over both sides"
+        return AsofJoin(SCHEMAS["left"], SCHEMAS["right"], matching, EventTime("t"), EventTime("t"), near, replaces)
+
+    def is_late(row: Row, is_left: bool) -> bool:
+        return row.t is not None and row.t < row.watermark
+
+    def passes(left: Row, right: Row) -> bool:
+        return {"none": True, "over the left side": left.id % 2 == 1}.get(residual, left.id % 2 == right.id % 2)
+
+    played = play(make, script)
+    lefts, rights = ([row for row in side if not is_late(row, True)] for side in (played.left, played.right))
+    pairs: list[Pair] = []
+    for left in lefts:
+        partner = _partner(left, [r for r in rights if keys_equal(left, r, keys) and passes(left, r)], near)
+        if partner is not None:
+            pairs.append((left, partner, ()))
+    assert played.sent == of_kind(how, pairs, [(row, ()) for row in lefts], [])
+    assert played.late_rows == number_of_late(played, how, keys, is_late)
+    if near.tolerance_us is not None:
+        assert played.stored == (0, 0)
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_an_asof_join_keeps_right_rows_as_long_as_a_left_row_waits(direction: Direction) -> None:
+    matching, near = Matching(pairs_of(("n",)), OUTPUT), Nearness(direction, 10)
+    join = AsofJoin(SCHEMAS["left"], SCHEMAS["right"], matching, EventTime("t"), EventTime("t"), near)
+    ctx = Context("job", "join", 0, 1, {"out": join.schema})
+    times = {"left": 110, "right": 120 if direction is Direction.FORWARD else 100}
+    for side, time in times.items():
+        ctx.input = side
+        join.process(to_arrow([Row(1, 0, "", time, 0)], SCHEMAS[side]), ctx)
+    for now in range(100, 132):
+        ctx.watermark_us = now
+        join.on_watermark(now, ctx)
+        sent_at = 111 if direction is Direction.BACKWARD else 121
+        assert len(batches_of(ctx)) == (now >= sent_at)
+    assert join.left.num_rows == join.right.num_rows == 0
+
+
+def test_an_asof_join_that_looks_back_keeps_one_row_of_each_key() -> None:
+    schemas = SCHEMAS["left"], SCHEMAS["right"]
+    matching = Matching(pairs_of(("s",)), OUTPUT)
+    join = AsofJoin(*schemas, matching, EventTime("t"), EventTime("t"), Nearness(), last_replaces=True)
+    ctx = Context("job", "join", 0, 1, {"out": join.schema})
+    for now in range(0, 40_000, 200):
+        ctx.input = "right"
+        join.process(to_arrow([Row(i, 0, f"key {i % 50}", now + i, 0) for i in range(200)], SCHEMAS["right"]), ctx)
+        ctx.input = "left"
+        join.process(to_arrow([Row(i, 0, f"key {i % 60}", now + i, 0) for i in range(200)], SCHEMAS["left"]), ctx)
+        ctx.watermark_us = now
+        join.on_watermark(now, ctx)
+        # 50 rows of keys, 400 that the watermark has not passed, and twice that before it is worth cleaning.
+        assert join.right.num_rows < 2 * (50 + 400) + 1_024 + 200
+        assert join.left.num_rows < 400 * 4 / 3 + 4 * 1_024 + 200
+    partners = [row for out in batches_of(ctx) for row in out.to_pylist()]
+    assert len(partners) > 30_000
+    for row in partners:
+        behind = row["l_t"] - row["r_t"]
+        assert row["l_s"] == row["r_s"]
+        assert behind.days == 0
+        assert behind.microseconds < 400
 
 
 @pytest.mark.parametrize("kind", ["interval", "tumbling", "hopping"])

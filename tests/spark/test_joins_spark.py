@@ -142,8 +142,36 @@ def tabled(left: Stream, right: Stream) -> Cases:
     return found
 
 
+def asof(left: Stream, right: Stream) -> Cases:
+    """Returns ASOF joins. No two right rows have one time, so that Spark's answers have no ties."""
+    names = "lower(name) = lower(label)"
+    found: Cases = {}
+    for how, words in (("inner", "ASOF JOIN"), ("left", "LEFT ASOF JOIN")):
+        found[f"asof {how}"] = (
+            partial(left.asof_join, right, names, how=how),
+            f"SELECT {BOTH} FROM lefts l {words} rights r MATCH_CONDITION (l.t >= r.t) "
+            "ON lower(l.name) = lower(r.label)",
+        )
+        found[f"asof {how} of earlier rows on a condition"] = (
+            partial(left.asof_join, right, "k", allow_exact_matches=False, where="left.x > right.x", how=how),
+            f"SELECT {BOTH} FROM lefts l {words} rights r MATCH_CONDITION (l.t > r.t) ON l.k = r.k AND l.x > r.x",
+        )
+        found[f"asof {how} forward"] = (
+            partial(left.asof_join, right, names, direction="forward", tolerance="3 s", where="n % 3 <> 0", how=how),
+            f"SELECT {BOTH} FROM lefts l {words} rights r MATCH_CONDITION (l.t <= r.t) "
+            "ON lower(l.name) = lower(r.label) AND r.n % 3 <> 0 AND r.t <= l.t + INTERVAL 3 SECONDS",
+        )
+    found["asof nearest"] = (
+        partial(left.asof_join, right, "k", direction="nearest", tolerance="2 s", how="left"),
+        f"SELECT {BOTH} FROM lefts l LEFT JOIN (SELECT * FROM (SELECT l.id of, r.*, row_number() OVER (PARTITION BY "
+        "l.id ORDER BY abs(unix_micros(l.t) - unix_micros(r.t)), r.t) place FROM lefts l JOIN rights r ON l.k = r.k "
+        "AND r.t BETWEEN l.t - INTERVAL 2 SECONDS AND l.t + INTERVAL 2 SECONDS) WHERE place = 1) r ON l.id = r.of",
+    )
+    return found
+
+
 def every_join(left: Stream, right: Stream) -> Cases:
-    return joins(left, right, list(KINDS)) | unbounded(left, right) | tabled(left, right)
+    return joins(left, right, list(KINDS)) | unbounded(left, right) | tabled(left, right) | asof(left, right)
 
 
 def made(build: Callable[[Stream, Stream], Cases], nulls: bool) -> tuple[App, dict[str, tuple[Stream, str]]]:
@@ -168,6 +196,7 @@ def oracle(spark: SparkSession) -> Callable[[str, bool], Counter[tuple[Any, ...]
     for nulls in (False, True):
         for name, schema, seed in (("lefts", LEFT, 1), ("rights", RIGHT, 2)):
             spark.createDataFrame(table(schema, seed, nulls)).cache().createOrReplaceTempView(f"{name}_{nulls}")
+    spark.conf.set("spark.sql.join.asofJoin.enabled", "true")
 
     @cache
     def ask(query: str, nulls: bool) -> Counter[tuple[Any, ...]]:

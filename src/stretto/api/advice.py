@@ -6,6 +6,7 @@ Such a plan is not wrong: it may have few keys, or end. So this is advice, and n
 from __future__ import annotations
 
 from stretto.api.plan import AggregateNode, DistinctNode, JoinNode, Node, Plan, TopNode
+from stretto.operators.join_nearest import Nearness
 
 
 def unbounded_states(plan: Plan) -> list[str]:
@@ -15,11 +16,18 @@ def unbounded_states(plan: Plan) -> list[str]:
 
 def _advice(node: Node) -> str | None:
     match node:
-        case JoinNode(windowed=False, window=None, lower=None):
+        case JoinNode(is_unbounded=True):
             return _text(
                 f"join '{node.name}' keeps all rows of both inputs",
                 "its condition has no bound in time on both sides",
                 "bound it, as in b.ts BETWEEN a.ts - INTERVAL 1 HOUR AND a.ts, or join in windows",
+            )
+        case JoinNode(nearness=Nearness(tolerance_us=None), last_replaces=last_replaces):
+            rows = "the last row of each key" if last_replaces else "all rows"
+            return _text(
+                f"ASOF join '{node.name}' keeps {rows} of its right input",
+                "a later row may look back to it" if last_replaces else "its condition may refuse the last one",
+                "say how far back a row looks, with tolerance= or AND b.ts >= a.ts - INTERVAL 1 HOUR",
             )
         case AggregateNode(keys=keys, spill_bytes=None) if keys:
             return _text(

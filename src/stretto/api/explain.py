@@ -12,6 +12,7 @@ from stretto.api.lowering import lowered
 from stretto.api.relational import unsupported
 from stretto.expressions import AggregateCall
 from stretto.operators.join_kinds import JoinKind
+from stretto.operators.join_nearest import Nearness
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Hopping, Session, Span, Tumbling, Window
@@ -122,6 +123,8 @@ def _described(node: nodes.Node) -> str:
                 kind = f"interval join, right time from {node.lower.sql} to {node.upper.sql}"
             elif node.windowed:
                 kind = f"{_window(node.window) + ' ' if node.window else ''}window join"
+            elif node.nearness is not None:
+                kind = f"ASOF join, {_nearness(node.nearness)}"
             how = "" if node.how is JoinKind.INNER else f"{node.how.value} "
             also = "" if node.residual is None else f" and {node.residual.sql}"
             return f"{how}{kind}, on {' and '.join(f'{left} = {right}' for left, right in node.on)}{also}"
@@ -142,6 +145,11 @@ def _described(node: nodes.Node) -> str:
         case nodes.SinkNode():
             return f"sink {node.sink.describe()}"
     return type(node).__name__
+
+
+def _nearness(nearness: Nearness) -> str:
+    within = "" if nearness.tolerance_us is None else f" within {nearness.tolerance_us / 1e6:g} s"
+    return f"{nearness.direction.value}{within}{'' if nearness.exact else ' without equal times'}"
 
 
 def _calls(calls: tuple[AggregateCall | UserAggregate, ...]) -> str:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stretto.api import plan
-from stretto.api.arguments import EXPRESSION, FLAG, JOIN_KEY, JOIN_KIND, TEXT, WINDOW, Kind, takes
+from stretto.api.arguments import DURATION, EXPRESSION, FLAG, JOIN_KEY, JOIN_KIND, TEXT, WINDOW, Kind, takes
 from stretto.api.conditions import Condition, JoinInputs, JoinOn
-from stretto.api.joining import Side, interval_between, joined_schema, with_bounds
+from stretto.api.joining import Side, asof_kind, interval_between, joined_schema, nearness_of, with_bounds
 from stretto.api.step import Verbs
 from stretto.api.tables import Table, changes_after, table_kind
 from stretto.api.windowing import needs_window_columns, no_sessions
@@ -19,7 +19,8 @@ from stretto.errors import PlanError
 from stretto.expressions import Scalar
 from stretto.expressions.scalar import quoted
 from stretto.operators.join_kinds import JoinKind
-from stretto.operators.windows import EventTime, Span, Window
+from stretto.operators.join_nearest import Nearness
+from stretto.operators.windows import Duration, EventTime, Span, Window
 
 if TYPE_CHECKING:
     from stretto.api.stream import Stream
@@ -139,6 +140,46 @@ class JoinVerbs(Verbs):
         names = joined_schema(self.schema, right.schema, suffix).names
         return EventTime(names[len(self.schema) + right.schema.get_field_index(time.column)], time.offset_us)
 
+    @takes(right=STREAM, direction=TEXT, tolerance=DURATION.optional(), allow_exact_matches=FLAG, **CONDITION)
+    def asof_join(
+        self,
+        right: Stream,
+        on: JoinOn,
+        *,
+        direction: str = "backward",
+        tolerance: Duration | None = None,
+        allow_exact_matches: bool = True,
+        where: str | None = None,
+        how: str = "inner",
+        suffix: str = "_right",
+        name: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Returns each left row with the one right row of equal key whose event time is nearest to its own.
+
+        With direction="backward", the default, that is the last right row which is not later; with "forward", the first
+        which is not earlier; with "nearest", the nearer of both, the earlier one if both are equally near. `tolerance`
+        says how far away it may be. With `allow_exact_matches=False`, a row at the same time is none. Of several right
+        rows at one time, looking back takes the one that is greatest by its columns in their order, looking forward the
+        least. `where` decides which right rows there are to choose from. `how` is "inner" or "left".
+
+        A row is sent when the watermark has passed its time, or by the tolerance if it looks forward, which therefore
+        needs one. The event time is the left one's. With a tolerance, state is dropped as the watermark passes. Without
+        one, the last right row of each key is kept, or all of them if `where` reads right columns."""
+        asked = _Asked(on, where, asof_kind(how, self.name), suffix, name, parallelism)
+        nearness = nearness_of(self.name, direction, tolerance, allow_exact_matches)
+        times = self._step.event_time("asof_join"), right._step.event_time("asof_join")
+        return self._join(
+            "asof_join",
+            right,
+            asked,
+            time=times[0],
+            holds_back_us=nearness.waits_us,
+            left_time=times[0],
+            right_time=times[1],
+            nearness=nearness,
+        )
+
     @takes(right=STREAM, window=WINDOW.optional(), **CONDITION)
     def window_join(
         self,
@@ -217,6 +258,10 @@ class JoinVerbs(Verbs):
         left, left_keys = self._with_keys([one for one, _ in condition.keys])
         other, right_keys = right._with_keys([other for _, other in condition.keys])
         both = len(self.schema), len(self.schema) + len(right.schema)
+        nearness: Nearness | None = details.get("nearness")
+        if nearness is not None and nearness.only_looks_back:
+            rights = set(pair.names[both[0] :])
+            details["last_replaces"] = condition.residual is None or not condition.residual.columns & rights
         return self._step.add(
             plan.JoinNode,
             "join",

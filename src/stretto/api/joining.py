@@ -13,7 +13,8 @@ from stretto.errors import PlanError
 from stretto.expressions import Scalar, compile_value
 from stretto.expressions.zones import UTC, zone_named
 from stretto.operators.join_kinds import JoinKind
-from stretto.operators.windows import EventTime
+from stretto.operators.join_nearest import Direction, Nearness
+from stretto.operators.windows import Duration, EventTime, positive_duration_us
 
 _PROBES_US = (0, 10_000_000_000_000, 1_700_000_000_000_000)
 
@@ -41,6 +42,31 @@ def with_bounds(pair: pa.Schema, left: str) -> pa.Schema:
             raise PlanError(f"window_join of '{left}': column '{column}' exists already", None, "Rename it.")
         pair = pair.append(pa.field(column, TIMESTAMP))
     return pair
+
+
+def asof_kind(how: str, left: str) -> JoinKind:
+    """Returns the kind of an ASOF join; those that send right rows alone, or no pairs, are refused, as by Spark."""
+    kind = JoinKind.named(how, f"asof_join on '{left}'")
+    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise PlanError(
+            f"asof_join on '{left}' cannot be a {kind.value} join",
+            f"how={how!r}: it is about each left row and its partner",
+            'Write "inner" or "left".',
+        )
+    return kind
+
+
+def nearness_of(left: str, direction: str, tolerance: Duration | None, exact: bool) -> Nearness:
+    """Returns which right rows an ASOF join takes. One that looks forward must know how long to wait."""
+    towards = Direction.named(direction, f"asof_join on '{left}'")
+    reach_us = None if tolerance is None else positive_duration_us(tolerance, f"tolerance of asof_join on '{left}'")
+    if towards is not Direction.BACKWARD and reach_us is None:
+        raise PlanError(
+            f"asof_join on '{left}' does not know how long to wait",
+            f"direction={direction!r} without a tolerance: a row without a match would wait to the end",
+            'Write tolerance="1 minute", or direction="backward".',
+        )
+    return Nearness(towards, reach_us, exact)
 
 
 class Side(Enum):

@@ -45,7 +45,7 @@ from stretto.operators.changes.top import RunningTop
 from stretto.operators.changes.weights import Added, Latest, WeightedSelect, weighted_schema
 from stretto.operators.ends import SinkFunction, SourceFunction
 from stretto.operators.growing import GrowingSourceFunction
-from stretto.operators.joins import IntervalJoin, Matching, UnboundedJoin, WindowJoin
+from stretto.operators.joins import AsofJoin, IntervalJoin, Matching, UnboundedJoin, WindowJoin
 from stretto.operators.refreshed import RefreshedTableJoin
 from stretto.operators.replying import Replies
 from stretto.operators.running import RunningAggregate
@@ -506,6 +506,11 @@ def _join(node: nodes.JoinNode, one: nodes.Node, other: nodes.Node, weighted: Se
             least_offset_us(node.lower, node.left_time, left),
             held_back_us(node.holds_back_us, node.lower, node.upper, node.left_time, left),
         )
+    if node.nearness is not None:
+        assert node.left_time is not None
+        assert node.right_time is not None
+        times = node.left_time, node.right_time
+        return AsofJoin(left, right, matching, *times, node.nearness, node.last_replaces)
     if node.windowed:
         assert node.window is None or isinstance(node.window, Tumbling | Hopping)
         return WindowJoin(left, right, matching, node.window, node.left_time, node.right_time)
@@ -542,7 +547,7 @@ def _own_step_us(node: nodes.Node) -> int:
             return _window_step_us(window)
         case nodes.JoinNode(window=window) if window is not None:
             return _window_step_us(window)
-        case nodes.JoinNode(lower=lower) if lower is not None:
+        case nodes.JoinNode(lower=lower, nearness=nearness) if lower is not None or nearness is not None:
             return FINE_STEP_US
         case nodes.ApplyNode():
             return FINE_STEP_US

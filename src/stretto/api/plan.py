@@ -24,6 +24,7 @@ from stretto.expressions.zones import zone_named
 from stretto.operators.calling import Called
 from stretto.operators.changes.weights import CHANGE
 from stretto.operators.join_kinds import JoinKind
+from stretto.operators.join_nearest import Nearness
 from stretto.operators.ranking import Ranking
 from stretto.operators.refreshed import TableReader
 from stretto.operators.stream_time import MAX_JUMP_US
@@ -133,8 +134,9 @@ class JoinNode(Node):
     columns of a pair without right's; the others have all.
 
     `windowed` without `window`: both inputs carry window_start and window_end, which must be equal. `lower` and `upper`
-    make it an interval join: lower(left) <= right's time <= upper(left), `<` when not `upper_inclusive`. Rows out may
-    be older than the watermark by `holds_back_us`."""
+    make it an interval join: lower(left) <= right's time <= upper(left), `<` when not `upper_inclusive`. `nearness`
+    makes it an ASOF join: of the right rows that match, each left row has the nearest; `last_replaces` says that the
+    last right row of a key replaces those before it. Rows out may be older than the watermark by `holds_back_us`."""
 
     on: tuple[tuple[str, str], ...]
     pair: pa.Schema
@@ -149,6 +151,13 @@ class JoinNode(Node):
     left_time: EventTime | None = None
     right_time: EventTime | None = None
     holds_back_us: int = 0
+    nearness: Nearness | None = None
+    last_replaces: bool = False
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether rows match however far apart in time they are."""
+        return not self.windowed and self.window is None and self.lower is None and self.nearness is None
 
 
 @dataclass(frozen=True)

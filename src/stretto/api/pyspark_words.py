@@ -16,6 +16,8 @@ _STREAM = {
     "orderBy": 'top(10, by="price DESC")',
     "sort": 'top(10, by="price DESC")',
     "limit": 'top(10, by="price DESC")',
+    "join_asof": 'asof_join(other, on="symbol")',
+    "merge_asof": 'asof_join(other, on="symbol")',
     "crossJoin": 'join(other, on="id = auction")',
     "groupingSets": 'grouping_sets([["auction", "bidder"], []])',
     "unionAll": "union(other)",

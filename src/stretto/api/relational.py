@@ -102,6 +102,8 @@ def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
             user = next((call for call in node.calls if isinstance(call, UserAggregate)), None)
             if user is not None:
                 return f"running aggregate '{node.name}' uses the Python aggregate '{user.name}'"
+        case JoinNode() if node.nearness is not None:
+            return f"'{node.name}' is an ASOF join, which Spark's streams do not have"
         case JoinNode() if node.how is not JoinKind.INNER and (reason := _unsupported_join(node, plan)) is not None:
             return reason
         case TableJoinNode() if node.refresh is not None:
@@ -127,8 +129,8 @@ def _unsupported_in_stream(node: Node, plan: Plan) -> str | None:
     if _is_stateful(node):
         if running is not None:
             return f"'{node.name}' comes after the running aggregate '{running.name}', whose rows change"
-        unbounded = next((other for other in above if isinstance(other, JoinNode) and _is_unbounded(other)), None)
-        if unbounded is not None and not (isinstance(node, JoinNode) and _is_unbounded(node)):
+        unbounded = next((other for other in above if isinstance(other, JoinNode) and other.is_unbounded), None)
+        if unbounded is not None and not (isinstance(node, JoinNode) and node.is_unbounded):
             return f"'{node.name}' needs event time, and the rows of join '{unbounded.name}' can be late by any amount"
     return None
 
@@ -139,7 +141,7 @@ def _unsupported_join(node: JoinNode, plan: Plan) -> str | None:
     if node.how is JoinKind.ANTI:
         return f"join '{node.name}' is an anti join of two streams, which Spark does not have"
     kind = f"join '{node.name}' is a {node.how.value} join of two streams"
-    if _is_unbounded(node):
+    if node.is_unbounded:
         return f"{kind} without a bound in time, which Spark would not end"
     if node.how is JoinKind.SEMI and node.windowed and node.window is None:
         return f"{kind} of rows that come from windows, for which Spark's query has no rows"
@@ -165,10 +167,6 @@ def _delay_us(above: list[Node]) -> int | None:
 
 def _is_stateful(node: Node) -> bool:
     return isinstance(node, AggregateNode | WindowAggregateNode | TopNode | JoinNode | DistinctNode)
-
-
-def _is_unbounded(node: JoinNode) -> bool:
-    return not node.windowed and node.window is None and node.lower is None and node.upper is None
 
 
 def _upstream(node: Node, plan: Plan) -> Iterator[Node]:

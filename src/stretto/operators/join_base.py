@@ -73,8 +73,11 @@ class Join(Function):
         if indexed.lonely is not None and self._how.is_outer:
             lonely = indexed.lonely
             self._send_alone(lonely.rows, lonely.entries, np.arange(len(lonely.entries)), ctx.input == LEFT, ctx)
-        if not len(indexed.entries):
-            return
+        if len(indexed.entries):
+            self._arrived(indexed, mine, theirs, ctx)
+
+    def _arrived(self, indexed: Indexed, mine: RowBuffer, theirs: RowBuffer, ctx: Context) -> None:
+        """Sends the matches of rows that have arrived, and stores them."""
         matched = np.zeros(len(indexed.entries), dtype=np.bool_) if mine.tracked else None
         self._send_matches(indexed, theirs, matched, ctx)
         if matched is not None and self._how is JoinKind.SEMI:

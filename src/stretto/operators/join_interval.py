@@ -53,7 +53,7 @@ class IntervalJoin(Join):
         on, how = matching.on, matching.how
         bounds = lower, upper, upper_inclusive
         left = _BoundsSide(left_schema, side_keys(on, LEFT), how.tracks_left, left_time, *bounds)
-        right = _PointSide(right_schema, side_keys(on, RIGHT), how.tracks_right, right_time, lower_offset_us)
+        right = PointSide(right_schema, side_keys(on, RIGHT), how.tracks_right, right_time, lower_offset_us)
         super().__init__(left, right, matching)
 
     def _pairs_match(self, probe: Entries, match: Match, from_left: bool) -> Mask | None:
@@ -124,8 +124,8 @@ class _BoundsSide(_TimedSide):
         return Indexed(rows, sort_entries(hash_columns(rows, self.keys), (lower,), until), late_rows, alone(lonely))
 
 
-class _PointSide(_TimedSide):
-    """The right side: the mark is the row's time."""
+class PointSide(_TimedSide):
+    """A side whose mark is the row's time; an entry expires when the watermark is past that less the offset."""
 
     def __init__(
         self, schema: pa.Schema, keys: tuple[str, ...], tracked: bool, time: EventTime, lower_offset_us: int | None

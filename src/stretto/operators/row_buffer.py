@@ -101,6 +101,10 @@ class RowBuffer(State):
         return self._indexer.index(rows, watermark_us)
 
     @property
+    def schema(self) -> pa.Schema:
+        return self._indexer.schema
+
+    @property
     def num_rows(self) -> int:
         """The number of rows held, including expired ones that were not cleaned yet."""
         return sum(block.rows.num_rows for block in self._blocks)

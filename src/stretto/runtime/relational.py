@@ -52,9 +52,10 @@ from stretto.api.relational import unsupported
 from stretto.errors import EngineError, FunctionError, InvariantError, StrettoError
 from stretto.expressions import AggregateCall
 from stretto.expressions.scalar import quoted
-from stretto.expressions.types import canonical
+from stretto.expressions.types import canonical, is_orderable
 from stretto.expressions.udf import Udf
 from stretto.operators.join_kinds import JoinKind
+from stretto.operators.join_nearest import Direction, Nearness
 from stretto.operators.ranking import RankKind
 from stretto.operators.stateless import PythonStep
 from stretto.operators.user_aggregate import UserAggregate, value_column
@@ -321,7 +322,15 @@ class _Lowering:
         if node.residual is not None:
             conditions.append(F.expr(node.residual.sql))
         right = right.select(*(_column(name).alias(renamed.get(name, _RIGHT + name)) for name in right.columns))
+        if node.nearness is not None:
+            assert left_time is not None
+            assert right_time is not None
+            times = _event_time(left_time), _event_time(EventTime(renamed[right_time.column], right_time.offset_us))
+            left = left.withColumn(_ROWS, F.monotonically_increasing_id())
+            conditions += _near(node.nearness, *times)
         joined = left.join(right, reduce(Column.__and__, conditions), _SPARK_KINDS[node.how])
+        if node.nearness is not None:
+            joined = _nearest_only(joined, node.nearness, *times, list(node.pair)[visible[0] :])
         return joined.select(*self._joined_columns(node))
 
     def _joined_columns(self, node: JoinNode) -> list[Column]:
@@ -430,6 +439,40 @@ def _interval(node: JoinNode, right: EventTime) -> list[Column]:
         upper = F.expr(node.upper.sql)
         conditions.append(time <= upper if node.upper_inclusive else time < upper)
     return conditions
+
+
+def _near(nearness: Nearness, left: Column, right: Column) -> list[Column]:
+    """Returns when a right time is near enough to a left one."""
+    conditions = []
+    if nearness.direction is Direction.BACKWARD:
+        conditions.append(right <= left)
+    if nearness.direction is Direction.FORWARD:
+        conditions.append(right >= left)
+    if not nearness.exact:
+        conditions.append(right != left)
+    if nearness.tolerance_us is not None:
+        reach = F.expr(f"INTERVAL {nearness.tolerance_us} MICROSECONDS")
+        conditions += [right >= left - reach, right <= left + reach]
+    return conditions
+
+
+def _nearest_only(
+    pairs: DataFrame, nearness: Nearness, left: Column, right: Column, rights: Sequence[pa.Field]
+) -> DataFrame:
+    """Returns, of the pairs of each left row, the one with the nearest right row; ties are broken by its columns."""
+    columns = [_column(field.name) for field in rights if is_orderable(field.type)]
+    if nearness.direction is Direction.BACKWARD:
+        order = [right.desc(), *(column.desc() for column in columns)]
+    elif nearness.direction is Direction.FORWARD:
+        order = [right.asc(), *(column.asc() for column in columns)]
+    else:
+        distance = F.abs(F.unix_micros(left.cast("timestamp")) - F.unix_micros(right.cast("timestamp")))
+        before = [F.when(right <= left, column).desc() for column in columns]
+        after = [F.when(right > left, column).asc() for column in columns]
+        order = [distance.asc(), right.asc(), *before, *after]
+    over = W.Window.partitionBy(_ROWS).orderBy(*order)
+    ranked = pairs.withColumn(_RIGHT + _ROWS, F.row_number().over(over))
+    return ranked.filter(_column(_RIGHT + _ROWS) == 1)
 
 
 # Schemas

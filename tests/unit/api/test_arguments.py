@@ -93,6 +93,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "App.table": {"name": "names", "data": pa.table({"n": [1]})},
     "Stream.join": {"right": None, "on": "auction"},
     "Stream.interval_join": {"right": None, "on": "auction", "lower": "at", "upper": "at"},
+    "Stream.asof_join": {"right": None, "on": "auction"},
     "Stream.window_join": {"right": None, "on": "auction", "window": tumbling("10 s")},
     "Stream.apply": {"function": Quiet(), "schema": SCHEMA},
     "Stream.sink": {"sink": sinks.null()},
@@ -144,7 +145,7 @@ NUMBERS = (
     "schema_number",
 )
 DURATIONS = (
-    *("delay", "batch_delay", "keep_keys", "poll", "lateness", "within", "max_jump", "speed", "refresh"),
+    *("delay", "batch_delay", "keep_keys", "poll", "lateness", "within", "max_jump", "speed", "refresh", "tolerance"),
     *("discover", "segment", "keep"),
 )
 

@@ -175,6 +175,33 @@ def test_what_an_unbounded_join_cannot_be_is_refused(how: str, parts: tuple[str,
         assert part in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"how": "full"}, ("cannot be a full join", '"inner" or "left"')),
+        ({"how": "anti"}, ("cannot be a anti join", '"inner" or "left"')),
+        ({"direction": "sideways"}, ("does not know this direction", '"nearest"')),
+        ({"direction": "forward"}, ("how long to wait", "tolerance=")),
+        ({"direction": "nearest"}, ("how long to wait", "tolerance=")),
+        ({"tolerance": "0 seconds"}, ("longer than zero", "positive")),
+    ],
+)
+def test_asof_joins_that_are_refused(wrong: dict[str, str], words: tuple[str, ...]) -> None:
+    left, right = inputs()
+    with pytest.raises(PlanError) as caught:
+        left.asof_join(right, "auction = id", **wrong)
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_micro_batches_refuse_an_asof_join_by_name() -> None:
+    left, right = inputs()
+    joined = left.asof_join(right, "auction = id", name="priced")
+    assert joined.time == left.time
+    joined.sink(sinks.null())
+    assert "'priced' is an ASOF join" in str(unsupported(joined._app.plan(), streaming=True))
+    assert unsupported(joined._app.plan(), streaming=False) is None
+
+
 def test_the_end_of_an_interval_must_be_known_where_right_rows_are_sent_alone() -> None:
     left, right = inputs()
     with pytest.raises(PlanError, match="left time plus a constant"):
