@@ -208,3 +208,23 @@ SELECT b.price, v.label FROM {bid} b JOIN (VALUES (1, 'one'), (2, 'two')) AS v (
 SELECT named.start AS s, named.end AS e, n FROM (
   SELECT window AS named, count(*) AS n FROM {bid} GROUP BY window(at, '20 seconds')
 )
+
+-- the last row before each
+SELECT b.bidder, b.at, b.price, h.price AS high, h.at AS since
+FROM {bid} b ASOF JOIN (SELECT bidder, price, at FROM {bid} WHERE price > 100) h
+  MATCH_CONDITION (b.at > h.at) ON b.bidder = h.bidder AND h.price > b.price
+WHERE b.auction > 0 AND h.price < 140;
+
+-- the last row before each within a time, or nothing
+SELECT b.bidder, b.at, h.price AS high
+FROM {bid} b LEFT ASOF JOIN (SELECT bidder, price, at FROM {bid} WHERE price > 130) h
+  MATCH_CONDITION (h.at <= b.at) ON b.bidder = h.bidder AND h.at > b.at - INTERVAL 3 SECONDS AND h.price < 145;
+
+-- the first row after each
+SELECT b.price, b.at, h.at AS later
+FROM {bid} b LEFT OUTER ASOF JOIN (SELECT bidder, at FROM {bid} WHERE price > 130) h
+  MATCH_CONDITION (b.at <= h.at) ON b.bidder = h.bidder AND h.at < b.at + INTERVAL 5 SECONDS;
+
+-- the last row before each, by a column of both
+SELECT bidder, b.price, h.at AS since
+FROM {bid} b ASOF JOIN (SELECT bidder, at FROM {bid} WHERE price > 130) h MATCH_CONDITION (b.at >= h.at) USING (bidder);

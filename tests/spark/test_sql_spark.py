@@ -17,7 +17,11 @@ from stretto import App, sources
 from stretto.bench.verify import Match, compare
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-SPARK_SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "1"}
+SPARK_SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.join.asofJoin.enabled": "true",
+}
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 TIMES = pa.timestamp("us", tz="UTC")

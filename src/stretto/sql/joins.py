@@ -104,7 +104,7 @@ def joined(left: Relation, right: Relation, how: str, conjuncts: Sequence[str], 
     left, right = divided(left), divided(right)
     pair = Pair(left, right)
     sided = [with_parts_replaced(text, pair.sided) for text in conjuncts]
-    streams = (left.stream, _apart(right.stream, left.stream))
+    streams = (left.stream, apart(right.stream, left.stream))
     if streams[0].changes or streams[1].changes or any(stream.time is None for stream in streams):
         return _all_pairs(left, right, streams, how, sided, name)
     found = limits(sided, streams)
@@ -119,11 +119,11 @@ def joined(left: Relation, right: Relation, how: str, conjuncts: Sequence[str], 
         "suffix": SUFFIX,
     }
     if found.over == 0:
-        pairs = streams[0].interval_join(streams[1], _conjunction(kept), how=how, **options)
-        return _result(pairs, left, right, how)
+        pairs = streams[0].interval_join(streams[1], conjunction(kept), how=how, **options)
+        return result_of(pairs, left, right, how)
     swapped = [_swapped(text) for text in kept]
-    pairs = streams[1].interval_join(streams[0], _conjunction(swapped), how=_SWAPPED[how], **options)
-    result = _result(pairs, right, left, _SWAPPED[how])
+    pairs = streams[1].interval_join(streams[0], conjunction(swapped), how=_SWAPPED[how], **options)
+    result = result_of(pairs, right, left, _SWAPPED[how])
     split = len(right.columns)
     return replace(result, columns=(*result.columns[split:], *result.columns[:split]))
 
@@ -167,10 +167,10 @@ def _window_join(left: Relation, right: Relation, how: str, rest: Sequence[str],
     else:
         left, right = divided(left), divided(right)
     pair = Pair(left, right)
-    condition = _conjunction([with_parts_replaced(text, pair.sided) for text in rest])
-    streams = (left.stream, _apart(right.stream, left.stream))
+    condition = conjunction([with_parts_replaced(text, pair.sided) for text in rest])
+    streams = (left.stream, apart(right.stream, left.stream))
     pairs = streams[0].window_join(streams[1], condition, window, how=how, name=name, suffix=SUFFIX)
-    result = _result(pairs, left, right, how)
+    result = result_of(pairs, left, right, how)
     if window is None:
         return result if how not in ("right", "full") else replace(result, bounds=None)
     marks = {WINDOW_START: START, WINDOW_END: END}
@@ -189,8 +189,8 @@ def _undivided(relation: Relation) -> Relation:
 def _all_pairs(
     left: Relation, right: Relation, streams: tuple[Stream, Stream], how: str, sided: list[str], name: str | None
 ) -> Relation:
-    pairs = streams[0].join(streams[1], _conjunction(sided), how=how, name=name, suffix=SUFFIX)
-    return replace(_result(pairs, left, right, how), bounds=None)
+    pairs = streams[0].join(streams[1], conjunction(sided), how=how, name=name, suffix=SUFFIX)
+    return replace(result_of(pairs, left, right, how), bounds=None)
 
 
 def with_table(
@@ -200,11 +200,11 @@ def with_table(
     left = divided(left)
     pair = Pair(left, right)
     sided = [with_parts_replaced(text, pair.sided) for text in conjuncts]
-    pairs = left.stream.join(table, _conjunction(sided), how=how, name=name, suffix=SUFFIX)
-    return _result(pairs, left, right, how)
+    pairs = left.stream.join(table, conjunction(sided), how=how, name=name, suffix=SUFFIX)
+    return result_of(pairs, left, right, how)
 
 
-def _result(pairs: Stream, left: Relation, right: Relation, how: str) -> Relation:
+def result_of(pairs: Stream, left: Relation, right: Relation, how: str) -> Relation:
     """Returns the pairs with the names that both sides have in SQL."""
     if how in ("semi", "anti"):
         return Relation(pairs, left.columns, left.bounds)
@@ -221,7 +221,7 @@ def _renamed(ref: Ref, new: dict[str, str]) -> Ref:
     return new.get(ref, ref)
 
 
-def _conjunction(texts: Sequence[str]) -> str:
+def conjunction(texts: Sequence[str]) -> str:
     return " AND ".join(f"({text})" for text in texts)
 
 
@@ -229,7 +229,7 @@ def _swapped(text: str) -> str:
     return text.replace("`left`.", "`\0`.").replace("`right`.", "`left`.").replace("`\0`.", "`right`.")
 
 
-def _apart(stream: Stream, other: Stream) -> Stream:
+def apart(stream: Stream, other: Stream) -> Stream:
     """Returns the same rows under another name, if both are one stream."""
     return stream.select(*map(quoted, stream.schema.names)) if stream.name == other.name else stream
 

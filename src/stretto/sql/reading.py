@@ -17,6 +17,7 @@ from stretto.errors import PlanError
 from stretto.expressions.parse import parse
 from stretto.expressions.scalar import quoted
 from stretto.expressions.splitting import conjuncts
+from stretto.sql.asof import asof_joined
 from stretto.sql.joins import columns_of, joined, using, with_table
 from stretto.sql.naming import named_in, names_column
 from stretto.sql.projecting import parsed_item, result
@@ -32,6 +33,7 @@ from stretto.sql.relation import (
 )
 from stretto.sql.script import Piece, Script
 from stretto.sql.selecting import Selecting, bounded
+from stretto.sql.sources import ASOF
 from stretto.sql.tables import Tables, union_of_static, values_of
 from stretto.sql.tree import (
     Body,
@@ -48,10 +50,19 @@ from stretto.sql.tree import (
 )
 from stretto.sql.windows import divided, windowed
 
-_LEFT_KEPT = ("inner", "left", "semi", "anti")
+_LEFT_KEPT = ("inner", "left", "semi", "anti", "asof", "left asof")
 _RIGHT_KEPT = ("inner", "right")
 """Joins after which a condition on one side alone may as well be fulfilled before."""
-_FROM_ON = {"inner": (0, 1), "left": (1,), "right": (0,), "semi": (0, 1), "anti": (1,), "full": ()}
+_FROM_ON = {
+    "inner": (0, 1),
+    "left": (1,),
+    "right": (0,),
+    "semi": (0, 1),
+    "anti": (1,),
+    "full": (),
+    "asof": (0, 1),
+    "left asof": (1,),
+}
 """The sides whose rows a condition of ON alone may remove before the join."""
 
 
@@ -202,7 +213,7 @@ class _Reader:
         if isinstance(source, Join):
             self._read_leaves(source.left)
             self._read_leaves(source.right)
-            self._on += [source.on] if source.on is not None else []
+            self._on += [piece for piece in (source.on, source.match) if piece is not None]
         else:
             self._leaves[id(source)] = self._reading.leaf(source, self._visible)
 
@@ -289,6 +300,8 @@ class _Reader:
             left, right, equal = using(source.using, left, right, source.kind)
             texts = [*equal, *texts]
         static = [isinstance(each.rows, StaticRows) for each in (left, right)]
+        if source.match is not None:
+            return self._asof(source, left, right, texts, any(static))
         if all(static):
             raise PlanError("a join of two tables has no stream", None, "Write FROM STREAM before one of them.")
         if not any(static):
@@ -306,6 +319,13 @@ class _Reader:
             split = len(stream.columns)
             found = replace(found, columns=(*found.columns[split:], *found.columns[:split]))
         return found
+
+    def _asof(self, source: Join, left: Relation, right: Relation, texts: Sequence[str], static: bool) -> Relation:
+        assert source.match is not None
+        if static:
+            raise PlanError("an ASOF join is of two streams", "one side is a table", "Write STREAM before it.")
+        with self._script.at(source.match.start):
+            return asof_joined(left, right, ASOF[source.kind], source.match.text, self._turned(texts))
 
     def _turned(self, texts: Sequence[str]) -> list[str]:
         if not texts:

@@ -50,11 +50,6 @@ _AFTER_TABLE: _Known = {
     ("VERSION", "AS"): ("VERSION AS OF", "Read the table as it is."),
 }
 _JOINS: _Known = {
-    ("ASOF",): (
-        "ASOF JOIN",
-        "Write JOIN ... ON a.k = b.k AND b.time BETWEEN a.time - INTERVAL 1 MINUTE AND a.time, and QUALIFY "
-        "ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.time DESC) = 1 with a column that is unique in a.",
-    ),
     ("CROSS",): ("CROSS JOIN", "Name at least one equality of both sides: JOIN ... ON a.x = b.y."),
     ("NATURAL",): ("NATURAL JOIN", "Name the columns: JOIN ... USING (id)."),
     ("LATERAL",): ("LATERAL", "Write a join with a condition, or explode(...) in a select list."),

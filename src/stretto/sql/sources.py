@@ -40,6 +40,7 @@ AFTER_SOURCE = frozenset(
         "LATERAL",
         "OPTIONS",
         "EMIT",
+        "MATCH_CONDITION",
         "ON",
         "USING",
         ",",
@@ -47,6 +48,10 @@ AFTER_SOURCE = frozenset(
     ]
 )
 _KINDS = {
+    ("INNER", "ASOF"): "asof",
+    ("LEFT", "ASOF"): "left asof",
+    ("LEFT", "OUTER", "ASOF"): "left asof",
+    ("ASOF",): "asof",
     ("INNER",): "inner",
     ("LEFT", "OUTER"): "left",
     ("LEFT", "SEMI"): "semi",
@@ -59,6 +64,8 @@ _KINDS = {
     ("SEMI",): "semi",
     ("ANTI",): "anti",
 }
+ASOF = {"asof": "inner", "left asof": "left"}
+"""The kinds of ASOF joins, and what they are besides."""
 #: The sizes of each window function in the order of its arguments; after them may come the offset.
 _SIZES = {
     Shape.TUMBLE: ("SIZE",),
@@ -97,6 +104,7 @@ def _joined(cursor: Cursor, read_query: ReadQuery) -> Source:
             return found
         refuse_join(cursor)
         right = _one(cursor, read_query)
+        match = _match(cursor) if kind in ASOF else None
         on: Piece | None = None
         using: tuple[str, ...] = ()
         if cursor.accept("ON"):
@@ -105,7 +113,7 @@ def _joined(cursor: Cursor, read_query: ReadQuery) -> Source:
             using = tuple(cursor.names("a column"))
         else:
             raise cursor.unexpected("ON or USING", "A join of streams needs at least one equality of both sides.")
-        found = Join(kind, found, right, on, using, start)
+        found = Join(kind, found, right, on, using, start, match)
 
 
 def _kind(cursor: Cursor) -> str | None:
@@ -118,6 +126,13 @@ def _kind(cursor: Cursor) -> str | None:
             cursor.expect("JOIN")
             return kind
     return None
+
+
+def _match(cursor: Cursor) -> Piece:
+    cursor.expect("MATCH_CONDITION", "(", fix="Write ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.k = b.k.")
+    found = cursor.expression("a comparison of two times", ())
+    cursor.expect(")")
+    return found
 
 
 def _one(cursor: Cursor, read_query: ReadQuery) -> Source:

@@ -18,6 +18,7 @@ from stretto.api.stream import Stream
 from stretto.expressions import compile_value
 from stretto.expressions.parse import parse, span_of
 from stretto.expressions.scalar import quoted
+from stretto.operators.windows import EventTime
 
 _COMPARISONS: dict[type[exp.Expr], tuple[bool, bool]] = {
     exp.LTE: (False, False),
@@ -75,6 +76,21 @@ def limits(conjuncts: Sequence[str], sides: tuple[Stream, Stream]) -> Limits | N
         if low is not None and high is not None:
             return _limits(over, low, high, conjuncts)
     return None
+
+
+def order_of_times(text: str, sides: tuple[Stream, Stream]) -> Order | None:
+    """Returns the order that a condition says of the event times of both sides; None if it says something else."""
+    times = tuple(stream.time for stream in sides)
+    if any(time is None or time.offset_us for time in times):
+        return None
+    orders = list(_orders(text))
+    if len(orders) != 1 or any(each.column != _name(times[each.side]) for each in (orders[0].low, orders[0].high)):
+        return None
+    return orders[0]
+
+
+def _name(time: EventTime | None) -> str | None:
+    return None if time is None else time.column
 
 
 def _limits(over: int, low: tuple[str, Order], high: tuple[str, Order], conjuncts: Sequence[str]) -> Limits:

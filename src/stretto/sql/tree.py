@@ -75,7 +75,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A join of what is on its left with one more source."""
+    """A join of what is on its left with one more source. `match` is the MATCH_CONDITION of an ASOF join."""
 
     kind: str
     left: Source
@@ -83,6 +83,7 @@ class Join:
     on: Piece | None
     using: tuple[str, ...]
     start: int
+    match: Piece | None = None
 
 
 Source = TableName | Subquery | WindowedTable | Rows | Join

@@ -10,6 +10,7 @@ import pytest
 from stretto import App, objective, sinks, sources, tumbling
 from stretto.api.plan import AggregateNode, DistinctNode, FilterNode, JoinNode, Plan, SourceNode, TableJoinNode, TopNode
 from stretto.errors import PlanError
+from stretto.operators.join_nearest import Direction, Nearness
 from stretto.operators.windows import Hopping, Span, Tumbling
 
 TIMES = pa.timestamp("us", tz="UTC")
@@ -195,6 +196,14 @@ def test_options_of_the_app() -> None:
         ("SELECT DISTINCT k, v FROM STREAM b", ["keeps every (k, v) for ever", "duplicates in windows"]),
         (f"SELECT b.v FROM {B} JOIN {I} ON b.k = i.id", ["keeps all rows of both inputs", "bound it"]),
         (
+            f"SELECT b.v FROM {B} ASOF JOIN {I} MATCH_CONDITION (b.at > i.opened) ON b.k = i.id",
+            ["keeps the last row of each key", "tolerance="],
+        ),
+        (
+            f"SELECT b.v FROM {B} ASOF JOIN {I} MATCH_CONDITION (b.at > i.opened) ON b.k = i.id AND i.id < b.v",
+            ["keeps all rows of its right input", "tolerance="],
+        ),
+        (
             f"SELECT k FROM {B} QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY at DESC) = 1",
             ["keeps rows of every k for ever", "rank in windows"],
         ),
@@ -203,6 +212,55 @@ def test_options_of_the_app() -> None:
 def test_a_state_without_bound_is_named(query: str, words: list[str]) -> None:
     (advice,) = app_of(query).advice()
     assert all(word in advice for word in words), advice
+
+
+@pytest.mark.parametrize(
+    ("match", "on", "nearness", "residual"),
+    [
+        ("b.at >= i.opened", "", Nearness(), None),
+        ("i.opened < b.at", "", Nearness(exact=False), None),
+        ("b.at >= i.opened", "AND i.opened >= b.at - INTERVAL 5 SECONDS", Nearness(tolerance_us=5_000_000), None),
+        ("b.at >= i.opened", "AND b.at < i.opened + INTERVAL 5 SECONDS", Nearness(tolerance_us=5_000_000), "INTERVAL"),
+        (
+            "b.at <= i.opened",
+            "AND i.opened BETWEEN b.at AND b.at + INTERVAL 1 MINUTE",
+            Nearness(Direction.FORWARD, 60_000_000),
+            "BETWEEN",
+        ),
+        (
+            "b.at < i.opened",
+            "AND i.opened < b.at + INTERVAL 1 SECOND",
+            Nearness(Direction.FORWARD, 1_000_000, False),
+            "<",
+        ),
+        ("b.at >= i.opened", "AND i.id > b.v", Nearness(), ">"),
+    ],
+)
+def test_an_asof_join_and_its_tolerance(match: str, on: str, nearness: Nearness, residual: str | None) -> None:
+    plan = plan_of(f"SELECT b.v, i.id FROM {B} LEFT ASOF JOIN {I} MATCH_CONDITION ({match}) ON b.k = i.id {on}")
+    join = only(plan, JoinNode)
+    assert join.nearness == nearness
+    assert (
+        (join.residual is None) if residual is None else (join.residual is not None and residual in join.residual.sql)
+    )
+    assert join.last_replaces == (nearness.only_looks_back and residual is None)
+
+
+def test_a_condition_after_an_asof_join_does_not_choose_the_partner() -> None:
+    join = f"SELECT b.v, i.id FROM {B} ASOF JOIN {I} MATCH_CONDITION (b.at >= i.opened) ON b.k = i.id"
+    plan = plan_of(f"{join} AND i.closes > i.opened WHERE i.id > 3 AND b.v > 5")
+    names = list(plan.nodes)
+    (joined,) = [name for name, node in plan.nodes.items() if isinstance(node, JoinNode)]
+    filters = {
+        node.predicate.sql: names.index(name) for name, node in plan.nodes.items() if isinstance(node, FilterNode)
+    }
+    before = sorted(sql for sql, place in filters.items() if place < names.index(joined))
+    after = [sql for sql, place in filters.items() if place > names.index(joined)]
+    assert len(before) == 2
+    assert any("> 5" in sql for sql in before)
+    assert any("closes" in sql for sql in before)
+    assert len(after) == 1
+    assert "> 3" in after[0]
 
 
 def test_bounded_states_need_no_advice() -> None:

@@ -11,6 +11,7 @@ from stretto.errors import PlanError, SqlError
 BIDS = pa.table({"k": [1, 2], "v": [3, 4], "at": pa.array([0, 1_000_000], pa.timestamp("us", tz="UTC"))})
 TABLES = {"b": sources.memory(BIDS), "names": pa.table({"k": [1], "name": ["one"]}), "gone": sinks.null()}
 TIMED = "STREAM b WATERMARK at DELAY OF INTERVAL 1 SECOND"
+ASOF = f"FROM {TIMED}\nASOF JOIN {TIMED} AS c MATCH_CONDITION"
 
 # Text, the line and column, what is wrong, what to do.
 MALFORMED = [
@@ -44,7 +45,12 @@ MALFORMED = [
 UNSUPPORTED = [
     ("SELECT * FROM STREAM b\nORDER BY k", (2, 1), "ORDER BY at the end", "QUALIFY ROW_NUMBER()"),
     ("SELECT * FROM STREAM b LIMIT 5", (1, 24), "LIMIT", "QUALIFY ROW_NUMBER()"),
-    ("SELECT * FROM STREAM b ASOF JOIN STREAM b c ON b.k = c.k", (1, 24), "ASOF JOIN", "BETWEEN"),
+    ("SELECT * FROM STREAM b ASOF JOIN STREAM b c ON b.k = c.k", (1, 45), "MATCH_CONDITION", "(a.ts >= b.ts)"),
+    (f"SELECT b.k {ASOF} (b.v >= c.v) ON b.k = c.k", (2, 82), "does not compare the event times", "of WATERMARK"),
+    (f"SELECT b.k {ASOF} (b.at = c.at) ON b.k = c.k", (2, 82), "does not compare the event times", ">= b.ts"),
+    (f"SELECT b.k {ASOF} (b.at <= c.at) ON b.k = c.k", (2, 82), "how long to wait", "<= a.ts + INTERVAL"),
+    (f"SELECT b.k {ASOF} (b.at >= c.at)", None, "ON or USING is expected", "at least one equality"),
+    ("SELECT * FROM STREAM b ASOF JOIN names c MATCH_CONDITION (b.at >= c.k) ON b.k = c.k", None, "two streams", ""),
     ("SELECT * FROM STREAM b CROSS JOIN names", (1, 24), "CROSS JOIN", "ON a.x = b.y"),
     ("SELECT * FROM STREAM b NATURAL JOIN names", (1, 24), "NATURAL JOIN", "USING"),
     ("SELECT b.k FROM STREAM b JOIN names n ON b.k < n.k", (1, 42), "has no key", "ON a.id = b.id"),
