@@ -213,7 +213,7 @@ class App:
     @takes(name=TEXT, data=TABLE_DATA, refresh=DURATION.optional(), how=TEXT)
     def table(self, name: str, data: Any, *, refresh: Duration | None = None, how: Distribution = "auto") -> Table:
         """Returns a table for `stream.join(table, on)`, of a DataFrame of Spark or pandas, a pyarrow Table, the path of
-        Parquet files, or a function that returns one of the latter. Its rows are read now.
+        Parquet files or of a Delta table, or a function that returns one of the latter. Its rows are read now.
 
         The workers of a machine map the same file with the rows and their index into memory. With how="broadcast" each
         joins the rows of the stream where they are. With how="partitioned" these are partitioned by the key of the

@@ -12,9 +12,9 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from stretto import sinks
+from stretto import App, sinks
 from stretto.actors.address import Attempt
-from stretto.errors import StorageError, UserError
+from stretto.errors import SourceError, StorageError, UserError
 from stretto.runtime.connectors import delta
 from stretto.runtime.connectors.delta import DeltaSink, DeltaWriter
 
@@ -120,3 +120,24 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UserError, match=r'pip install "stretto\[delta\]"'):
         delta.library()
+
+
+def test_a_delta_table_is_read_as_its_newest_version_and_not_as_its_files(tmp_path: Path) -> None:
+    place = tmp_path / "items"
+    app = App("app")
+    deltalake.write_deltalake(place, table(1, 2))
+    deltalake.write_deltalake(place, table(7, 8, 9), mode="overwrite")
+    assert len(list(place.glob("*.parquet"))) == 2
+    declared = app.table("items", place, refresh="1 minute")
+    assert sorted(declared.data["n"].to_pylist()) == [7, 8, 9]
+    deltalake.DeltaTable(place).delete("n = 8")
+    assert declared.refresh is not None
+    assert sorted(declared.refresh.reader.read()["n"].to_pylist()) == [7, 9]
+
+
+def test_a_delta_table_that_is_broken_is_named(tmp_path: Path) -> None:
+    place = tmp_path / "items"
+    deltalake.write_deltalake(place, table(1, 2))
+    next(place.glob("*.parquet")).unlink()
+    with pytest.raises(SourceError, match="Delta table 'items' cannot be read"):
+        App("app").table("items", place)
