@@ -18,6 +18,7 @@ from tests.waiting import WAIT_S, eventually
 
 from stretto import App, Cluster, Job, sinks, sources, tumbling
 from stretto.actors.source import Reading, SourceReader
+from stretto.bench.kafka import latency
 from stretto.bench.kafka.broker import Broker, broker
 from stretto.bench.kafka.topics import read_committed, wait_for_partitions, write
 from stretto.coordinator.records import JobStatus
@@ -210,3 +211,9 @@ def test_a_writer_that_was_replaced_writes_nothing_twice(kafka: Broker) -> None:
     former.close()
     later.close()
     assert [each["n"] for each in objects(kafka, "once")] == [1, 2, 3, 4]
+
+
+def test_the_time_from_topic_to_topic_is_that_of_all_records(cluster: Cluster, kafka: Broker) -> None:
+    found = latency.measure(cluster, kafka, rate=200, seconds=1.0)
+    assert found.records == 200
+    assert 0 < found.p50_ms <= found.p99_ms

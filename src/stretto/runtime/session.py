@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,19 +27,19 @@ def local_master(workers: int) -> str:
 
 
 @contextmanager
-def spark_session(name: str, master: str, java_options: str = "") -> Iterator[SparkSession]:
+def spark_session(name: str, master: str, java_options: str = "", jars: Sequence[Path] = ()) -> Iterator[SparkSession]:
     """Yields a Spark session and stops it after the block, even one that the user's own code has started."""
-    spark = start_spark(name, master, java_options)
+    spark = start_spark(name, master, java_options, jars)
     try:
         yield spark
     finally:
         spark.stop()
 
 
-def start_spark(name: str, master: str, java_options: str = "") -> SparkSession:
+def start_spark(name: str, master: str, java_options: str = "", jars: Sequence[Path] = ()) -> SparkSession:
     """Starts Spark: UTC, no web page, no progress bar, and only errors in the log, which goes to stderr.
 
-    The options of Java count only if no session of this process has started Java before."""
+    The options of Java and the jars count only if no session of this process has started Java before."""
     is_local = master.split("[")[0] == "local"
     if is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -51,6 +51,8 @@ def start_spark(name: str, master: str, java_options: str = "") -> SparkSession:
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {java_options}")
         .config("spark.sql.session.timeZone", "UTC")
     )
+    if jars:
+        builder = builder.config("spark.jars", ",".join(map(str, jars)))
     if is_local:
         # Spark's default of 200 partitions is for many machines.
         builder = builder.config("spark.sql.shuffle.partitions", "4").config("spark.driver.memory", "2g")

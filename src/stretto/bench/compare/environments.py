@@ -72,7 +72,7 @@ def environment(name: str, say: Callable[[str], None]) -> Environment:
         return Environment(Path(sys.executable))
     place = environments_directory() / f"{name}-{recipe.digest}"
     place.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(place.with_suffix(".lock")):
+    with locked(place.with_suffix(".lock")):
         if not (place / _DONE).exists():
             say(f"making an environment for {name} in {place} (once; this takes some minutes)")
             shutil.rmtree(place, ignore_errors=True)
@@ -90,17 +90,17 @@ def _make(recipe: Recipe, place: Path) -> None:
         if requirements:
             _run([*pip, *requirements], f"cannot install {', '.join(requirements)}")
     for jar in recipe.jars:
-        _fetch_jar(jar, place)
+        fetch_jar(jar, place)
 
 
-def _fetch_jar(coordinates: str, place: Path) -> None:
-    """Fetches a jar from Maven Central with Apache Ivy, which is part of Spark."""
+def fetch_jar(coordinates: str, place: Path, alone: bool = False) -> None:
+    """Fetches a jar from Maven Central with Apache Ivy, which is part of Spark; `alone`: without what it needs."""
     group, artifact, version = coordinates.split(":")
     (ivy,) = _found_in_spark(("ivy-*.jar",))
     retrieved = f"{place}/jars/[artifact]-[revision].[ext]"
     ivy_main = ["java", "-cp", str(ivy), "org.apache.ivy.Main", "-cache", f"{place}/ivy"]
     wanted = ["-types", "jar", "-confs", "default", "-dependency", group, artifact, version, "-retrieve", retrieved]
-    _run([*ivy_main, *wanted], f"cannot fetch {coordinates}")
+    _run([*ivy_main, *(["-notransitive"] if alone else []), *wanted], f"cannot fetch {coordinates}")
 
 
 def _found_in_spark(patterns: tuple[str, ...]) -> tuple[Path, ...]:
@@ -119,7 +119,8 @@ def _run(command: list[str], fault: str) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Holds a lock between processes, a file, for the time of a `with` block."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -32,6 +32,7 @@ from stretto.cli.bench.scaling import scaling
 from stretto.cli.bench.scheduling import scheduling
 from stretto.cli.bench.social import social
 from stretto.cli.bench.spread import barriers, spread
+from stretto.cli.bench.stops import stops
 from stretto.cli.bench.strangers import strangers
 from stretto.cli.bench.tenants import tenants
 from stretto.cli.bench.transactions import transactions
@@ -65,6 +66,7 @@ bench.command()(fuzz)
 bench.command()(burst)
 bench.command()(parked)
 bench.command()(kafka)
+bench.command()(stops)
 bench.command()(page)
 bench.command()(elastic)
 bench.command()(shard_moves)
