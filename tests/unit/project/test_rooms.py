@@ -145,7 +145,7 @@ def foreign_privates(source: str) -> list[str]:
 # ARCHITECTURE.md.
 CALLED_FROM_OUTSIDE = {
     *("allowed_lateness", "bring_back", "cancel_timer", "cluster_record", "set_timer", "to_spark"),
-    *("getDefaultReadLimit", "initialOffset", "latestOffset", "streamReader"),
+    *("getDefaultReadLimit", "initialOffset", "latestOffset", "prepareForTriggerAvailableNow", "streamReader"),
     *("_parse_bitwise", "_parse_interval", "get_completions", "persistent_id", "persistent_load"),
     "diagram",
 }
