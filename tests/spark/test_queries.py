@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pyarrow as pa
 import pytest
@@ -26,7 +28,9 @@ from stretto.bench.questions.asking import Asking, Names
 from stretto.bench.questions.comparing import difference, rows_of
 from stretto.bench.questions.rows import BEGIN, random_rows, small_rows
 from stretto.cli.program import program
+from stretto.dashboard.questions import ARROW, TIMEOUT_S_MAX
 from stretto.errors import ClusterError, ExpressionError, PlanError, UserError
+from stretto.queries.plain import plain_rows
 from stretto.runtime.cluster_control import controlled
 
 ROWS = random_rows(Random(8), 1_500, hours=8).sort_by("start")
@@ -36,7 +40,7 @@ QUESTIONS = 40
 
 @pytest.fixture(scope="module")
 def cluster(spark: SparkSession) -> Iterator[Cluster]:
-    with Cluster.on_spark(spark, workers=3) as made:
+    with Cluster.on_spark(spark, workers=3, page="127.0.0.1:0") as made:
         yield made
 
 
@@ -133,6 +137,7 @@ def test_state_is_a_table_and_the_command_asks_too(cluster: Cluster, tmp_path: P
         assert found.exit_code == 2
         assert "nothing" in found.output
 
+    _check_over_http(cluster)
     with pytest.raises(UserError, match="there is no table 'nothing'"):
         cluster.query("SELECT * FROM nothing")
     other = App("other")
@@ -144,6 +149,32 @@ def test_state_is_a_table_and_the_command_asks_too(cluster: Cluster, tmp_path: P
     with pytest.raises(ClusterError, match="not complete"):
         cluster.query("SELECT count(*) FROM jumps", timeout=0.5, at_least=datetime(2030, 1, 1, tzinfo=UTC))
     job.stop()
+
+
+def _check_over_http(cluster: Cluster) -> None:
+    """The page answers questions as the cluster does, to whoever has its token."""
+    address, _, token = cluster.page.url.partition("#token=")
+    with urlopen(f"{address}api/tables") as got:
+        found = json.load(got)
+    (jumps,) = [each for each in found["tables"] if each["name"] == "jumps"]
+    names = [each["name"] for each in jumps["columns"]]
+    assert (jumps["job"], jumps["time"], names) == ("live", "start", ROWS.column_names)
+    assert {"name": "state.Jumps", "job": "live", "function": "Jumps", "state": "counts"} in found["states"]
+
+    text = "SELECT auction, count(*) AS c, max(start) AS latest FROM jumps GROUP BY auction ORDER BY auction"
+    body = json.dumps({"sql": text, "timeout_s": TIMEOUT_S_MAX}).encode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    with urlopen(Request(f"{address}api/query", body, headers)) as got:
+        answer = json.load(got)
+    wanted = cluster.query(text)
+    assert (answer["complete"], answer["missing"]) == (True, [])
+    assert [each["type"] for each in answer["columns"]] == ["int", "bigint", "timestamp"]
+    assert answer["rows"] == plain_rows(wanted)
+    with urlopen(Request(f"{address}api/query", body, {**headers, "Accept": ARROW})) as got:
+        assert pa.ipc.open_stream(got.read()).read_all().equals(wanted)
+    del headers["Authorization"]
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(Request(f"{address}api/query", body, headers))
 
 
 def test_what_cannot_be_published_is_refused() -> None:

@@ -7,7 +7,7 @@ have in Python, so it is refused for the same reasons, and leaves the same recor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -65,6 +65,7 @@ class Rescale(msgspec.Struct, frozen=True, tag_field="action", tag="rescale", fo
 
 
 Action = Stop | Savepoint | TakeCheckpoint | AddWorkers | RemoveWorkers | Rescale
+T = TypeVar("T")
 ACTIONS: tuple[type[Any], ...] = (Stop, Savepoint, TakeCheckpoint, AddWorkers, RemoveWorkers, Rescale)
 _decoder: msgspec.json.Decoder[Action] = msgspec.json.Decoder(Action)
 
@@ -93,8 +94,13 @@ class Controlled(Protocol):
 
 def action_of(body: bytes) -> Action:
     """Returns the action that a request names, or raises a Refused."""
+    return decoded(_decoder, body)
+
+
+def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """Returns what a body says, which is of a declared type, or raises a Refused."""
     try:
-        return _decoder.decode(body)
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise Refused(Why.WRONG_ARGUMENTS, str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

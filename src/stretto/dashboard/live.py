@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
-from stretto.dashboard.controls import Controlled
+from stretto.dashboard.questions import QUESTIONS_MAX
 from stretto.dashboard.recording import Recording
-from stretto.dashboard.web import PAGE_LIMITS, DashboardWeb
+from stretto.dashboard.web import CONTROLS_MAX, PAGE_LIMITS, DashboardWeb, OfCluster
 from stretto.errors import UserError
 from stretto.serving.guard import Guard, Token, new_secret
 from stretto.serving.server import LOOPBACK, Server, bound, is_loopback
 
 PORT = 4141
 
+T = TypeVar("T")
+
 
 class Page:
     """The page of a cluster. `url` has the token in its fragment, which a browser does not send."""
 
-    def __init__(self, recording: Recording, cluster: Controlled, at: str | bool = True) -> None:
+    def __init__(self, recording: Recording, cluster: OfCluster, at: str | bool = True) -> None:
         listener = _listener(at)
         secret = new_secret()
         reading = Guard(None if is_loopback(listener) else Token(secret))
-        self._web = DashboardWeb(recording.kept, recording.title, reading, Guard(Token(secret)), cluster)
+        # Of its own, so that neither actions nor questions wait for each other's threads.
+        self._threads = ThreadPoolExecutor(CONTROLS_MAX + QUESTIONS_MAX, "stretto-page")
+        changing = Guard(Token(secret))
+        self._web = DashboardWeb(recording.kept, recording.title, reading, changing, cluster, in_thread=self._in_thread)
         self._server = Server(listener, self._web, PAGE_LIMITS, "page")
         self.address = self._server.url
         """Without the token."""
@@ -37,6 +47,10 @@ class Page:
         if self._server.runs:
             self._web.close()
             self._server.end()
+        self._threads.shutdown()
+
+    async def _in_thread(self, function: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments))
 
 
 def _listener(at: str | bool) -> socket.socket:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stretto.dashboard.controls import ACTIONS, Action
+from stretto.dashboard.questions import ARROW, Answered, Question, Tables
 from stretto.serving.refusals import Why
 
 _REF = "#/components/schemas/{name}"
@@ -17,8 +18,8 @@ _NUMBER = {"type": "number"}
 
 def document_of(needs_token: bool) -> dict[str, Any]:
     """Returns the OpenAPI document of the page."""
-    _, schemas = msgspec.json.schema_components(list(ACTIONS), ref_template=_REF)
-    (control,), more = msgspec.json.schema_components([Action], ref_template=_REF)
+    kinds = [Action, Question, Answered, Tables, *ACTIONS]
+    (control, question, answer, tables, *_), schemas = msgspec.json.schema_components(kinds, ref_template=_REF)
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -50,11 +51,13 @@ def document_of(needs_token: bool) -> dict[str, Any]:
                 "text/event-stream",
                 (Why.BUSY,),
             ),
+            "/api/tables": _get("Published tables, and functions whose state can be asked.", "tables", answer=tables),
+            "/api/query": {"post": _question(question, answer)},
             "/api/control": {"post": _control(control)},
             "/metrics": _get("Figures for Prometheus.", "metrics", kind="text/plain"),
         },
         "components": {
-            "schemas": {**schemas, **more, "Error": _error()},
+            "schemas": {**schemas, "Error": _error()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -76,24 +79,41 @@ def _get(
     parameters: list[dict[str, Any]] | None = None,
     kind: str = "application/json",
     more: tuple[Why, ...] = (),
+    answer: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     refused = (Why.MALFORMED, Why.NO_TOKEN, Why.OTHER_SITE, Why.OTHER_HOST, *more)
     refused += (Why.NOTHING_HERE,) if parameters and _JOB in parameters else ()
+    schema = {} if answer is None else {"schema": answer}
     return {
         "get": {
             "operationId": name,
             "summary": text,
             "parameters": parameters or [],
-            "responses": {"200": {"description": text, "content": {kind: {}}}, **_refusals(refused)},
+            "responses": {"200": {"description": text, "content": {kind: schema}}, **_refusals(refused)},
         }
     }
 
 
+_ON_POST = (
+    *(Why.MALFORMED, Why.NO_TOKEN, Why.OTHER_SITE, Why.OTHER_HOST, Why.TOO_SLOW, Why.TOO_LARGE, Why.NOT_JSON),
+    *(Why.WRONG_ARGUMENTS, Why.BUSY, Why.FAILED),
+)
+
+
+def _question(question: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    more = (Why.NO_CLUSTER, Why.WRONG_QUESTION, Why.ANSWER_TOO_LARGE, Why.NO_ANSWER)
+    text = "The answer; as an Arrow stream, the metadata `stretto` of its schema has all but columns and rows, as JSON."
+    content = {"application/json": {"schema": answer}, ARROW: {}}
+    return {
+        "operationId": "query",
+        "summary": "Answers a SELECT over published tables or over the state of functions. It needs the token.",
+        "security": [{"token": []}],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": question}}},
+        "responses": {"200": {"description": text, "content": content}, **_refusals((*_ON_POST, *more))},
+    }
+
+
 def _control(schema: dict[str, Any]) -> dict[str, Any]:
-    refused = (
-        *(Why.MALFORMED, Why.NO_TOKEN, Why.OTHER_SITE, Why.OTHER_HOST, Why.NOT_DONE, Why.TOO_LARGE),
-        *(Why.NOT_JSON, Why.WRONG_ARGUMENTS, Why.BUSY, Why.FAILED),
-    )
     done = {"type": "object", "properties": {"done": _TEXT}, "required": ["done"]}
     return {
         "operationId": "control",
@@ -102,14 +122,17 @@ def _control(schema: dict[str, Any]) -> dict[str, Any]:
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
         "responses": {
             "200": {"description": "What has happened.", "content": {"application/json": {"schema": done}}},
-            **_refusals(refused),
+            **_refusals((*_ON_POST, Why.NOT_DONE)),
         },
     }
 
 
 def _refusals(whys: tuple[Why, ...]) -> dict[str, Any]:
     content = {"application/json": {"schema": {"$ref": _REF.format(name="Error")}}}
-    return {str(why.status): {"description": why.meaning, "content": content} for why in whys}
+    meanings: dict[int, list[str]] = {}
+    for why in whys:
+        meanings.setdefault(why.status, []).append(f"`{why.code}`: {why.meaning}")
+    return {str(status): {"description": " ".join(texts), "content": content} for status, texts in meanings.items()}
 
 
 def _error() -> dict[str, Any]:

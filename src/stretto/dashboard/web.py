@@ -7,11 +7,14 @@
     /api/decisions             records of decisions, by job=, controller=, outcome=
     /api/events?job=JOB        all of these as they change (server-sent events)
     /api/openapi.json          the API as a document
+    /api/tables                what can be asked
+    /api/query                 POST: ask a question
     /api/control               POST: have something changed
     /metrics                   for Prometheus
 
 The page itself holds nothing that is secret, so a browser gets it without a token; it sends the token with what it asks
-for. What changes something needs the token always, on loopback too, and must come from this very page.
+for. A question needs the token always, on loopback too, since its answer is users' data. So does what changes
+something, which must also come from this very page.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -27,10 +30,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from stretto.dashboard.assets import asset, page_text
-from stretto.dashboard.controls import Controlled, action_of, carried_out
+from stretto.dashboard.controls import Controlled, action_of, carried_out, decoded
 from stretto.dashboard.kept import Kept
 from stretto.dashboard.openapi import document_of
 from stretto.dashboard.prometheus import CONTENT_TYPE, exposition
+from stretto.dashboard.questions import QUESTIONS_MAX, Asked, Question, SentAnswer, answered, tables_of, wants_arrow
 from stretto.dashboard.views import decision_lines, decisions_view, job_rows, job_view, overview
 from stretto.errors import StrettoError
 from stretto.serving.answering import JSON, Answering, Within, answer_of, check_verb
@@ -54,13 +58,18 @@ PAGE_LIMITS = Limits(body_bytes=16 << 10, connections=64)
 _QUERY_NAMES = {"since", "job", "controller", "outcome"}
 
 T = TypeVar("T")
-InThread = Callable[..., Coroutine[Any, Any, str]]
+InThread = Callable[..., Coroutine[Any, Any, Any]]
 """Runs a function where it may wait, and returns what it returns."""
+_questions: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
+
+
+class OfCluster(Controlled, Asked, Protocol):
+    """What a page needs of its cluster."""
 
 
 class DashboardWeb(Answering):
-    """The page of a cluster as an ASGI application. `reading` guards what is shown, `changing` what is changed; without
-    a cluster nothing can be changed."""
+    """The page of a cluster as an ASGI application. `reading` guards what is shown, `changing` what is changed and
+    asked; without a cluster neither can be."""
 
     def __init__(
         self,
@@ -68,7 +77,7 @@ class DashboardWeb(Answering):
         title: str,
         reading: Guard,
         changing: Guard,
-        cluster: Controlled | None = None,
+        cluster: OfCluster | None = None,
         limits: Limits = PAGE_LIMITS,
         within: Within = asyncio.timeout,
         streams_max: int = STREAMS_MAX,
@@ -84,6 +93,7 @@ class DashboardWeb(Answering):
         self._in_thread = in_thread
         self._streams = 0
         self._controls = 0
+        self._asked = 0
         self._closing = False
         self._overviews: dict[tuple[int, bool], bytes] = {}
         self._document = document_of(reading.needs_token)
@@ -100,9 +110,11 @@ class DashboardWeb(Answering):
             return _static(path)
         if path == "/api/control":
             return await self._control(request)
+        if path == "/api/query":
+            return await self._query(request)
         self._reading.check(request.headers)
         check_verb(request.method, ["GET"])
-        return self._read(_parts(request), _query(request))
+        return self._read(_parts(request), _parameters(request))
 
     def _read(self, parts: list[str], query: dict[str, str]) -> Response:
         match parts:
@@ -121,6 +133,8 @@ class DashboardWeb(Answering):
                 names = ("job", "controller", "outcome")
                 wanted = [query.get(each) for each in names]
                 return answer_of(self._kept.read(lambda history: decisions_view(history, *wanted)))
+            case ["api", "tables"]:
+                return answer_of(tables_of(self._with_cluster().askable()))
             case ["api", "events"]:
                 return self._events(query.get("job"))
         raise Refused(Why.NOTHING_HERE, "there is nothing at this path; /api/openapi.json has those that there are")
@@ -196,6 +210,33 @@ class DashboardWeb(Answering):
 
         return self._kept.read(found)
 
+    # Asking.
+
+    def _with_cluster(self) -> OfCluster:
+        if self._cluster is None:
+            raise Refused(Why.NO_CLUSTER, "this page shows a run without its cluster, so nothing can be asked here")
+        return self._cluster
+
+    async def _query(self, request: Request) -> Response:
+        check_verb(request.method, ["POST"])
+        self._reading.check_page(request.headers)
+        self._changing.check(request.headers)
+        cluster = self._with_cluster()
+        question = decoded(_questions, await self._body(request))
+        as_arrow = wants_arrow(request.headers.get("accept", ""))
+        if self._asked >= QUESTIONS_MAX:
+            raise Refused(Why.BUSY, f"{QUESTIONS_MAX} questions are being answered", {"Retry-After": "1"})
+        self._asked += 1
+        try:
+            content: bytes = await self._in_thread(answered, cluster, question, as_arrow)
+        except BaseException:
+            self._end_question()
+            raise
+        return SentAnswer(content, as_arrow, self._end_question)
+
+    def _end_question(self) -> None:
+        self._asked -= 1
+
     # Changing.
 
     async def _control(self, request: Request) -> Response:
@@ -235,7 +276,7 @@ def _parts(request: Request) -> list[str]:
         raise Refused(Why.MALFORMED, "the path is not UTF-8") from error
 
 
-def _query(request: Request) -> dict[str, str]:
+def _parameters(request: Request) -> dict[str, str]:
     """Returns the parameters of a request, each of which is known and given once."""
     try:
         pairs = parse_qsl(request.scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict")

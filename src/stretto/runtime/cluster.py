@@ -60,6 +60,7 @@ from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, positive_duration_us
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.queries.answers import Answer
+from stretto.queries.askable import Askable
 from stretto.rendering import error_text, message_of
 from stretto.runtime.announcements import Announcements
 from stretto.runtime.checkpoint_plans import Wish, check_needs_none, opened_checkpoints
@@ -363,10 +364,10 @@ class Cluster:
         with self._members_changed:
             self._closed = True
             self._members_changed.notify_all()
+        self._questions.close()  # The page answers what it was asked before it ends.
         if self._page is not None:
             self._page.close()
         self._scaling.close()
-        self._questions.close()
         for job in self._microbatches:
             if not job.status.ended:
                 job.stop()
@@ -484,6 +485,7 @@ class Cluster:
             self._coordinator.request(ForgetRequested(change.job))
             del self._executions[change.job]
             self._submitted.pop(change.job, None)
+            self._questions.ended(change.job)
             self._coordinator.manifests.stores.pop(change.job, None)
             for digest in self._digests.pop(change.job):
                 self._codes.pop(digest, None)
@@ -598,6 +600,11 @@ class Cluster:
     def tables(self) -> list[str]:
         """The names of the tables that can be asked for."""
         return self._questions.names
+
+    def askable(self) -> Askable:
+        """Returns the tables and the states of functions that can be asked for, with their columns and jobs."""
+        self._check_open()
+        return self._questions.askable
 
     @property
     def page(self) -> OpenPage:
@@ -718,7 +725,7 @@ class Cluster:
         code = self._put_code(name, deployment, plan)
         execution = ActorExecution(self, name, plan, checkpoints is not None)
         self._executions[name] = execution
-        self._questions.publish(name, plan)
+        self._questions.publish(name, plan, deployment)
         is_durable = checkpoints is not None
         self._submitted[name] = Submitted(plan, parallelism, app.batch_rows, app.batch_delay_us, deployment, is_durable)
         shapes = shapes_of(deployment)

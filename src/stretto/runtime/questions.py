@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from stretto.actors.deployment import Deployment
 from stretto.api.plan import Plan
 from stretto.api.publishing import published_tables
 from stretto.errors import ClusterError, UserError
 from stretto.operators.shown import fitted, settled, together
 from stretto.protocol.jobs import Failure
 from stretto.queries.answers import Answer, Gathered, Missing, Question, TableName
+from stretto.queries.askable import Askable, AskableState, AskableTable, state_name
 from stretto.queries.clauses import Select
 from stretto.queries.select import Compiled, TableShape, compiled, read_question
 from stretto.queries.state_asking import StateGathered, StateQuestion
@@ -53,6 +55,7 @@ class Questions:
         self._post: Callable[[Callable[[], Event]], None] | None = None
         self._lock = threading.Lock()
         self._tables: dict[str, Tables] = {}
+        self._states: dict[str, list[AskableState]] = {}
         self._waiting: set[Future[Any]] = set()
         self._closed = False
 
@@ -81,12 +84,26 @@ class Questions:
                     "Give one of the two another name.",
                 )
 
-    def publish(self, job: str, plan: Plan) -> None:
-        """A job publishes the tables of its plan from now on."""
+    def publish(self, job: str, plan: Plan, deployment: Deployment) -> None:
+        """A job publishes the tables of its plan from now on, and its functions have state."""
+        self._states[job] = list(_states(job, deployment))
         for node, sink in published_tables(plan):
             schema = plan.nodes[node.inputs[0]].schema
             name = TableName(sink.table, job, sink.segment_us, sink.time)
             self._tables[sink.table.lower()] = Tables(name, schema)
+
+    def ended(self, job: str) -> None:
+        """A job has ended. Its tables can still be asked, its functions have no state any more."""
+        self._states.pop(job, None)
+
+    @property
+    def askable(self) -> Askable:
+        """What can be asked now."""
+        tables = [
+            AskableTable(each.name.table, each.name.job, each.schema, each.name.time, each.name.segment_us)
+            for each in list(self._tables.values())
+        ]
+        return Askable(tuple(tables), tuple(state for states in list(self._states.values()) for state in states))
 
     @property
     def names(self) -> list[str]:
@@ -240,6 +257,13 @@ class Questions:
                 self._waiting.discard(gathered.ticket)
             if waits:
                 gathered.ticket.set_result(gathered)
+
+
+def _states(job: str, deployment: Deployment) -> Iterator[AskableState]:
+    for name, spec in sorted(deployment.functions.items()):
+        states = spec.function.states()
+        for state in states:
+            yield AskableState(state_name(name, state, len(states) == 1), job, name, state)
 
 
 def _state_rows(gathered: StateGathered) -> pa.Table:

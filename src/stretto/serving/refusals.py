@@ -23,14 +23,18 @@ class Why(Enum):
     TOO_SLOW = "too_slow", 408, "The request did not arrive in time."
     ABORTED = "aborted", 409, "The method raised an exception. Nothing of the transaction took place."
     NOT_DONE = "not_done", 409, "What was asked for cannot be done, and the text says why. Everything is as it was."
+    NO_CLUSTER = "no_cluster", 409, "This is a page without its cluster: it shows a run and answers no questions."
     TOO_LARGE = "too_large", 413, "The body or the arguments are too large."
     NOT_JSON = "not_json", 415, "The body is not declared as application/json."
     OTHER_HOST = "other_host", 421, "The request is for a host that this server is not."
     WRONG_ARGUMENTS = "wrong_arguments", 422, "The arguments do not fit the method."
+    WRONG_QUESTION = "wrong_question", 422, "The question cannot be answered; the text says why, and where in it."
+    ANSWER_TOO_LARGE = "answer_too_large", 422, "The answer has more rows or bytes than are sent."
     REFUSED = "refused", 422, "The call did not run: its Idempotency-Key belongs to another call."
     BUSY = "busy", 429, "As many calls of the entity as its class allows are under way. The call did not run."
     FAILED = "failed", 500, "The server failed. The call may have taken place."
     UNAVAILABLE = "unavailable", 503, "The app does not answer calls now. The call may have taken place."
+    NO_ANSWER = "no_answer", 503, "The cluster does not answer questions now, or is closed."
     UNANSWERED = "unanswered", 504, "The call was not answered in time. It may still take place."
 
     def __init__(self, code: str, status: int, meaning: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 from tests.unit.serving.asgi import Answer, asked
 
 from stretto.bench.page.feed import MadeUp, MadeUpCluster
@@ -14,11 +18,17 @@ from stretto.dashboard.history import Bounds, History
 from stretto.dashboard.kept import Kept
 from stretto.dashboard.web import DashboardWeb
 from stretto.observation.model import Observation
+from stretto.queries.answers import Answer as QuestionAnswer
+from stretto.queries.askable import Askable, AskableState, AskableTable
 from stretto.serving.guard import Guard, Token
 
 TOKEN = "a-token-of-the-page-for-tests"
 HOST = "127.0.0.1:4141"
 OURS = {"host": HOST, "origin": f"http://{HOST}"}
+ANSWER = QuestionAnswer(
+    pa.table({"auction": pa.array([7, 2**60]), "price": pa.array([Decimal("1.50"), None], pa.decimal128(10, 2))}),
+    1_767_225_600_000_000,
+)
 HOSTILE = "<script>window.attacked = true</script><img src=x onerror='window.attacked = true'>\"'&</style>"
 
 
@@ -46,11 +56,12 @@ class Driven:
 
     def __init__(self, fails: Exception | None = None) -> None:
         self.done: list[Any] = []
-        self._fails = fails
+        self.answer = ANSWER
+        self.fails = fails
 
     def _do(self, *what: Any) -> None:
-        if self._fails is not None:
-            raise self._fails
+        if self.fails is not None:
+            raise self.fails
         self.done.append(what)
 
     def execution_of(self, job: str) -> Driven:
@@ -78,8 +89,16 @@ class Driven:
     def drain(self, worker: str, *, timeout: float) -> None:
         self._do("drain", worker)
 
+    def ask(self, text: str, *, timeout: float, at_least: datetime | None) -> QuestionAnswer:
+        self._do("ask", text, timeout, at_least)
+        return self.answer
 
-async def at_once(function: Callable[..., str], *arguments: Any) -> str:
+    def askable(self) -> Askable:
+        table = AskableTable("bids", "job-000", self.answer.table.schema, "at", 3_600_000_000)
+        return Askable((table,), (AskableState("state.Jumps", "job-000", "Jumps", "counts"),))
+
+
+async def at_once(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
@@ -105,7 +124,13 @@ class PageWeb:
         return asked(self.web, verb, path, body, headers or {"host": HOST})
 
     def control(self, body: bytes, token: str | None = TOKEN, **headers: str) -> Answer:
-        given = {**OURS, "content-type": "application/json", **headers}
+        return self.post("/api/control", body, token, **{**OURS, **headers})
+
+    def query(self, body: Any, token: str | None = TOKEN, **headers: str) -> Answer:
+        return self.post("/api/query", body if isinstance(body, bytes) else json.dumps(body).encode(), token, **headers)
+
+    def post(self, path: str, body: bytes, token: str | None, **headers: str) -> Answer:
+        given = {"host": HOST, "content-type": "application/json", **headers}
         if token is not None:
             given["authorization"] = f"Bearer {token}"
-        return self.ask("POST", "/api/control", body, given)
+        return self.ask("POST", path, body, given)

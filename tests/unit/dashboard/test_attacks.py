@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 from starlette.datastructures import Headers
 
 from stretto.dashboard import report, web
 from stretto.dashboard.history import History
 from stretto.dashboard.live import Page
+from stretto.dashboard.questions import ANSWER_BYTES_MAX, ANSWER_ROWS_MAX, QUESTIONS_MAX, SQL_LENGTH_MAX
 from stretto.dashboard.report import report_text
 from stretto.errors import ClusterError
 from stretto.serving.guard import Guard
 
-from .made import HOST, HOSTILE, OURS, TOKEN, Driven, PageWeb, history_of, renamed
+from .made import ANSWER, HOST, HOSTILE, OURS, TOKEN, Driven, PageWeb, history_of, renamed
 
+COUNT = {"sql": "SELECT count(*) FROM bids"}
 STOP = b'{"action": "stop", "job": "job-000"}'
-SECRETS = ("/api/overview", "/api/jobs/job-000", "/api/jobs/job-000/rows", "/api/decisions", "/api/events", "/metrics")
+SECRETS = (
+    "/api/overview",
+    "/api/jobs/job-000",
+    "/api/jobs/job-000/rows",
+    "/api/decisions",
+    "/api/events",
+    "/metrics",
+    "/api/tables",
+)
 
 
 def _harmless(self: Guard, headers: Headers) -> None:
@@ -95,6 +107,7 @@ def test_a_request_without_an_origin_changes_nothing() -> None:
 def test_a_form_of_another_site_cannot_send_json() -> None:
     page = PageWeb()
     assert page.control(STOP, **{"content-type": "text/plain"}).code == "not_json"
+    assert page.query(COUNT, **{"content-type": "text/plain"}).code == "not_json"
     assert page.cluster.done == []
 
 
@@ -148,6 +161,67 @@ def test_what_cannot_be_done_says_why() -> None:
     page = PageWeb(cluster=Driven(ClusterError("it cannot be", "for a reason")))
     answer = page.control(STOP)
     assert (answer.status, answer.code, answer.text) == (409, "not_done", "it cannot be: for a reason")
+
+
+# Asking: an answer is users' data.
+
+
+@pytest.mark.parametrize("token", [None, "wrong", "", TOKEN[:-1], TOKEN + "x"])
+def test_nothing_is_asked_without_the_token_on_loopback_neither(
+    token: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = PageWeb()
+    assert page.query(COUNT, token).code == "no_token"
+    assert page.cluster.done == []
+    monkeypatch.setattr(Guard, "_check_token", lambda self, token, given: None)
+    assert page.query(COUNT, token).status == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999"])
+def test_nothing_is_asked_for_a_page_of_another_site_even_with_the_token(
+    origin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = PageWeb()
+    assert page.query(COUNT, origin=origin).code == "other_site"
+    assert page.query(COUNT, host="rebound.example:4141").code == "other_host"
+    assert page.cluster.done == []
+    monkeypatch.setattr(Guard, "check_same_origin", _harmless)
+    assert page.query(COUNT, origin=origin).status == 200
+
+
+def test_a_token_in_the_address_or_in_a_cookie_asks_nothing() -> None:
+    page = PageWeb()
+    assert page.post(f"/api/query?token={TOKEN}", b'{"sql": "SELECT 1 FROM a"}', None).code == "no_token"
+    assert page.query(COUNT, None, cookie=f"token={TOKEN}").code == "no_token"
+    assert page.ask("GET", "/api/query?sql=SELECT", headers={"host": HOST}).code == "wrong_verb"
+    assert page.cluster.done == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "malformed"),
+        (b"[]", "wrong_arguments"),
+        (b'{"sql": 7}', "wrong_arguments"),
+        (b'{"sql": ""}', "wrong_arguments"),
+        (b'{"sql": "SELECT 1 FROM a", "more": 1}', "wrong_arguments"),
+        (b'{"sql": "SELECT 1 FROM a", "timeout_s": 0}', "wrong_arguments"),
+        (b'{"sql": "SELECT 1 FROM a", "timeout_s": 1e6}', "wrong_arguments"),
+        (b'{"sql": "SELECT 1 FROM a", "timeout_s": 1e999}', "wrong_arguments"),
+        (b'{"sql": "SELECT 1 FROM a", "timeout_s": NaN}', "malformed"),
+        (b'{"sql": "SELECT 1 FROM a", "at_least": "2026-01-01T00:00:00"}', "wrong_arguments"),
+        (b'{"sql": "SELECT 1 FROM a", "at_least": 7}', "wrong_arguments"),
+        (b'{"sql": "' + b"x" * (SQL_LENGTH_MAX + 1) + b'"}', "wrong_arguments"),
+        (b'{"sql": "' + b"x" * 20_000 + b'"}', "too_large"),
+        (b'{"sql": "\\ud800"}', "malformed"),
+        (b"[" * 15_000, "wrong_arguments"),
+        (b"\xff\xfe", "malformed"),
+    ],
+)
+def test_what_is_no_question_is_not_asked(body: bytes, code: str) -> None:
+    page = PageWeb()
+    assert page.query(body).code == code
+    assert page.cluster.done == []
 
 
 # Texts of users.
@@ -244,6 +318,32 @@ def test_pages_that_are_open_are_counted() -> None:
     page.web._streams = web.STREAMS_MAX
     answer = page.ask("GET", "/api/events", headers=OURS)
     assert (answer.status, answer.code, answer.headers["retry-after"]) == (429, "busy", "5")
+
+
+def test_questions_that_are_answered_are_counted_until_their_answers_are_sent() -> None:
+    page = PageWeb()
+    page.web._asked = QUESTIONS_MAX
+    answer = page.query(COUNT)
+    assert (answer.status, answer.code, answer.headers["retry-after"]) == (429, "busy", "1")
+    page.web._asked = QUESTIONS_MAX - 1
+    assert page.query(COUNT).status == 200
+    assert page.query({"sql": "SELECT 1 FROM a", "timeout_s": 0}).status == 422
+    page.cluster.fails = ValueError("a defect")
+    assert page.query(COUNT).code == "failed"
+    assert page.web._asked == QUESTIONS_MAX - 1, "whatever happens, a place is given back"
+
+
+def test_an_answer_that_is_too_large_is_not_sent() -> None:
+    page = PageWeb()
+    for rows in (
+        pa.table({"n": pa.nulls(ANSWER_ROWS_MAX + 1)}),
+        pa.table({"n": ["x" * (ANSWER_BYTES_MAX + 1)]}),
+        pa.table({"n": ["\x01" * (ANSWER_BYTES_MAX // 2)]}),  # It is too large as JSON only.
+    ):
+        page.cluster.answer = replace(ANSWER, table=rows)
+        answer = page.query({**COUNT, "sql": "SELECT n FROM bids"})
+        assert (answer.status, answer.code) == (422, "answer_too_large")
+        assert "LIMIT" in answer.text
 
 
 def test_actions_that_are_carried_out_are_counted() -> None:
