@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from stretto.checkpoints import manifest as checkpoints
 from stretto.coordinator.entity_moves import MovePhase, PlaceMove, PlaceMoves, Planner, next_move
+from stretto.coordinator.entity_observing import PlaceSeries
 from stretto.coordinator.events import (
     AnnounceEntities,
     AnnounceJob,
@@ -25,8 +26,10 @@ from stretto.coordinator.events import (
     EntitiesUncommitted,
 )
 from stretto.coordinator.membership import Membership
+from stretto.coordinator.observing import Observing
 from stretto.coordinator.part import FrameHandlers, Handlers, Host, Part
-from stretto.coordinator.records import JobStatus
+from stretto.coordinator.records import JobStatus, failure_text
+from stretto.observation.transactions import EntitiesObserved
 from stretto.protocol.entities import (
     DropEntities,
     EntitiesAt,
@@ -34,11 +37,13 @@ from stretto.protocol.entities import (
     EntitiesDropped,
     EntitiesFailed,
     EntitiesHosted,
+    EntityCounts,
     EntityOrder,
     EntityPlaces,
     EntityReport,
     HostEntities,
     WhereEntities,
+    streams_of,
 )
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import FrameArrived, Send
@@ -59,6 +64,8 @@ COMING_NS_MAX = 30_000_000_000
 DEATHS_MAX = {DeathCause.OWN: 3, DeathCause.ANY: 12}
 """So many workers may die in a handler of the job between two snapshots. Its log has the same calls again after each
 death, so a handler that ends its process would do so for ever, and end the other jobs of those workers too."""
+ENDED_MAX = 64
+"""So many jobs that have ended are observed as they were at their end."""
 
 
 @dataclass
@@ -73,9 +80,13 @@ class EntityJob:
     status: JobStatus = JobStatus.WAITING
     waits_for: str | None = None
     checkpoint: int = 0
+    complete: int = 0
+    """The last snapshot that is complete."""
     committing: dict[int, Manifest] = field(default_factory=dict)
     unstopped: set[str] = field(default_factory=set)
     deaths: dict[DeathCause, int] = field(default_factory=dict)
+    failure: Failure | None = None
+    series: list[PlaceSeries] = field(default_factory=list)
 
     @property
     def members(self) -> list[str]:
@@ -98,10 +109,13 @@ class EntityJobs(Part):
     moves: type[PlaceMoves] = PlaceMoves
     """The simulator plants a bug by replacing it."""
 
-    def __init__(self, host: Host, membership: Membership) -> None:
+    def __init__(self, host: Host, membership: Membership, observing: Observing) -> None:
         self._host = host
         self._membership = membership
+        self._observing = observing
         self._jobs: dict[str, EntityJob] = {}
+        self._ended: dict[str, EntitiesObserved] = {}
+        """The last ones that have ended, as they were then."""
         self._moves = self.moves(host)
         self.planner: Planner = next_move
         """What says which place moves next. The simulator has places move at random."""
@@ -121,6 +135,7 @@ class EntityJobs(Part):
         return {
             EntitiesHosted: self._on_hosted,
             EntityReport: self._on_report,
+            EntityCounts: self._on_counts,
             EntitiesBroken: self._on_broken,
             EntitiesFailed: self._on_failed,
             EntitiesDropped: self._on_dropped,
@@ -154,8 +169,10 @@ class EntityJobs(Part):
         kept = None if plan is None else _read(plan.manifest)
         attempt = 0 if plan is None else plan.attempt
         job = EntityJob(event, TransactionCoordinator(names, attempt, kept), [None] * event.workers)
-        job.checkpoint = 0 if plan is None else plan.manifest.checkpoint
+        job.checkpoint = job.complete = 0 if plan is None else plan.manifest.checkpoint
+        job.series = [PlaceSeries() for _ in names]
         self._jobs[event.job] = job
+        self._ended.pop(_shown(event.job), None)
         self._fill(job)
 
     def tick(self) -> None:
@@ -223,6 +240,7 @@ class EntityJobs(Part):
         """A place is on another worker now: whoever sends to it is told."""
         name = job.order.job
         job.places[move.place - 1] = move.to
+        job.series[move.place - 1].moved()
         for member in job.workers:
             self._host.send(member, EntityPlaces(name, job.members, move.place))
         self._announce_places(job, waited_ns)
@@ -266,6 +284,7 @@ class EntityJobs(Part):
             self._moves.call_off(job.order.job, member)
             for place in [place for place, there in enumerate(job.places, 1) if there == member]:
                 job.places[place - 1] = None
+                job.series[place - 1].lost()
                 job.hosting.discard(place)
                 self._tell(job, WorkerDown(str(place)))
             if job.status is JobStatus.RUNNING:
@@ -306,6 +325,29 @@ class EntityJobs(Part):
                     self._moved(job, move, waited_ns)
             case report if job.is_at(frame.place, sender):
                 self._tell(job, FrameArrived(str(frame.place), report))
+
+    def _on_counts(self, sender: str, frame: EntityCounts) -> None:
+        job = self._jobs.get(frame.job)
+        if job is not None and job.is_at(frame.place, sender):
+            job.series[frame.place - 1].add(frame.totals, frame.measured_ns, self._host.now_ns)
+            self._observing.note()
+
+    def observed(self) -> dict[str, EntitiesObserved]:
+        """Returns what is observed of all jobs with entities, by the names of their apps' jobs."""
+        return self._ended | {_shown(name): self._observed(job) for name, job in self._jobs.items()}
+
+    def _observed(self, job: EntityJob) -> EntitiesObserved:
+        now_ns, move = self._host.now_ns, self._moves.of(job.order.job)
+        places = zip(job.places, job.series, strict=True)
+        return EntitiesObserved(
+            job.status.value,
+            job.transactions.attempt,
+            tuple(series.observed(number, member, now_ns) for number, (member, series) in enumerate(places, 1)),
+            None if move is None else (move.place, move.to),
+            None if job.order.plan is None else job.complete,
+            None if job.failure is None else failure_text(job.failure),
+            job.waits_for if job.status is JobStatus.WAITING else None,
+        )
 
     def _on_broken(self, sender: str, frame: EntitiesBroken) -> None:
         """Rounds may be lost between two workers, or a handler was ended at a worker itself: all begin again from the
@@ -373,6 +415,7 @@ class EntityJobs(Part):
         job = self._jobs.get(event.job)
         if job is not None:
             job.deaths.clear()
+            job.complete = event.checkpoint
             self._tell(job, ManifestWritten(job.committing.pop(event.checkpoint)))
 
     def _on_uncommitted(self, event: EntitiesUncommitted) -> None:
@@ -437,11 +480,15 @@ class EntityJobs(Part):
         self._askers.pop(job.order.job, None)
         self._moves.ended(job.order.job)
         self._announce(job, status, failure)
+        self._ended[_shown(job.order.job)] = self._observed(job)
+        if len(self._ended) > ENDED_MAX:
+            del self._ended[next(iter(self._ended))]
 
     def _announce(
         self, job: EntityJob, status: JobStatus, failure: Failure | None = None, waits_for: str | None = None
     ) -> None:
-        job.status = status
+        job.status, job.failure = status, failure
+        self._observing.note()
         self._host.effects.append(AnnounceJob(job.order.job, status, failure, waits_for))
 
 
@@ -450,6 +497,11 @@ def entity_manifest(app: str, checkpoint: int, manifest: Manifest) -> checkpoint
     workers = [[(piece.attempt, piece.epoch) for piece in pieces] for pieces in manifest.pieces]
     record = checkpoints.EntitiesRecord(manifest.epoch, workers)
     return checkpoints.Manifest(app, checkpoint, {}, entities=record)
+
+
+def _shown(job: str) -> str:
+    """Returns the name of an app's job, which is that of its streams if it has some."""
+    return streams_of(job) or job
 
 
 def _read(manifest: checkpoints.Manifest) -> Manifest:

@@ -83,8 +83,8 @@ class Coordinator:
     def _assembled(self, kinds: CoordinatorParts, membership: Membership) -> list[Part]:
         """Makes the parts and connects them."""
         hosts = kinds.hosts(self, membership)
-        self._entities = entities = kinds.entities(self, membership)
         observing = self._observing = Observing(self, membership)
+        self._entities = entities = kinds.entities(self, membership, observing)
         long_runners = LongRunners(self)
         self._blame = blame = kinds.blame(self, hosts)
         stopping = kinds.stopping(self, membership)
@@ -111,7 +111,7 @@ class Coordinator:
         recovery.connect(handovers)
         execution.connect(observing)
         enactor.connect(observing)
-        observing.connect(jobs.attempts, execution, long_runners, transients)
+        observing.connect(jobs.attempts, execution, long_runners, transients, entities)
         long_runners.connect(jobs.attempts)
         jobs.connect(checkpointing, recovery, submissions, handovers)
         checkpointing.connect(recovery, handovers)

@@ -12,7 +12,7 @@ from stretto.checkpoints.manifest import Manifest
 from stretto.coordinator.events import Observed
 from stretto.coordinator.membership import Membership
 from stretto.coordinator.part import FrameHandlers, Host, Part
-from stretto.coordinator.records import Actor, Durability, Job, JobStatus
+from stretto.coordinator.records import Actor, Durability, Job, JobStatus, failure_text
 from stretto.coordinator.shard_observing import ShardSeries, elastic_observed
 from stretto.coordinator.standing import Standing
 from stretto.observation.intervals import Series
@@ -28,8 +28,8 @@ from stretto.observation.model import (
     worker_loads,
 )
 from stretto.observation.shards import ElasticObserved
+from stretto.observation.transactions import EntitiesObserved
 from stretto.protocol.bursts import To
-from stretto.protocol.jobs import Failure
 from stretto.protocol.membership import Member
 from stretto.protocol.reports import Report
 
@@ -51,6 +51,12 @@ class LongRunners(Protocol):
     """Whoever knows of runs that delay other jobs."""
 
     def observed(self) -> tuple[LongRunsObserved, ...]: ...
+
+
+class Transactions(Protocol):
+    """Whoever has jobs with entities."""
+
+    def observed(self) -> dict[str, EntitiesObserved]: ...
 
 
 class Bursts(Protocol):
@@ -77,9 +83,15 @@ class Observing(Part):
         self._next_ns = 0
 
     def connect(
-        self, attempts: dict[str, Job], allotments: Allotments, long_runners: LongRunners, bursts: Bursts
+        self,
+        attempts: dict[str, Job],
+        allotments: Allotments,
+        long_runners: LongRunners,
+        bursts: Bursts,
+        transactions: Transactions,
     ) -> None:
         self._attempts = attempts
+        self._transactions = transactions
         self._allotments = allotments
         self._long_runners = long_runners
         self._bursts = bursts
@@ -158,7 +170,8 @@ class Observing(Part):
             for name, member in self._membership.members.items()
         }
         long_runs = self._long_runners.observed()
-        return Observation(self._host.now_ns, jobs, workers, dict(self._refused), long_runs)
+        entities = self._transactions.observed()
+        return Observation(self._host.now_ns, jobs, workers, dict(self._refused), long_runs, entities)
 
     def _observed(self, job: Job) -> JobObserved:
         by_function: dict[str, list[ActorObserved]] = {name: [] for name in job.shapes}
@@ -189,7 +202,7 @@ class Observing(Part):
             _deploying(job),
             warm,
             _checkpoints(job.durability),
-            None if job.failure is None else _failure(job.failure),
+            None if job.failure is None else failure_text(job.failure),
             job.waits_for,
         )
 
@@ -236,11 +249,6 @@ def _checkpoints(durability: Durability | None) -> CheckpointsObserved | None:
         return None
     since_ns = durability.began_ns if durability.underway or durability.committing else None
     return CheckpointsObserved(tuple(durability.ended), durability.interval_ns, since_ns)
-
-
-def _failure(failure: Failure) -> str:
-    where = f" (function '{failure.function}')" if failure.function else ""
-    return f"{failure.error}: {failure.fact}{where}" + (f": {failure.detail}" if failure.detail else "")
 
 
 def _state_bytes(last: Manifest | None, function: str) -> int | None:

@@ -271,3 +271,9 @@ class Job:
     def resumption(self) -> Resumption:
         """How it resumes from there."""
         return Resumption(self.origin, self.shapes)
+
+
+def failure_text(failure: Failure) -> str:
+    """Returns why a job has failed, in a line."""
+    where = f" (function '{failure.function}')" if failure.function else ""
+    return f"{failure.error}: {failure.fact}{where}" + (f": {failure.detail}" if failure.detail else "")

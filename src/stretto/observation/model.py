@@ -11,6 +11,7 @@ from stretto.actors.metrics import FunctionMetrics, difference, is_stuck, merged
 from stretto.actors.shape import FunctionShape
 from stretto.api.slo import SLO
 from stretto.observation.shards import ElasticObserved
+from stretto.observation.transactions import EntitiesObserved
 from stretto.protocol.bursts import To
 from stretto.protocol.membership import Member, MemberRole
 from stretto.rendering import megabytes
@@ -252,13 +253,15 @@ class LongRunsObserved:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The whole cluster at one moment. `refused` also counts for members that are gone."""
+    """The whole cluster at one moment. `refused` also counts for members that are gone. `entities` are those of
+    jobs, by the name of the app's job: one that has streams too is also in `jobs`."""
 
     time_ns: int = 0
     jobs: Mapping[str, JobObserved] = field(default_factory=dict)
     workers: Mapping[str, WorkerObserved] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
     long_runs: tuple[LongRunsObserved, ...] = ()
+    entities: Mapping[str, EntitiesObserved] = field(default_factory=dict)
 
     @property
     def busy_shares(self) -> dict[str, float]:

@@ -19,7 +19,19 @@ from stretto.protocol.transactions import (
     Round,
     Settle,
     ToWorker,
+    TransactionTotals,
 )
+
+
+def entities_of(job: str) -> str:
+    """Returns the name of the job with the entities of an app, of which this job has the streams."""
+    return f"{job}.entities"
+
+
+def streams_of(job: str) -> str | None:
+    """Returns the name of the job with the streams of an app, of which this job has the entities, if it is one."""
+    return job.removesuffix(".entities") if job.endswith(".entities") else None
+
 
 # Between members.
 
@@ -136,6 +148,15 @@ class EntityReport(msgspec.Struct, frozen=True, tag="entityreport"):
     job: str
     place: int
     report: FromWorker
+
+
+class EntityCounts(msgspec.Struct, frozen=True, tag="entitycounts"):
+    """What a place has counted of its transactions, and when that was read."""
+
+    job: str
+    place: int
+    totals: TransactionTotals
+    measured_ns: int
 
 
 class EntitiesBroken(msgspec.Struct, frozen=True, tag="entitiesbroken"):

@@ -36,6 +36,7 @@ from stretto.protocol.entities import (
     EntitiesDropped,
     EntitiesFailed,
     EntitiesHosted,
+    EntityCounts,
     EntityOrder,
     EntityPlaces,
     EntityReport,
@@ -89,6 +90,7 @@ Entities = (
     | LeavePlace
     | EntityOrder
     | EntityReport
+    | EntityCounts
     | EntitiesBroken
     | EntitiesFailed
     | DropEntities

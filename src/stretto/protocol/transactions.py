@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from stretto.actors.metrics import SketchBins
+
 Path = tuple[int, ...]
 """The place of an invocation in the tree of its transaction: the root is (), its second call (1,)."""
 
@@ -237,6 +239,30 @@ class SnapshotKept(msgspec.Struct, frozen=True, array_like=True, tag="snapshot-k
     epoch: int
 
 
+class TransactionTotals(msgspec.Struct, frozen=True, array_like=True):
+    """What a place has counted of the transactions whose root it is, since the job began; what waits is of now."""
+
+    committed: int = 0
+    aborted: dict[str, int] = {}
+    """By the class of the exception."""
+    conflicts: int = 0
+    """Transactions that lost to another one of their epoch, and ran again: under locks, ..."""
+    again: int = 0
+    """... and those that had to run in the next epoch after that."""
+    epochs: int = 0
+    looks: int = 0
+    """Calls that only read."""
+    refused: int = 0
+    """Calls of entities that had too many under way."""
+    entities: int = 0
+    waiting: int = 0
+    """Calls that no epoch has taken."""
+    delayed: int = 0
+    """Calls that are not due yet."""
+    latency: SketchBins | None = None
+    """From the arrival of a call to its reply."""
+
+
 # A place moves to another process within an attempt (transactions/moving.py).
 
 
@@ -286,6 +312,7 @@ class Takeover(msgspec.Struct, frozen=True, array_like=True, tag="takeover"):
     attempt: int
     data: bytes
     since_ns: int
+    totals: TransactionTotals = TransactionTotals()
 
 
 class TakenOver(msgspec.Struct, frozen=True, array_like=True, tag="taken-over"):

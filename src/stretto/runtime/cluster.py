@@ -58,6 +58,7 @@ from stretto.errors import ClusterError, EngineError, InvariantError, StrettoErr
 from stretto.observation.model import Observation
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, positive_duration_us
+from stretto.protocol.entities import entities_of, streams_of
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
 from stretto.queries.answers import Answer
 from stretto.queries.askable import Askable
@@ -92,7 +93,6 @@ from stretto.runtime.worker_loop import WorkerLoop
 from stretto.runtime.worker_process import WorkerSettings, machine_for, membership
 from stretto.scheduling.policies import policy_named
 from stretto.scheduling.strategies import strategy_named
-from stretto.worker.calling import entities_of, streams_of
 from stretto.worker.events import PassAnswers
 
 if TYPE_CHECKING:

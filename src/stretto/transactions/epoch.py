@@ -127,6 +127,8 @@ class Epoch:
         self.transactions = {each.tid: each for each in transactions}
         self.counters = [counter]
         self.snapshot = wants_snapshot
+        self.lost = 0
+        """How many of its transactions lost to others."""
         self._wants_snapshot = wants_snapshot
         self._others = [each for each in range(1, setting.placement.workers + 1) if each != setting.worker]
         self._received: dict[int, dict[int, Wave | Conflicts]] = {}
@@ -253,6 +255,7 @@ class Epoch:
             raise ProtocolError("a worker is in another phase of the epoch", f"epoch {self.number}: {bodies}")
         decision = self._setting.parts.decide([self._own_conflicts, *others], self._setting.reordering)
         self._commit(decision)
+        self.lost = sum(tid in self.transactions for tid in decision.losers)
         if not decision.losers or not self._setting.fallback:
             for tid in decision.losers:
                 self._again(tid)

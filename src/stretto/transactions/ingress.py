@@ -86,8 +86,13 @@ class Ingress:
             self._ready.append(waiting)
 
     @property
+    def count(self) -> int:
+        """How many calls no epoch has taken."""
+        return len(self._unwritten) + len(self._ready)
+
+    @property
     def is_full(self) -> bool:
-        return len(self._unwritten) + len(self._ready) >= WAITING_MAX
+        return self.count >= WAITING_MAX
 
     @property
     def is_busy(self) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from stretto.actors.deadlines import NEVER_NS
 from stretto.errors import DamagedError, ProtocolError, UserError
 from stretto.protocol.machines import FrameArrived, Refuse, Send, Ticked
@@ -38,12 +40,14 @@ from stretto.protocol.transactions import (
     Switch,
     TakenOver,
     Takeover,
+    TransactionTotals,
     Wave,
 )
 from stretto.transactions import log, snapshots
 from stretto.transactions.activation import OutOfTime, activate
 from stretto.transactions.attempt import Attempt, Settings, Stage, WorkerParts
 from stretto.transactions.catalog import Catalog
+from stretto.transactions.counting import Counts
 from stretto.transactions.epoch import Epoch, Phase, Sequenced, Setting, Settled
 from stretto.transactions.events import (
     AdoptLog,
@@ -103,6 +107,7 @@ class TransactionWorker:
         self._now_ns = 0
         self._began_ns = 0
         self._snapshot_ns: int | None = None
+        self.counts = Counts()
         self._frames: dict[type, Callable[[str, Any], None]] = {
             Call: self._on_call,
             Look: self._on_look,
@@ -177,6 +182,13 @@ class TransactionWorker:
         """The last epoch that is over; less than 0 while an attempt begins."""
         own = self._running()
         return -1 if own is None else own.finished
+
+    def totals(self) -> TransactionTotals:
+        """Returns what was counted here, and what is here now."""
+        own = self._own
+        if own is None:
+            return self.counts.totals(0, 0, 0)
+        return self.counts.totals(len(own.state), own.ingress.count, len(own.ingress.delayed))
 
     def replays(self) -> bool:
         """Returns whether an epoch runs again of which clients may have replies: whatever ran then must run now."""
@@ -423,6 +435,8 @@ class TransactionWorker:
     def _refuse(self, own: Attempt, call: Logged) -> None:
         """Tell a client that too many calls are under way."""
         failure = own.ingress.in_flight.failure(call.request)
+        if not self.replays():
+            self.counts.refused += 1
         reply = Reply(call.origin.client, call.origin.number, None, failure, None, own.finished)
         own.ingress.sessions.replied(reply)
         self._do(Send(reply.client, reply))
@@ -451,6 +465,8 @@ class TransactionWorker:
 
     def _settle(self, own: Attempt, settled: Settled) -> None:
         transaction = settled.transaction
+        if not self.replays():
+            self.counts.settled(settled, self._now_ns // 1_000)
         if settled.place is None:
             own.again.append(transaction)
             return
@@ -464,6 +480,8 @@ class TransactionWorker:
             self._do(Send(each.client, each))
 
     def _end_epoch(self, own: Attempt, epoch: Epoch) -> None:
+        if not self.replays():
+            self.counts.epoch_over(epoch.lost)
         own.finished = epoch.number
         own.epoch = None
         own.sequencer.level(epoch.counters)
@@ -496,6 +514,7 @@ class TransactionWorker:
             try:
                 reply = looked(self._catalog, own.state, frame, epoch, self._now_ns // 1_000)
                 self._do(Send(frame.origin.client, reply))
+                self.counts.looks += 1
                 return
             except OutOfTime:
                 activate(None)  # It was interrupted, perhaps while it ended.
@@ -551,7 +570,8 @@ class TransactionWorker:
             return False
         departure.waits(self._now_ns)
         if departure.may_hand_over():
-            self._do(Send(OTHER_PROCESS, departure.takeover(recent_rounds(own), self._now_ns)))
+            takeover = departure.takeover(recent_rounds(own), self._now_ns)
+            self._do(Send(OTHER_PROCESS, replace(takeover, totals=self.totals())))
             self._stage, self._own, self._departure, self._given_away = Stage.IDLE, None, None, own
         return True
 
@@ -574,6 +594,7 @@ class TransactionWorker:
         if arrival is None or arrival.attempt != frame.attempt or frame.attempt < self._attempt:
             return
         own, rest = arrival.complete(frame)
+        self.counts = Counts.continuing(frame.totals)
         self._attempt, self._own, self._stage = frame.attempt, own, Stage.RUNNING
         self._began_ns = self._now_ns - self._settings.epoch_ns
         self._snapshot_ns = self._now_ns

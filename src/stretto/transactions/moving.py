@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from stretto.errors import InvariantError
 from stretto.protocol.transactions import (
@@ -216,7 +217,7 @@ class Departure:
 
 def changed_rest(takeover: Takeover, change: Callable[[Rest], Rest]) -> Takeover:
     """Returns a takeover that has something else. The simulator plants bugs with it."""
-    return Takeover(takeover.attempt, _ENCODER.encode(change(_RESTS.decode(takeover.data))), takeover.since_ns)
+    return replace(takeover, data=_ENCODER.encode(change(_RESTS.decode(takeover.data))))
 
 
 class Arrival:

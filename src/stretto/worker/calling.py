@@ -12,7 +12,7 @@ from stretto.actors.address import Address, job_of
 from stretto.actors.calling import Answering, EntityAnswer
 from stretto.actors.deadlines import NEVER_NS
 from stretto.actors.seat import Phase, Seat
-from stretto.protocol.entities import EntitiesAt, RowRepliesSent, WhereEntities
+from stretto.protocol.entities import EntitiesAt, RowRepliesSent, WhereEntities, entities_of
 from stretto.protocol.machines import Send
 from stretto.protocol.membership import COORDINATOR
 from stretto.protocol.transactions import Reply
@@ -21,16 +21,6 @@ from stretto.transactions.placement import place_names
 from stretto.worker.doors import AGAIN_NS, AGAIN_NS_MAX, in_frames
 from stretto.worker.local_job import LocalJob
 from stretto.worker.part import FrameHandlers, Host, Part
-
-
-def entities_of(job: str) -> str:
-    """Returns the name of the job with the entities of an app, of which this job has the streams."""
-    return f"{job}.entities"
-
-
-def streams_of(job: str) -> str | None:
-    """Returns the name of the job with the streams of an app, of which this job has the entities, if it is one."""
-    return job.removesuffix(".entities") if job.endswith(".entities") else None
 
 
 class Marks(Protocol):

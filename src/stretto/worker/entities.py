@@ -55,6 +55,7 @@ from stretto.transactions.catalog import Catalog
 from stretto.transactions.events import AppendLog, Keeping, WorkerEffect, WorkerEvent
 from stretto.transactions.machine import TransactionWorker
 from stretto.transactions.outbox import is_of_stream
+from stretto.worker.entity_reports import EntityReports
 from stretto.worker.events import (
     EntitiesFaulted,
     EntitiesKept,
@@ -102,8 +103,9 @@ class Entities(Part):
     """Those of the machines of transactions. The simulator plants a bug by replacing one."""
     machines: type[TransactionWorker] = TransactionWorker
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, reports: EntityReports) -> None:
         self._host = host
+        self._reports = reports
         self._jobs: dict[str, _Job] = {}
         self.around: Around = lambda job, replays: nullcontext()
         """What is around everything that may run handlers of a job. The driver of the machine may set it, to raise
@@ -190,11 +192,13 @@ class Entities(Part):
     def _leave(self, job: str, place: int) -> None:
         hosted = self._jobs.get(job)
         if hosted is not None and hosted.places.pop(place, None) is not None:
+            self._reports.left(job, place)
             self._host.effects.append(ReleaseEntities(job, place))
             self._set_alarm()
 
     def _drop(self, job: str) -> None:
         for place in sorted(self._jobs.pop(job).places):
+            self._reports.left(job, place)
             self._host.effects.append(ReleaseEntities(job, place))
         self._set_alarm()
 
@@ -280,6 +284,7 @@ class Entities(Part):
         if place is None or place.machine is None:
             return  # It was dropped. What matters is sent again to who hosts it now.
         machine = place.machine
+        counted = machine.counts.changes
         effects: list[WorkerEffect] = []
         try:
             with self.around(job, machine.replays):
@@ -295,6 +300,8 @@ class Entities(Part):
             self._fail(job, number, _failure_of(job, error))
             return
         self._carry_out(job, place, effects)
+        if machine.counts.changes != counted:
+            self._reports.counted(job, number, machine)
         self._set_alarm()
 
     def _set_alarm(self) -> None:

@@ -40,6 +40,7 @@ from stretto.worker.elastic.homes import Homes
 from stretto.worker.elastic.owners import Owners
 from stretto.worker.elastic.routing import Routing
 from stretto.worker.entities import Entities
+from stretto.worker.entity_reports import EntityReports
 from stretto.worker.events import Effect, Event, Ran, Run, RunFailed
 from stretto.worker.guarding import GuardedPolicy, is_shipped
 from stretto.worker.handover.givers import Givers
@@ -154,7 +155,8 @@ class Worker:
         self._redirecting = redirecting = kinds.redirecting(self, desk, by_key)
         twins = kinds.twins(self, hosting)
         self.membership = membership = Membership(self)
-        self.entities = entities = kinds.entities(self)
+        entity_reports = EntityReports(self)
+        self.entities = entities = kinds.entities(self, entity_reports)
         self._calling = calling = kinds.calling(self, snapshots)
         self._shared_reads = shared_reads = kinds.shared_reads(self)
         # Some need each other.
@@ -174,7 +176,7 @@ class Worker:
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
-        calls: list[Part] = [entities, kinds.doors(self), calling, asking, copies, answering]
+        calls: list[Part] = [entities, entity_reports, kinds.doors(self), calling, asking, copies, answering]
         shared: list[Part] = [shared_reads, kinds.shared_homes(self)]
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]

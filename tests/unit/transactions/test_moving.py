@@ -150,8 +150,11 @@ def test_what_a_place_has_is_in_the_other_process() -> None:
     there.call(7, Tally("t1").add(10))  # After it was copied.
     there.call(8, Tally("t2").remove())
     assert there.values() == {7: 12, 8: None}
-    before = dict(there.machine.state)
+    before, totals = dict(there.machine.state), there.machine.totals()
+    assert totals.committed == 9
     handed_over(there, here)
+    assert here.machine.totals().committed == totals.committed
+    assert here.machine.totals().latency == totals.latency
     assert here.machine.state == before
     assert not there.machine.state
     # A call that was answered gets its reply again; the first call under a key has run.

@@ -15,6 +15,7 @@ from functools import partial
 
 from stretto.protocol.entities import Pace
 from stretto.protocol.transactions import Invoke
+from stretto.simulator.checking import transactions
 from stretto.simulator.checking.cells import Cell
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.moving_places import Movers
@@ -29,6 +30,7 @@ from stretto.transactions.epoch import Epoch, EpochParts
 from stretto.transactions.execution import Execution, Part
 from stretto.transactions.machine import TransactionWorker
 from stretto.transactions.place_log import PlaceLog
+from stretto.worker.reports import REPORT_EVERY_NS
 
 TROUBLE_NS = 250_000_000
 """When the last trouble begins."""
@@ -160,4 +162,17 @@ def try_hosted_seed(seed: int, workers_max: int, parts: HostedParts | None = Non
     for users in made:
         trial.moves = users.cluster.places_moved
         trial.violations += [Violation("leaves", text) for text in users.cluster.leaver_faults]
+        trial.violations += [Violation("counts", text) for text in _counted_twice(users.cluster)]
     return trial
+
+
+def _counted_twice(cluster: HostedEntities) -> Iterator[str]:
+    """Yields what is wrong with what is observed: a transaction that is replayed is counted once. Fewer may be counted,
+    since reports are lost with workers."""
+    told_ns = cluster.now_ns + REPORT_EVERY_NS * 5 // 4
+    cluster.run_until(transactions.STEPS_MAX, lambda: cluster.now_ns >= told_ns)
+    ended = {(reply.client, reply.number) for reply in cluster.replies if reply.place is not None}
+    for name, entities in cluster.coordinator.observed().entities.items():
+        counted = entities.totals.committed + sum(entities.totals.aborted.values())
+        if counted > len(ended):
+            yield f"{counted} transactions of {name} were counted, and {len(ended)} have ended"

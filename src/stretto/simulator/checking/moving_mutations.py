@@ -10,6 +10,8 @@ from stretto.coordinator.entities import EntityJob, EntityJobs
 from stretto.coordinator.entity_moves import MovePhase, PlaceMove, PlaceMoves
 from stretto.protocol.entities import EntityOrder
 from stretto.protocol.transactions import EntityName, Moved, Round, Switch, Takeover
+from stretto.transactions.attempt import Attempt
+from stretto.transactions.epoch import Settled
 from stretto.transactions.machine import TransactionWorker
 from stretto.transactions.moving import Departure, PartOfCopy, changed_rest
 
@@ -108,16 +110,35 @@ class DoorsNotTold(EntityJobs):
             super()._announce_places(job, waited_ns)
 
 
+class ReplaysCounted(TransactionWorker):
+    """Transactions that are replayed are counted again."""
+
+    def _settle(self, own: Attempt, settled: Settled) -> None:
+        if self.replays():
+            self.counts.settled(settled, 0)
+        super()._settle(own, settled)
+
+
+class CountsBeginAgain(EntityJobs):
+    """Figures of a place that has moved are taken for those of another worker."""
+
+    def _moved(self, job: EntityJob, move: PlaceMove, waited_ns: int) -> None:
+        job.series[move.place - 1].lost()
+        super()._moved(job, move, waited_ns)
+
+
 OF_MACHINES: dict[str, type[TransactionWorker]] = {
     "changes-not-copied": _Changed,
     "unsaved-forgotten": _Unsaved,
     "calls-left-behind": _Calls,
     "handed-over-unwritten": _Unwritten,
     "rounds-not-repeated": RoundsNotRepeated,
+    "replays-counted": ReplaysCounted,
 }
 OF_JOBS: dict[str, type[EntityJobs]] = {
     "switched-too-soon": SwitchesSoon,
     "moves-outlive-attempts": NeverCallsOff,
     "leaves-with-places": LeavesWithPlaces,
     "doors-not-told": DoorsNotTold,
+    "counts-begin-again": CountsBeginAgain,
 }

@@ -6,11 +6,10 @@ from typing import Any
 
 from stretto.actors.deployment import Deployment
 from stretto.coordinator.records import JobStatus
-from stretto.protocol.entities import Pace
+from stretto.protocol.entities import Pace, entities_of
 from stretto.simulator.engine.hosted_entities import HostedEntities
 from stretto.simulator.engine.storage import SimulatedFiles
 from stretto.transactions.outbox import is_of_stream
-from stretto.worker.calling import entities_of
 
 STREAMS = "flow"
 
