@@ -42,8 +42,10 @@ JOBS, WORKERS = 4, 3
 class Live:
     """A page that is served, with a cluster behind it that goes on when it is told to."""
 
-    def __init__(self, limits: Limits = PAGE_LIMITS, streams_max: int = 16, hostile: bool = False) -> None:
-        self._made_up = MadeUpCluster(MadeUp(JOBS, WORKERS, begins_ns=1_763_000_000_000_000_000))
+    def __init__(
+        self, limits: Limits = PAGE_LIMITS, streams_max: int = 16, hostile: bool = False, banks: int = 0
+    ) -> None:
+        self._made_up = MadeUpCluster(MadeUp(JOBS, WORKERS, banks=banks, begins_ns=1_763_000_000_000_000_000))
         self._hostile = hostile
         self.history = History()
         self.kept = Kept(self.history, lambda: self.history.observation.time_ns)
@@ -164,6 +166,36 @@ def test_the_planted_slow_function_is_marked_as_the_cause_and_not_its_victims(ch
     assert chromium.run(
         "document.querySelector('canvas.heat').getContext('2d').getImageData(200, 20, 600, 1).data.some((each) => each)"
     )
+
+
+def test_entities_show_their_transactions_and_why_they_were_aborted(chromium: Browser) -> None:
+    with live(banks=1) as page:
+        opened(chromium, page)
+        chromium.until("document.querySelector('[data-job=bank-000] [data-transactions]')")
+        told = page.api("/api/overview")["jobs"][0]
+        rate = chromium.run(f"stretto.format.count(Math.round({told['transactions_per_s']}))")
+        assert texts(chromium, "[data-transactions]") == [f"{rate} transactions/s"]
+        opened(chromium, page, "#/job/bank-000")
+        chromium.until("document.querySelectorAll('.entities .plot canvas').length === 4")
+        found = page.api("/api/jobs/bank-000")["entities"]
+        assert not texts(chromium, ".graph"), "it has no functions"
+        tiles = " ".join(texts(chromium, ".entities .tile"))
+        for name in ("committed_per_s", "aborted_per_s", "conflicts_per_s", "epochs_per_s"):
+            assert chromium.run(f"stretto.format.rate({found[name]})") in tiles
+        assert chromium.run(f"stretto.format.ms({found['p99_ms']})") in tiles
+        reasons = chromium.run("[...document.querySelectorAll('[data-abort]')].map((each) => each.dataset.abort)")
+        assert reasons == list(found["aborted_by"])
+        for reason, count in found["aborted_by"].items():
+            assert chromium.run(f"stretto.format.count({count})") in texts(chromium, f"[data-abort='{reason}']")[0]
+        for place in found["places"]:
+            (row,) = texts(chromium, f"[data-place='{place['number']}']")
+            assert place["worker"] in row
+            assert chromium.run(f"stretto.format.count({place['conflicts']})") in row
+        picture(chromium, "entities")
+        page.go_on()
+        rows = page.api("/api/jobs/bank-000/rows")["entities"]
+        chromium.until(f"stretto.store.rows['bank-000'].entities.t.at(-1) === {rows['t'][-1]}")
+        assert chromium.run("stretto.store.rows['bank-000'].entities") == rows
 
 
 def test_rows_that_come_are_added_to_the_plots_once(chromium: Browser, page: Live) -> None:

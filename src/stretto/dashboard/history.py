@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 from stretto.actors.metrics import SketchBins
+from stretto.dashboard.entity_views import ENTITY_FIELDS, EntityHistory, without_streams
 from stretto.dashboard.measures import (
     FUNCTION_FIELDS,
     JOB_FIELDS,
@@ -29,6 +30,7 @@ from stretto.dashboard.series import COARSE_KEPT, COARSE_S, FINE_S, Series
 from stretto.elasticity.records import DecisionRecord
 from stretto.observation.congestion import Congestion, Load, congestion_of, load_of
 from stretto.observation.model import CheckpointObserved, JobObserved, Observation, WorkerObserved
+from stretto.observation.transactions import EntitiesObserved
 
 JITTER = 0.9
 """Observations come about every quarter of a second; one that is a little early is still that of the next second."""
@@ -51,6 +53,7 @@ class Bounds:
     def bytes_max(self) -> int:
         """How much memory the figures take at most. Records of decisions take some kilobytes each beside it."""
         of_job = Series.bytes_max(len(JOB_FIELDS)) + Series.bytes_max(len(LATENCY_FIELDS))
+        of_job += Series.bytes_max(len(ENTITY_FIELDS))
         of_function, of_worker = Series.bytes_max(len(FUNCTION_FIELDS)), Series.bytes_max(len(WORKER_FIELDS))
         return self.jobs * of_job + self.functions * of_function + self.workers * of_worker
 
@@ -85,6 +88,7 @@ class JobHistory:
     checkpoints: OrderedDict[tuple[int, int], CheckpointObserved] = field(default_factory=OrderedDict)
     latency: SketchBins | None = None
     """The latencies of all results up to the last row."""
+    entities: EntityHistory | None = None
 
     @property
     def ended(self) -> bool:
@@ -144,12 +148,15 @@ class History:
         self.load = load_of(observation)
         self.version += 1
         time_s = self.seconds(observation.time_ns)
-        for name, job in observation.jobs.items():
+        jobs = _all_jobs(observation)
+        for name, job in jobs.items():
             self._keep_job(name, job, time_s)
+        for name, entities in observation.entities.items():
+            self._keep_entities(name, entities, time_s)
         for name, worker in observation.workers.items():
             self._keep_worker(name, worker, time_s)
         for name, known in self.jobs.items():
-            known.gone = name not in observation.jobs
+            known.gone = name not in jobs
         for name, member in self.workers.items():
             member.gone = name not in observation.workers
 
@@ -170,7 +177,8 @@ class History:
     def _ended_by(self, observation: Observation) -> bool:
         """Whether a job has another status than before: what it was at its end is kept even within a second."""
         return any(
-            name not in self.jobs or self.jobs[name].last.status != job.status for name, job in observation.jobs.items()
+            name not in self.jobs or self.jobs[name].last.status != job.status
+            for name, job in _all_jobs(observation).items()
         )
 
     # What is kept.
@@ -203,6 +211,14 @@ class History:
             known.checkpoints[ended.number, ended.ended_ns] = ended
             if len(known.checkpoints) > self.bounds.checkpoints:
                 known.checkpoints.popitem(last=False)
+
+    def _keep_entities(self, name: str, entities: EntitiesObserved, time_s: float) -> None:
+        known = self.jobs.get(name)
+        if known is None:
+            return  # There was no room for the job.
+        if known.entities is None:
+            known.entities = EntityHistory(entities)
+        known.entities.keep(entities, time_s)
 
     def _has_room_for_job(self) -> bool:
         if len(self.jobs) < self.bounds.jobs:
@@ -247,3 +263,9 @@ class History:
     def kept_s(self) -> float:
         """For how long figures are kept."""
         return COARSE_KEPT * COARSE_S
+
+
+def _all_jobs(observation: Observation) -> dict[str, JobObserved]:
+    """Returns the jobs of an observation, also those that have entities and no streams."""
+    entities = observation.entities.items()
+    return {name: without_streams(name, each) for name, each in entities} | dict(observation.jobs)

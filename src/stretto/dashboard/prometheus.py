@@ -15,7 +15,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from stretto.actors.metrics import FunctionMetrics
+from stretto.actors.metrics import FunctionMetrics, SketchBins
 from stretto.dashboard.history import History, JobHistory
 from stretto.dashboard.measures import LATENCY_EDGES_MS, latency_row
 from stretto.dashboard.views import job_line
@@ -35,6 +35,7 @@ class _Figures:
         jobs = {name: known for name, known in self._history.jobs.items() if not known.gone}
         yield from _jobs(self._history, jobs)
         yield from _functions(jobs)
+        yield from _entities(jobs)
         yield from _checkpoints(self._history, jobs)
         yield from _workers(self._history)
         decided = CounterMetricFamily("stretto_decisions", "Decisions by controller.", labels=["controller"])
@@ -76,9 +77,7 @@ def _jobs(history: History, jobs: dict[str, JobHistory]) -> Iterator[Metric]:
             utility.add_metric([name], line["utility"])
         congested.add_metric([name], len(known.congestion.causes))
         if known.latency is not None:
-            counts = list(accumulate(latency_row(known.latency)))
-            edges = [*(f"{edge / 1e3:g}" for edge in LATENCY_EDGES_MS), "+Inf"]
-            latency.add_metric([name], list(zip(edges, counts, strict=True)), known.latency.sum_ms / 1e3)
+            latency.add_metric([name], *_histogram(known.latency))
     yield from (info, held, utility, congested, latency)
 
 
@@ -115,6 +114,41 @@ def _functions(jobs: dict[str, JobHistory]) -> Iterator[Metric]:
                 event_time.add_metric(labels, function.watermark_us / 1e6)
             cause.add_metric(labels, float(known.congestion.pressures[each] is Pressure.CAUSE))
     yield from (read, sent, messages, busy, waited, late, queued, instances, state, event_time, cause)
+
+
+def _entities(jobs: dict[str, JobHistory]) -> Iterator[Metric]:
+    committed = _counter("entity_committed_transactions", "Transactions of entities that committed.", ["job"])
+    aborted = _counter("entity_aborted_transactions", "Transactions that were aborted.", ["job", "reason"])
+    conflicts = _counter("entity_conflicting_transactions", "Transactions that lost to another one.", ["job"])
+    epochs = _counter("entity_epochs", "Epochs, on the place that had most.", ["job"])
+    refused = _counter("entity_refused_calls", "Calls of entities that had too many under way.", ["job"])
+    entities = _gauge("entities", "Entities with fields that are not as in the beginning.", ["job"])
+    waiting = _gauge("entity_waiting_calls", "Calls that no epoch has taken.", ["job"])
+    latency = HistogramMetricFamily(
+        "stretto_entity_transaction_seconds", "From the arrival of a call to its reply.", labels=["job"]
+    )
+    for name, known in jobs.items():
+        if known.entities is None:
+            continue
+        totals = known.entities.last.totals
+        committed.add_metric([name], totals.committed)
+        for reason, count in sorted(totals.aborted.items()):
+            aborted.add_metric([name, reason], count)
+        conflicts.add_metric([name], totals.conflicts)
+        epochs.add_metric([name], max(place.totals.epochs for place in known.entities.last.places))
+        refused.add_metric([name], totals.refused)
+        entities.add_metric([name], totals.entities)
+        waiting.add_metric([name], totals.waiting)
+        if totals.latency is not None:
+            latency.add_metric([name], *_histogram(totals.latency))
+    yield from (committed, aborted, conflicts, epochs, refused, entities, waiting, latency)
+
+
+def _histogram(latency: SketchBins) -> tuple[list[tuple[str, float]], float]:
+    """Returns how many were not longer than each edge, and the sum of all in seconds."""
+    counts = list(accumulate(latency_row(latency)))
+    edges = [*(f"{edge / 1e3:g}" for edge in LATENCY_EDGES_MS), "+Inf"]
+    return list(zip(edges, counts, strict=True)), latency.sum_ms / 1e3
 
 
 def _summed(parts: list[FunctionMetrics]) -> FunctionMetrics:

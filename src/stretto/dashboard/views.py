@@ -11,6 +11,7 @@ from typing import Any
 
 from stretto.actors.metrics import LatencySketch
 from stretto.api.slo import SLO
+from stretto.dashboard.entity_views import entities_view, transactions_per_s
 from stretto.dashboard.function_views import function_view, rounded
 from stretto.dashboard.history import History, JobHistory, WorkerHistory
 from stretto.dashboard.measures import FUNCTION_FIELDS, LATENCY_EDGES_MS, percentiles_of
@@ -66,6 +67,7 @@ def job_line(history: History, name: str, known: JobHistory, quiet: bool = False
         "in_time_hour": _share(in_time, results) if promised else None,
         **rates,
         **{field: latest[field] for field in ("p50_ms", "p95_ms", "p99_ms", "queued", "behind_ms", "utility")},
+        "transactions_per_s": transactions_per_s(known.entities, idle),
         "rows_total": sum(actor.totals.rows_in for each in _sources(job) for actor in each.actors),
         "priority": slo.priority if slo is not None else None,
         "functions": len(job.functions),
@@ -105,6 +107,7 @@ def job_view(history: History, name: str, quiet: bool = False) -> Plain:
         "graph": functions,
         "edges": edges,
         "checkpoints": _checkpoints(history, known),
+        "entities": None if known.entities is None else entities_view(known.entities, quiet or known.ended),
         "latency_edges_ms": list(LATENCY_EDGES_MS),
     }
 
@@ -116,6 +119,7 @@ def job_rows(known: JobHistory, since_s: float = float("-inf")) -> Plain:
         "job": known.series.plain(since_s),
         "latency": {"t": [round(float(time), 3) for time in times], "counts": [rounded(row) for row in counts]},
         "functions": {name: series.plain(since_s) for name, series in known.functions.items()},
+        "entities": None if known.entities is None else known.entities.series.plain(since_s),
     }
 
 

@@ -32,9 +32,11 @@ ANSWER = QuestionAnswer(
 HOSTILE = "<script>window.attacked = true</script><img src=x onerror='window.attacked = true'>\"'&</style>"
 
 
-def history_of(seconds: int = 20, jobs: int = 3, decisions: int = 5, bounds: Bounds | None = None) -> History:
+def history_of(
+    seconds: int = 20, jobs: int = 3, decisions: int = 5, bounds: Bounds | None = None, banks: int = 0
+) -> History:
     """Returns the history of some seconds; job-000 is congested."""
-    cluster, history = MadeUpCluster(MadeUp(jobs, 4)), History(bounds=bounds)
+    cluster, history = MadeUpCluster(MadeUp(jobs, 4, banks=banks)), History(bounds=bounds)
     for second, observation in enumerate(cluster.observations(seconds)):
         history.observe(observation)
         if second < decisions:

@@ -16,12 +16,12 @@ from stretto.dashboard.prometheus import exposition
 from .made import HOSTILE, PageWeb, history_of, renamed
 
 GRAFANA = Path(__file__).parents[3] / "docs" / "grafana" / "stretto.json"
-UNITS = ("_seconds", "_bytes", "_rows", "_messages", "_cores", "_frames")
+UNITS = ("_seconds", "_bytes", "_rows", "_messages", "_cores", "_frames", "_transactions", "_epochs", "_calls")
 
 
 @pytest.fixture(scope="module")
 def history() -> History:
-    return history_of(seconds=25)
+    return history_of(seconds=25, banks=1)
 
 
 def parsed(history: History) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
@@ -51,6 +51,8 @@ def test_totals_are_those_of_the_observation(history: History) -> None:
 def test_latencies_are_a_histogram_of_all_results(history: History) -> None:
     found = parsed(history)
     for name, known in history.jobs.items():
+        if known.entities is not None:
+            continue
         assert known.latency is not None
         total = known.latency.zeros + sum(known.latency.bins.values())
         assert found["stretto_job_latency_seconds_count"][("job", name),] == total
@@ -73,6 +75,19 @@ def test_the_congested_job_and_its_cause_are_told(history: History) -> None:
     assert causes == [(("function", "windows"), ("job", "job-000"))]
     assert found["stretto_job_objective_held"][("job", "job-000"),] == 0
     assert found["stretto_checkpoint_last_bytes"][("job", "job-001"),] > 0
+
+
+def test_transactions_are_told_with_the_reasons_of_aborts(history: History) -> None:
+    found, totals = parsed(history), history.observation.entities["bank-000"].totals
+    bank = ("job", "bank-000")
+    assert found["stretto_entity_committed_transactions_total"] == {(bank,): totals.committed}
+    assert found["stretto_entity_aborted_transactions_total"] == {
+        (bank, ("reason", reason)): count for reason, count in totals.aborted.items()
+    }
+    assert found["stretto_entity_conflicting_transactions_total"] == {(bank,): totals.conflicts}
+    ended = totals.committed + sum(totals.aborted.values())
+    assert found["stretto_entity_transaction_seconds_count"][bank,] == pytest.approx(ended, rel=0.05)
+    assert not [each for each in parsed(history_of(seconds=1)) if "entit" in each], "there are none"
 
 
 def test_names_follow_the_conventions(history: History) -> None:

@@ -25,7 +25,9 @@ from stretto.observation.model import (
     WorkerObserved,
     worker_loads,
 )
+from stretto.observation.transactions import EntitiesObserved, PlaceObserved
 from stretto.protocol.membership import Member
+from stretto.protocol.transactions import TransactionTotals
 
 SECOND_NS = 1_000_000_000
 FUNCTIONS = ("bids", "parse", "windows", "ranking", "out")
@@ -35,6 +37,8 @@ COSTS_US = {"bids": 2.0, "parse": 3.0, "windows": 6.0, "ranking": 4.0, "out": 1.
 ROWS_PER_MESSAGE = 500
 RESULTS_PER_S = 40
 CHECKPOINT_EVERY_S = 10
+PLACES = 2
+"""Of the entities of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class MadeUp:
     jobs: int = 200
     workers: int = 100
     congested: int = 1
+    banks: int = 0
+    """Jobs with entities and no streams."""
     seed: int = 1
     begins_ns: int = SECOND_NS
 
@@ -61,6 +67,7 @@ class MadeUpCluster:
         self._seconds = 0
         self._totals: dict[tuple[str, str], FunctionMetrics] = {}
         self._sketches = {name: LatencySketch() for name in size.names()}
+        self._banks = {f"bank-{number:03}": _Bank(number, size) for number in range(size.banks)}
         self._decided = 0
         self._checkpoints: dict[str, list[CheckpointObserved]] = {name: [] for name in size.names()}
 
@@ -86,7 +93,8 @@ class MadeUpCluster:
             )
             for place, name in enumerate(self._worker(place) for place in range(self._size.workers))
         }
-        return Observation(now_ns, jobs, workers)
+        banks = {name: bank.observed() for name, bank in self._banks.items()}
+        return Observation(now_ns, jobs, workers, entities=banks)
 
     def decide(self) -> DecisionRecord:
         """Returns the record of a decision of this second."""
@@ -169,3 +177,43 @@ class MadeUpCluster:
         shape = FunctionShape(name, 1, feeds=feeds, partitioned_by=keyed, is_sink=below is None)
         actor = ActorObserved(0, member, totals, before, SECOND_NS)
         return FunctionObserved(shape, (actor,), int(2e6 + 1e4 * self._seconds) if depth == 2 else None)
+
+
+class _Bank:
+    """The entities of a job, on two workers. Some transactions meet, some are aborted."""
+
+    def __init__(self, number: int, size: MadeUp) -> None:
+        self._random = random.Random(f"{size.seed}/{number}")
+        self._members = [f"w{(number + place) % size.workers}~1" for place in range(PLACES)]
+        self._totals = [TransactionTotals() for _ in self._members]
+        self._sketches = [LatencySketch() for _ in self._members]
+
+    def observed(self) -> EntitiesObserved:
+        """Returns what is observed of the next second."""
+        before, self._totals = self._totals, [self._counted(place) for place in range(PLACES)]
+        triples = zip(self._members, self._totals, before, strict=True)
+        places = tuple(PlaceObserved(number, *each, SECOND_NS) for number, each in enumerate(triples, 1))
+        return EntitiesObserved("running", 1, places, snapshot=3)
+
+    def _counted(self, place: int) -> TransactionTotals:
+        chance, known = self._random, self._totals[place]
+        calls = chance.randint(800, 1_200)
+        poor, wrong = calls // 20, chance.randint(0, 2)
+        for _ in range(20):
+            self._sketches[place].add(int(chance.lognormvariate(1.5, 0.4) * 1e6), calls // 20)
+        aborted = known.aborted
+        return TransactionTotals(
+            known.committed + calls - poor - wrong,
+            {
+                "NotEnough": aborted.get("NotEnough", 0) + poor,
+                "ValueError": aborted.get("ValueError", 0) + wrong,
+            },
+            known.conflicts + calls // 10,
+            known.again + chance.randint(0, 1),
+            known.epochs + chance.randint(90, 110),
+            known.looks + calls // 4,
+            known.refused,
+            entities=10_000,
+            waiting=chance.randint(0, 30),
+            latency=self._sketches[place].export(),
+        )

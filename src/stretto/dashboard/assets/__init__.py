@@ -20,6 +20,7 @@ SCRIPTS = (
     "graph.js",
     "parts.js",
     "overview.js",
+    "entities.js",
     "job.js",
     "decisions.js",
     "controls.js",

@@ -67,7 +67,12 @@ var stretto = (() => {
     const functions = {};
     for (const name of Object.keys(rows.functions)) functions[name] = joined(before?.functions[name], rows.functions[name]);
     store.rows = {
-      [view.name]: { job: joined(before?.job, rows.job), latency: joined(before?.latency, rows.latency), functions },
+      [view.name]: {
+        job: joined(before?.job, rows.job),
+        latency: joined(before?.latency, rows.latency),
+        functions,
+        entities: rows.entities && joined(before?.entities, rows.entities),
+      },
     };
     changed();
   }

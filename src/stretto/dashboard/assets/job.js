@@ -185,31 +185,16 @@
     { label: "p99", field: "p99_ms", tone: 3 },
   ];
 
-  function Job({ name }) {
-    const view = store.views[name];
-    const rows = store.rows[name];
-    const [chosen, setChosen] = useState(null);
-    const narrow = useNarrow(700);
-    if (!view || !rows) {
-      const known = store.overview.jobs.some((job) => job.name === name);
-      return html`<main><p class="empty">${known ? "Loading this job." : `There is no job ${name}.`}</p></main>`;
-    }
-    const cause = view.graph.find(({ pressure }) => pressure === "cause");
-    const shown = chosen ?? cause?.name ?? view.graph[0]?.name;
-    const each = view.graph.find((other) => other.name === shown);
-    const decisions = [...store.decisions.values()].filter((record) => record.job === name).reverse();
-    return html`<main data-view=${name}>
-      <div class="title"><h1>${name}</h1><${Status} status=${view.status} /></div>
-      ${view.error && html`<p class="error" role="alert">${view.error}</p>`}
-      ${view.waits_for && html`<p class="note">${view.waits_for}</p>`}
-      ${view.as_of_s !== null && html`<p class="note">It has ended. Its graph and functions are those of its busiest moment, ${format.moment(view.as_of_s)}.</p>`}
-      <${Causes} view=${view} />
+  /** What the functions of a job do. */
+  function Streams({ view, rows, chosen, choose, narrow }) {
+    const each = view.graph.find((other) => other.name === chosen);
+    return html`<${Causes} view=${view} />
       <${HeldBack} view=${view} />
       <${Head} view=${view} />
       <h2>Functions</h2>
-      <${Graph} view=${view} chosen=${shown} choose=${setChosen} upright=${narrow} />
-      <${Functions} view=${view} chosen=${shown} choose=${setChosen} />
-      <${Chosen} view=${view} each=${each} rows=${rows.functions[shown]} />
+      <${Graph} view=${view} chosen=${chosen} choose=${choose} upright=${narrow} />
+      <${Functions} view=${view} chosen=${chosen} choose=${choose} />
+      <${Chosen} view=${view} each=${each} rows=${rows.functions[chosen]} />
       <h2>Latency</h2>
       <${HeatMap} rows=${rows.latency} edges=${view.latency_edges_ms} limit=${view.objective?.latency_ms} />
       <div class="plots">
@@ -222,7 +207,28 @@
         <${Plot} title="source lag" rows=${rows.job} unit=${format.ms} series=${[{ label: "behind", field: "behind_ms", tone: 3 }]} />
       </div>
       <h2>Checkpoints</h2>
-      <${Checkpoints} checkpoints=${view.checkpoints} />
+      <${Checkpoints} checkpoints=${view.checkpoints} />`;
+  }
+
+  function Job({ name }) {
+    const view = store.views[name];
+    const rows = store.rows[name];
+    const [chosen, setChosen] = useState(null);
+    const narrow = useNarrow(700);
+    if (!view || !rows) {
+      const known = store.overview.jobs.some((job) => job.name === name);
+      return html`<main><p class="empty">${known ? "Loading this job." : `There is no job ${name}.`}</p></main>`;
+    }
+    const cause = view.graph.find(({ pressure }) => pressure === "cause");
+    const shown = chosen ?? cause?.name ?? view.graph[0]?.name;
+    const decisions = [...store.decisions.values()].filter((record) => record.job === name).reverse();
+    return html`<main data-view=${name}>
+      <div class="title"><h1>${name}</h1><${Status} status=${view.status} /></div>
+      ${view.error && html`<p class="error" role="alert">${view.error}</p>`}
+      ${view.waits_for && html`<p class="note">${view.waits_for}</p>`}
+      ${view.as_of_s !== null && view.graph.length > 0 && html`<p class="note">It has ended. Its graph and functions are those of its busiest moment, ${format.moment(view.as_of_s)}.</p>`}
+      ${view.graph.length > 0 && html`<${Streams} view=${view} rows=${rows} chosen=${shown} choose=${setChosen} narrow=${narrow} />`}
+      <${stretto.Entities} entities=${view.entities} rows=${rows.entities} />
       <h2>Decisions about this job</h2>
       <${stretto.DecisionList} records=${decisions} />
       ${store.live && html`<${stretto.JobControls} view=${view} />`}

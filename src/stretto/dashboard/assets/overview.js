@@ -65,6 +65,7 @@
     return html`<tr data-job=${job.name} class=${ended(job) ? "ended" : ""}>
       <th scope="row" data-label="job">
         <a href=${jobLink(job.name)}>${job.name}</a>
+        ${!format.absent(job.transactions_per_s) && html`<div class="said soft" data-transactions>${format.count(Math.round(job.transactions_per_s))} transactions/s</div>`}
         ${said && html`<div class="said ${job.error ? "bad" : "warn"}" title=${said}>${said}</div>`}
       </th>
       <td data-label="status"><${Status} status=${job.status} /></td>
