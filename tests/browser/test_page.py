@@ -20,6 +20,7 @@ from tests.browser.hands import picture, prefer, press
 from tests.unit.dashboard.made import HOSTILE, Driven, renamed
 from tests.waiting import eventually
 
+from stretto.api.slo import SLO
 from stretto.bench.page.browser import Browser, browser
 from stretto.bench.page.feed import FUNCTIONS, SLOW, MadeUp, MadeUpCluster
 from stretto.dashboard.history import History
@@ -322,6 +323,31 @@ def test_the_token_goes_from_the_address_into_the_tab_and_changes_are_asked_twic
         "[...document.querySelectorAll('.control [role=status]')].some((each) => each.textContent.includes('ends'))"
     )
     assert page.cluster.done == [("job", "job-001"), ("stop", False, None)]
+
+
+def test_an_objective_is_changed_from_the_page(chromium: Browser) -> None:
+    with live() as page:
+        chromium.open(f"{page.url}#token={TOKEN}")
+        chromium.until("document.querySelector('header .connection.open')")
+        chromium.run("location.hash = '#/job/job-001'")
+        chromium.until("document.querySelector('fieldset[aria-label=Objective]')")
+        told = page.api("/api/jobs/job-001")["objective"]
+        fields = "[...document.querySelectorAll('fieldset[aria-label=Objective] input')]"
+        assert chromium.run(f"{fields}.map((each) => each.value)") == ["500", "99", "", f"{told['priority']:g}"]
+        for place, value in enumerate(("200", "95", "", "4")):
+            chromium.run(
+                f"(() => {{ const field = {fields}[{place}]; field.value = '{value}'; "
+                "field.dispatchEvent(new Event('input', { bubbles: true })); })()"
+            )
+        chromium.run("document.querySelector('fieldset[aria-label=Objective] .control > button').click()")
+        chromium.until("document.querySelector('dialog[open]')")
+        (question,) = texts(chromium, "dialog p")
+        assert question == f"Have job-001 promise 200 ms for 95 % of results, with priority 4? Before: {told['text']}."
+        picture(chromium, "an objective is changed")
+        assert page.cluster.done == [], "it was not confirmed yet"
+        chromium.run("document.querySelector('dialog .confirm').click()")
+        chromium.until("document.querySelector('fieldset [role=status]').textContent.includes('promises')")
+        assert page.cluster.done == [("job", "job-001"), ("objective", SLO(200.0, 95.0, None, 4.0, share=3.0))]
 
 
 def test_a_report_opened_from_disk_shows_the_same_and_asks_for_nothing(

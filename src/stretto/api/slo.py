@@ -34,6 +34,14 @@ class SLO:
         utility = f", utility {self.value_name}" if self.value_name != "knee" else ""
         return (", ".join(wants) or "none") + f"; priority {self.priority:g}{share}{utility}"
 
+    def figures(self) -> dict[str, float]:
+        """Returns what is promised as numbers by their names."""
+        promised = {"latency_ms": self.latency_ms, "juice": self.juice}
+        found = {name: value for name, value in promised.items() if value is not None}
+        if self.latency_ms is not None:
+            found["percentile"] = self.percentile
+        return {**found, "priority": self.priority, "share": self.share}
+
     def attained(self, latency_ms: float | None, juice: float | None, is_stuck: bool = False) -> float | None:
         """Returns how much of the objective is attained: 1 where it is met, 0.5 at twice the latency or half the juice,
         the lesser of both for a hybrid. None where nothing is promised or nothing was measured.

@@ -13,6 +13,7 @@ from typing import Protocol
 from stretto.actors.address import Address, job_of
 from stretto.actors.metrics import ShardTotals
 from stretto.actors.shards import ShardMap
+from stretto.api.slo import SLO
 from stretto.coordinator.dealing import EVEN
 from stretto.coordinator.interfaces import Observers
 from stretto.coordinator.part import Host, Part
@@ -31,6 +32,7 @@ from stretto.elasticity.decisions import (
     RedirectBurst,
     Repartition,
     SetLessees,
+    SetObjective,
     SetWorkers,
     TakeCapacity,
 )
@@ -38,6 +40,7 @@ from stretto.elasticity.records import DecisionRecord, Outcome, Trigger
 from stretto.elasticity.view import ElasticView
 from stretto.observation.model import Observation
 from stretto.protocol.bursts import To
+from stretto.protocol.jobs import Promised
 
 FIXED = "it cannot have more or fewer instances"
 
@@ -54,6 +57,8 @@ class Lessees(Protocol):
     """Whoever decides how many lessees actors have."""
 
     def set_lessees(self, job: Job, function: str, lessees: int) -> str | None: ...
+
+    def workers(self) -> list[str]: ...
 
 
 class Additions(Protocol):
@@ -232,10 +237,25 @@ class CarryingOut(Part):
             case SetLessees(function=function, lessees=lessees):
                 refused = self._hosts.set_lessees(job, function, lessees)
                 return record.finished(Outcome.DONE if refused is None else Outcome.REFUSED, refused)
+            case SetObjective(objective=objective):
+                self._promise(job, objective)
+                return record.finished(Outcome.DONE)
             case GiveCapacity() | TakeCapacity():
                 return self._capacity_changed(kept, decision)
             case RedirectBurst() | EndBurst():
                 return self._redirected(record, job, decision)
+
+    def _promise(self, job: Job, objective: SLO) -> None:
+        """Has a job promise something else. Whoever has a part of it hears of it, also of an attempt that is to take
+        over; later attempts are deployed with it."""
+        promise = job.change_objective(objective)
+        loading = self._hosts.workers() if job.spreads else []
+        for member in sorted({*job.members, *loading}):
+            self._host.send(member, Promised(job.attempt, promise))
+        if job.handover is not None and job.handover.attempt:
+            for member in job.handover.members:
+                self._host.send(member, Promised(job.handover.attempt, promise))
+        self._observers.observe()
 
     def _redirected(self, record: DecisionRecord, job: Job, decision: RedirectBurst | EndBurst) -> DecisionRecord:
         """Has batches go to transient workers, or come back: homes hear of it at once, and nobody waits for them."""

@@ -146,6 +146,15 @@ class RescaleRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectiveRequested:
+    """A user gives a running job another objective."""
+
+    job: str
+    objective: SLO
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ReshapeRequested:
     """A running job is to have another parallelism, and no home on the workers to `avoid`, at one barrier."""
 
@@ -557,6 +566,7 @@ Event = (
     | MoveShardsRequested
     | LesseesRequested
     | RescaleRequested
+    | ObjectiveRequested
     | ReshapeRequested
     | RedirectRequested
     | CodeMade

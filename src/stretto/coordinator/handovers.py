@@ -181,7 +181,7 @@ class Handovers(Part):
         handover.awaited = set(handover.members)
         storage = job.durability.storage if job.durability is not None else None
         follows = Predecessor(job.attempt, job.shapes_running)
-        deploy = Deploy(handover.attempt, handover.digest, handover.placement, storage, None, follows)
+        deploy = Deploy(handover.attempt, handover.digest, handover.placement, storage, None, follows, job.promise)
         for member in handover.members:
             self._host.send(member, deploy)
 

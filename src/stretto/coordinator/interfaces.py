@@ -52,3 +52,6 @@ class Observers(Protocol):
     """Whoever observes the cluster."""
 
     last: Observation
+
+    def observe(self) -> None:
+        """Announces the present observation."""

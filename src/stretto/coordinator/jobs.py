@@ -206,7 +206,7 @@ class Jobs(Part):
     def deployment(self, job: Job) -> Deploy:
         """Returns what a member needs to have a part of a job, or to host what others send there."""
         storage = job.durability.storage if job.durability is not None else None
-        return Deploy(job.attempt, job.digest, job.placement, storage, job.origin)
+        return Deploy(job.attempt, job.digest, job.placement, storage, job.origin, promise=job.promise)
 
     def rename(self, job: Job, attempt: str) -> None:
         """Begins another attempt; frames of earlier attempts are ignored from now on."""

@@ -8,13 +8,14 @@ from enum import Enum
 
 import msgspec
 
+from stretto.actors.deadlines import LATENCY_MAX_NS
 from stretto.actors.shape import FunctionShape, Shapes
 from stretto.api.slo import SLO
 from stretto.checkpoints.manifest import ActorRecord, Manifest, Storage
 from stretto.checkpoints.resuming import Resumption
 from stretto.errors import InvariantError
 from stretto.observation.model import CheckpointObserved
-from stretto.protocol.jobs import Failure
+from stretto.protocol.jobs import Failure, Promise
 
 Actor = tuple[str, int]
 """A function and a partition."""
@@ -198,10 +199,19 @@ class Job:
     unstopped: set[str] = field(default_factory=set)
     unfinished: set[Actor] = field(default_factory=set)
     objective: SLO | None = None
+    promise: Promise | None = None
+    """What the workers are to keep of an objective that was set while it ran."""
     handover: Handover | None = None
     """The attempt that is to take over from this one, if there is to be one."""
     marks: int = 0
     """The number of handovers that were begun, in a job without checkpoints."""
+
+    def change_objective(self, objective: SLO) -> Promise:
+        """It has another objective from now on. Returns what workers are to keep of it."""
+        latency_ms = objective.latency_ms
+        latency_ns = None if latency_ms is None else min(int(latency_ms * 1e6), LATENCY_MAX_NS)
+        self.objective, self.promise = objective, Promise(latency_ns, objective.share)
+        return self.promise
 
     def lessees_of(self, shape: FunctionShape) -> int:
         """Returns how many lessees each actor of a function may have now."""

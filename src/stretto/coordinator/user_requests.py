@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol
 
 from stretto.coordinator.events import (
     DrainRequested,
     LesseesRequested,
     MoveShardsRequested,
+    ObjectiveRequested,
     RedirectRequested,
     RescaleRequested,
     ScaleInRequested,
@@ -26,6 +28,7 @@ from stretto.elasticity.decisions import (
     Redirection,
     Repartition,
     SetLessees,
+    SetObjective,
     ShardMove,
 )
 from stretto.elasticity.records import DecisionRecord, Trigger
@@ -69,6 +72,7 @@ class UserRequests(Part):
             MoveShardsRequested: self._on_move_shards,
             LesseesRequested: self._on_lessees,
             RescaleRequested: self._on_rescale,
+            ObjectiveRequested: self._on_objective,
             RedirectRequested: self._on_redirect,
             ScaleOutRequested: self._on_scale_out,
             ScaleInRequested: self._on_scale_in,
@@ -88,6 +92,13 @@ class UserRequests(Part):
         """A user gives functions another parallelism."""
         (function, parallelism), *others = sorted(event.parallelism.items())
         self._ask(Repartition(event.job, function, parallelism, tuple(others)), event.token, event.job, function)
+
+    def _on_objective(self, event: ObjectiveRequested) -> None:
+        """A user has a job promise something else. The record has what it promised before."""
+        job = self._host.jobs.get(event.job)
+        seen = {} if job is None or job.objective is None else job.objective.figures()
+        record = replace(self._asked(SetObjective(event.job, event.objective), event.job), seen=seen)
+        self._decisions.enact(record, event.token)
 
     def _on_redirect(self, event: RedirectRequested) -> None:
         """A user has batches run on transient workers, or all of them at home again."""

@@ -1,4 +1,5 @@
-"""What a page may change: stop a job, take a savepoint or a checkpoint, add and remove workers, rescale a function.
+"""What a page may change: stop a job, take a savepoint or a checkpoint, add and remove workers, rescale a function,
+change an objective.
 
 A request names one action and its arguments, as JSON of a declared type. It is carried out by the methods that users
 have in Python, so it is refused for the same reasons, and leaves the same record of a decision.
@@ -7,10 +8,12 @@ have in Python, so it is refused for the same reasons, and leaves the same recor
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
+from stretto.api.slo import SLO
 from stretto.errors import UserError
 from stretto.serving.refusals import Refused, Why
 
@@ -18,6 +21,8 @@ WORKERS_MAX = 64
 """How many workers one request may add or remove."""
 NAME_LENGTH_MAX = 200
 TIMEOUT_S = 120.0
+LATENCY_MS_MAX = 7 * 24 * 3_600_000
+PRIORITY_MAX = 1_000_000
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=WORKERS_MAX)]
@@ -64,9 +69,20 @@ class Rescale(msgspec.Struct, frozen=True, tag_field="action", tag="rescale", fo
     parallelism: Annotated[int, msgspec.Meta(ge=1, le=4_096)]
 
 
-Action = Stop | Savepoint | TakeCheckpoint | AddWorkers | RemoveWorkers | Rescale
+class SetObjective(msgspec.Struct, frozen=True, tag_field="action", tag="objective", forbid_unknown_fields=True):
+    """Gives a job another objective: the latency at a percentile and the part of the input that is processed, each null
+    if none is promised, and the priority. Its share and its utility function stay as they are."""
+
+    job: Name
+    latency_ms: Annotated[float, msgspec.Meta(gt=0, le=LATENCY_MS_MAX)] | None = None
+    percentile: Annotated[float, msgspec.Meta(gt=0, le=100)] = 99.0
+    throughput: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    priority: Annotated[float, msgspec.Meta(gt=0, le=PRIORITY_MAX)] = 1.0
+
+
 T = TypeVar("T")
-ACTIONS: tuple[type[Any], ...] = (Stop, Savepoint, TakeCheckpoint, AddWorkers, RemoveWorkers, Rescale)
+Action = Stop | Savepoint | TakeCheckpoint | AddWorkers | RemoveWorkers | Rescale | SetObjective
+ACTIONS: tuple[type[Any], ...] = (Stop, Savepoint, TakeCheckpoint, AddWorkers, RemoveWorkers, Rescale, SetObjective)
 _decoder: msgspec.json.Decoder[Action] = msgspec.json.Decoder(Action)
 
 
@@ -78,6 +94,11 @@ class Execution(Protocol):
     def checkpoint(self, timeout_s: float) -> int: ...
 
     def rescale(self, parallelism: Mapping[str, int], timeout_s: float) -> Any: ...
+
+    @property
+    def objective(self) -> SLO: ...
+
+    def set_objective(self, slo: SLO, timeout_s: float) -> Any: ...
 
 
 class Controlled(Protocol):
@@ -129,4 +150,14 @@ def carried_out(cluster: Controlled, action: Action) -> str:
         case Rescale(job=job, function=function, parallelism=parallelism):
             cluster.execution_of(job).rescale({function: parallelism}, TIMEOUT_S)
             return f"function '{function}' of job '{job}' has {parallelism} partitions"
+        case SetObjective(job=job):
+            execution = cluster.execution_of(job)
+            slo = _changed(execution.objective, action)
+            execution.set_objective(slo, TIMEOUT_S)
+            return f"job '{job}' promises {slo.describe()}"
     raise UserError("there is no such action", type(action).__name__)
+
+
+def _changed(slo: SLO, action: SetObjective) -> SLO:
+    latency_ms, percentile = action.latency_ms, action.percentile
+    return replace(slo, latency_ms=latency_ms, percentile=percentile, juice=action.throughput, priority=action.priority)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from stretto.actors.address import Address
 from stretto.actors.shards import ShardMap
+from stretto.api.slo import SLO
 
 SHOWN = 4
 """How many moves or workers a line of text shows."""
@@ -119,6 +120,21 @@ class SetLessees(_OfMany):
 
     def __str__(self) -> str:
         return f"use {self.lessees} lessees"
+
+
+@dataclass(frozen=True, slots=True)
+class SetObjective(_OfMany):
+    """What a job promises from now on."""
+
+    job: str
+    objective: SLO
+
+    def plain(self) -> dict[str, Any]:
+        """Returns plain data for JSON."""
+        return {"kind": "set objective", "objective": self.objective.describe()}
+
+    def __str__(self) -> str:
+        return f"promise {self.objective.describe()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +287,7 @@ Decision = (
     | SetWorkers
     | Repartition
     | SetLessees
+    | SetObjective
     | MoveHomes
     | Capacity
     | Burst

@@ -50,7 +50,20 @@ from stretto.protocol.entities import (
     WhereEntities,
 )
 from stretto.protocol.handover import Bequest, BequestInMemory, CallOff, HandOver, Passed, Prepared, Received, TakeOver
-from stretto.protocol.jobs import Deploy, Drain, Failed, Finished, Hosts, HostsLeft, Loaded, Ready, Start, Stop, Stopped
+from stretto.protocol.jobs import (
+    Deploy,
+    Drain,
+    Failed,
+    Finished,
+    Hosts,
+    HostsLeft,
+    Loaded,
+    Promised,
+    Ready,
+    Start,
+    Stop,
+    Stopped,
+)
 from stretto.protocol.leasing import Ack, Lease, Register, Registered, SyncAck, SyncReply, SyncRequest, Unsync
 from stretto.protocol.membership import Heartbeat, Hello, Join, Leave, Left, Members
 from stretto.protocol.queries import (
@@ -70,7 +83,7 @@ from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
 from stretto.protocol.sharing import ObjectsAsked, ObjectsSent
 
 Membership = Join | Hello | Heartbeat | Members | Leave | Left
-Jobs = Deploy | Loaded | Ready | Start | Hosts | HostsLeft | Drain | Stop | Stopped | Finished | Failed
+Jobs = Deploy | Promised | Loaded | Ready | Start | Hosts | HostsLeft | Drain | Stop | Stopped | Finished | Failed
 Checkpointing = (
     Checkpoint | Abandon | Overdue | Stored | StoredInParts | Unstored | Unfetched | Broken | Publish | Published
 )

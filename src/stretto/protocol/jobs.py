@@ -29,12 +29,20 @@ class Predecessor(msgspec.Struct, frozen=True, array_like=True):
     shapes: Shapes
 
 
+class Promise(msgspec.Struct, frozen=True, array_like=True):
+    """The part of an objective that workers keep: the latency, None if none is promised, and the job's share."""
+
+    latency_ns: int | None
+    share: float
+
+
 class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
     """Make the instances of a job that are placed here. `digest` names the code, which is in a file.
 
     A worker where nothing is placed gets it too, if it may host lessees of the job. Sinks of a job with `storage`
     publish rows only when they are in a complete checkpoint; `origin` is the checkpoint to resume from. An attempt that
-    `follows` a running one is not opened before that has come to its mark."""
+    `follows` a running one is not opened before that has come to its mark. The code has the objective of the job, but
+    for a `promise` that was made since."""
 
     job: str
     digest: str
@@ -42,6 +50,14 @@ class Deploy(msgspec.Struct, frozen=True, tag="deploy"):
     storage: Storage | None = None
     origin: Manifest | None = None
     follows: Predecessor | None = None
+    promise: Promise | None = None
+
+
+class Promised(msgspec.Struct, frozen=True, tag="promised"):
+    """The job has another objective from now on."""
+
+    job: str
+    promise: Promise
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):

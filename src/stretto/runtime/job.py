@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -16,12 +16,14 @@ import pyarrow as pa
 from stretto.api.changes import final_rows
 from stretto.api.engines import EngineChoice
 from stretto.api.plan import Plan
+from stretto.api.slo import SLO
 from stretto.coordinator.events import (
     AnnounceCheckpoint,
     AnnounceDecision,
     AnnounceLongRuns,
     AnnounceMisbehaviour,
     MoveShardsRequested,
+    ObjectiveRequested,
     RedirectRequested,
     RescaleRequested,
 )
@@ -69,6 +71,9 @@ class Execution(Protocol):
         self, function: str, partition: int, moves: Mapping[int, str], timeout_s: float
     ) -> DecisionRecord: ...
     def rescale(self, parallelism: Mapping[str, int], timeout_s: float) -> DecisionRecord: ...
+    @property
+    def objective(self) -> SLO: ...
+    def set_objective(self, slo: SLO, timeout_s: float) -> DecisionRecord: ...
     def redirect(self, shares: Mapping[str, float], workers: int | None, timeout_s: float) -> DecisionRecord: ...
     @property
     def checkpoints(self) -> Checkpoints: ...
@@ -276,6 +281,24 @@ class Job:
             )
         return self._execution.rescale(wanted, timeout)  # type: ignore[arg-type]
 
+    @property
+    def objective(self) -> SLO:
+        """What the job promises now: what its app was written with, or what was set since."""
+        return self._execution.objective
+
+    def set_objective(self, slo: SLO, *, timeout: float = 30.0) -> DecisionRecord:
+        """Gives the running job another objective: `job.set_objective(objective(latency="200 ms", priority=2))`, or
+        `objective()` for none. Deadlines, controllers and reports follow it at once; rows on their way keep the
+        deadlines that they have. The next time that it is submitted, the app has the objective that it was written
+        with."""
+        if not isinstance(slo, SLO):
+            raise UserError(
+                "set_objective() needs an objective",
+                f"it got {type(slo).__name__}",
+                'Call job.set_objective(objective(latency="200 ms")).',
+            )
+        return self._execution.set_objective(slo, timeout)
+
     def redirect(
         self,
         function: str | Mapping[str, float],
@@ -432,6 +455,19 @@ class ActorExecution:
             )
         return found
 
+    @property
+    def objective(self) -> SLO:
+        observed = self._cluster.observation.jobs.get(self._job)
+        return self._plan.slo if observed is None or observed.objective is None else observed.objective
+
+    def set_objective(self, slo: SLO, timeout_s: float) -> DecisionRecord:
+        token = secrets.token_hex(8)
+        found = self._answer(token, lambda: self._cluster.request(ObjectiveRequested(self._job, slo, token)), timeout_s)
+        if found is None or found.outcome is not Outcome.DONE:
+            why = f"the job is {self._status.value}" if found is None else found.outcome_reason
+            raise ClusterError(f"job '{self._job}' was not given another objective", why, "It promises what it did.")
+        return found
+
     def redirect(self, shares: Mapping[str, float], workers: int | None, timeout_s: float) -> DecisionRecord:
         token = secrets.token_hex(8)
         functions = {function: To((), share) for function, share in shares.items()}
@@ -531,5 +567,5 @@ class ActorExecution:
         elapsed_s = 0.0
         if self._began_ns is not None:
             elapsed_s = ((self._ended_ns or time.monotonic_ns()) - self._began_ns) / 1e9
-        read: JobMetrics = self._cluster.read_metrics(self._job, elapsed_s, self._plan)
+        read: JobMetrics = self._cluster.read_metrics(self._job, elapsed_s, replace(self._plan, slo=self.objective))
         return read

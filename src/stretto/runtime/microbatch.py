@@ -22,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from stretto.actors.metrics import FunctionMetrics, merged
 from stretto.actors.sink import SinkWriter
 from stretto.api.plan import AggregateNode, JoinNode, Plan, SinkNode, SourceNode, WindowAggregateNode
+from stretto.api.slo import SLO
 from stretto.coordinator.records import JobStatus
 from stretto.elasticity.records import DecisionRecord
 from stretto.errors import EngineError, StrettoError
@@ -111,6 +112,13 @@ class MicrobatchQuery:
 
     def rescale(self, parallelism: Mapping[str, int], timeout_s: float) -> DecisionRecord:
         raise EngineError("a job in micro-batches cannot be rescaled while it runs", None, 'Use engine="actors".')
+
+    @property
+    def objective(self) -> SLO:
+        return self.plan.slo
+
+    def set_objective(self, slo: SLO, timeout_s: float) -> DecisionRecord:
+        raise EngineError("a job in micro-batches keeps its objective", None, 'Use engine="actors".')
 
     def redirect(self, shares: Mapping[str, float], workers: int | None, timeout_s: float) -> DecisionRecord:
         raise EngineError("a job in micro-batches has no transient workers", None, 'Use engine="actors".')

@@ -18,6 +18,7 @@ from stretto.worker.events import Close, CodeFailed, CodeLoaded, LoadCode
 from stretto.worker.interfaces import ChannelNumbers
 from stretto.worker.local_job import JobPhase, LocalJob
 from stretto.worker.part import AfterRun, FrameHandlers, Handlers, Host, Part
+from stretto.worker.promises import promising
 
 
 class Strategies(Protocol):
@@ -108,7 +109,9 @@ class Jobs(Part):
     # It begins.
 
     def _on_deploy(self, sender: str, frame: Deploy) -> None:
-        self._host.jobs[frame.job] = LocalJob(frame.job, frame.placement, frame.storage, frame.origin, frame.follows)
+        self._host.jobs[frame.job] = LocalJob(
+            frame.job, frame.placement, frame.storage, frame.origin, frame.follows, frame.promise
+        )
         self._host.effects.append(LoadCode(frame.job, frame.digest))
 
     def _on_code_failed(self, event: CodeFailed) -> None:
@@ -121,7 +124,7 @@ class Jobs(Part):
             return  # Stopped before it was loaded.
         job.phase = JobPhase.OPENING
         self._host.effects.append(Send(COORDINATOR, Loaded(job.job)))
-        job.deployment = replace(event.deployment, job=job.job)
+        job.deployment = promising(replace(event.deployment, job=job.job), job.promise)
         wiring = wire(self._host.member, job.deployment, job.placement, self._channels.made)
         job.strategies = self._desk.strategies(job.deployment)
         job.seats = wiring.seats

@@ -9,7 +9,7 @@ from stretto.actors.deployment import Deployment
 from stretto.actors.seat import Seat
 from stretto.checkpoints.manifest import Manifest, Storage
 from stretto.protocol.handover import HandOver
-from stretto.protocol.jobs import Predecessor
+from stretto.protocol.jobs import Predecessor, Promise
 from stretto.scheduling.strategy import Strategy
 from stretto.worker.demands import Demands
 
@@ -37,12 +37,15 @@ class LocalJob:
         storage: Storage | None = None,
         origin: Manifest | None = None,
         follows: Predecessor | None = None,
+        promise: Promise | None = None,
     ) -> None:
         self.job = job
         self.placement = placement
         self.storage = storage
         self.origin = origin
         self.follows = follows
+        self.promise = promise
+        """What it has promised since its code was made."""
         self.checkpoint = 0
         """The last one that the coordinator has begun."""
         self.handover: HandOver | None = None

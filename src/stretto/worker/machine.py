@@ -59,6 +59,7 @@ from stretto.worker.leasing.rules import Rules
 from stretto.worker.local_job import LocalJob
 from stretto.worker.membership import Membership
 from stretto.worker.part import FrameHandlers, Handlers, Part
+from stretto.worker.promises import Promises
 from stretto.worker.reports import Reports
 from stretto.worker.resuming import Resuming
 from stretto.worker.run_bounds import RunBounds
@@ -89,6 +90,7 @@ class WorkerParts:
     givers: type[Givers] = Givers
     takers: type[Takers] = Takers
     run_bounds: type[RunBounds] = RunBounds
+    promises: type[Promises] = Promises
     redirecting: type[Redirecting] = Redirecting
     by_key: type[ByKey] = ByKey
     twins: type[Twins] = Twins
@@ -179,7 +181,8 @@ class Worker:
         calls: list[Part] = [entities, entity_reports, kinds.doors(self), calling, asking, copies, answering]
         shared: list[Part] = [shared_reads, kinds.shared_homes(self)]
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
-        others: list[Part] = [jobs, snapshots, resuming, givers, takers, membership, self.alarms, reports, run_bounds]
+        timed: list[Part] = [membership, self.alarms, reports, run_bounds, kinds.promises(self, run_bounds)]
+        others: list[Part] = [jobs, snapshots, resuming, givers, takers, *timed]
         return [channels, desk, hosting, *leasing, redirecting, by_key, twins, *calls, *shared, *others]
 
     def _declare(self) -> None:

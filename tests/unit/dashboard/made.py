@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from tests.unit.serving.asgi import Answer, asked
 
+from stretto.api.slo import SLO
 from stretto.bench.page.feed import MadeUp, MadeUpCluster
 from stretto.dashboard.history import Bounds, History
 from stretto.dashboard.kept import Kept
@@ -79,6 +80,13 @@ class Driven:
 
     def rescale(self, parallelism: Any, timeout_s: float) -> None:
         self._do("rescale", dict(parallelism))
+
+    @property
+    def objective(self) -> SLO:
+        return SLO(500.0, share=3.0)
+
+    def set_objective(self, slo: SLO, timeout_s: float) -> None:
+        self._do("objective", slo)
 
     def scale_out(self, workers: int = 1, *, timeout: float) -> list[Any]:
         self._do("scale_out", workers)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from starlette.datastructures import Headers
 
+from stretto.api.slo import SLO
 from stretto.dashboard import report, web
 from stretto.dashboard.history import History
 from stretto.dashboard.live import Page
@@ -122,6 +123,12 @@ def test_a_form_of_another_site_cannot_send_json() -> None:
         (b'{"action": "add_workers", "count": 0}', "wrong_arguments"),
         (b'{"action": "add_workers", "count": 100000}', "wrong_arguments"),
         (b'{"action": "rescale", "job": "a", "function": "f", "parallelism": 1e9}', "wrong_arguments"),
+        (b'{"action": "objective", "job": "a", "latency_ms": 0}', "wrong_arguments"),
+        (b'{"action": "objective", "job": "a", "latency_ms": 1e300}', "wrong_arguments"),
+        (b'{"action": "objective", "job": "a", "percentile": 101}', "wrong_arguments"),
+        (b'{"action": "objective", "job": "a", "throughput": 1.5}', "wrong_arguments"),
+        (b'{"action": "objective", "job": "a", "priority": -1}', "wrong_arguments"),
+        (b'{"action": "objective", "job": "a", "share": 9}', "wrong_arguments"),
         (b'{"action": "stop", "job": "' + b"x" * 300 + b'"}', "wrong_arguments"),
         (b'{"action": "stop", "job": "' + b"x" * 20_000 + b'"}', "too_large"),
         (b"[" * 15_000, "wrong_arguments"),
@@ -148,6 +155,11 @@ def test_what_is_no_action_changes_nothing(body: bytes, code: str) -> None:
             {"action": "rescale", "job": "a", "function": "f", "parallelism": 4},
             [("job", "a"), ("rescale", {"f": 4})],
         ),
+        (
+            {"action": "objective", "job": "a", "latency_ms": 200, "percentile": 95, "priority": 2},
+            [("job", "a"), ("objective", SLO(200.0, 95.0, None, 2.0, share=3.0))],
+        ),
+        ({"action": "objective", "job": "a"}, [("job", "a"), ("objective", SLO(share=3.0))]),
     ],
 )
 def test_with_the_token_from_this_page_an_action_is_carried_out(action: dict[str, Any], done: list[Any]) -> None:

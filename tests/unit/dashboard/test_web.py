@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stretto.dashboard.assets import ORDER, STYLES, page_text
+from stretto.dashboard.controls import ACTIONS
 from stretto.dashboard.views import decisions_view, job_rows, job_view, overview
 
 from .made import PageWeb
@@ -75,7 +76,8 @@ def test_the_document_has_every_path_that_the_page_asks_for(page: PageWeb) -> No
     assert asked == {"/api/events", "/api/control", "/api/jobs/{job}/rows"}
     assert asked <= document["paths"].keys()
     actions = document["components"]["schemas"]
-    assert {"Stop", "Savepoint", "TakeCheckpoint", "AddWorkers", "RemoveWorkers", "Rescale"} <= actions.keys()
+    assert {each.__name__ for each in ACTIONS} <= actions.keys()
+    assert {"Stop", "Rescale", "SetObjective"} <= actions.keys()
 
 
 def test_every_path_of_the_document_is_answered(page: PageWeb) -> None:

@@ -20,6 +20,7 @@ from stretto.cli.simulate.faults import faults
 from stretto.cli.simulate.getafix import getafix
 from stretto.cli.simulate.henge import henge
 from stretto.cli.simulate.neighbours import neighbours
+from stretto.cli.simulate.promises import promises
 from stretto.cli.simulate.queries import queries
 from stretto.cli.simulate.row_calls import row_calls
 from stretto.cli.simulate.scaling import scaling
@@ -183,6 +184,12 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate row-calls --seeds 1000[/]   "
     "[bold]stretto simulate row-calls --mutate called-at-once[/]"
 )(row_calls)
+
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate promises --seeds 200[/]   "
+    "[bold]stretto simulate promises --mutate unheard[/]"
+)(promises)
 
 simulate.command(
     epilog="Examples:  [bold]stretto simulate queries --seeds 1000[/]   "

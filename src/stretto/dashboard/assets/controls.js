@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const { html, useState, useRef, useEffect } = htmPreact;
-  const { store } = stretto;
+  const { store, format } = stretto;
 
   async function send(action) {
     const answer = await fetch("/api/control", {
@@ -74,6 +74,31 @@
     <//>`;
   }
 
+  /** What a job is to promise from now on. Fields that are empty promise nothing. */
+  function ObjectiveControls({ view, over }) {
+    const before = view.objective;
+    const [latency, setLatency] = useState(before?.latency_ms ?? "");
+    const [percentile, setPercentile] = useState(before?.percentile ?? 99);
+    const [throughput, setThroughput] = useState(before?.juice ?? "");
+    const [priority, setPriority] = useState(before?.priority ?? 1);
+    const number = (text) => (String(text).trim() === "" ? null : Number(text));
+    const action = { action: "objective", job: view.name, latency_ms: number(latency), percentile: number(percentile), throughput: number(throughput), priority: number(priority) };
+    const promised = [
+      action.latency_ms !== null && `${action.latency_ms} ms for ${action.percentile} % of results`,
+      action.throughput !== null && `${format.percent(action.throughput)} of the input processed`,
+    ].filter(Boolean);
+    const question = `Have ${view.name} promise ${promised.join(", ") || "nothing"}, with priority ${action.priority}? Before: ${before?.text ?? "nothing"}.`;
+    const field = (label, value, set, more) => html`<label>${label} <input type="number" value=${value} onInput=${(event) => set(event.target.value)} ...${more} /></label>`;
+    return html`<fieldset class="controls" aria-label="Objective">
+      <legend>Objective</legend>
+      ${field("latency in ms", latency, setLatency, { min: 0, step: "any", placeholder: "none" })}
+      ${field("percentile", percentile, setPercentile, { min: 0, max: 100, step: "any" })}
+      ${field("share of input", throughput, setThroughput, { min: 0, max: 1, step: "any", placeholder: "none" })}
+      ${field("priority", priority, setPriority, { min: 0, step: "any" })}
+      <${Control} label="Change objective" disabled=${over || action.percentile === null || action.priority === null} question=${question} action=${action} />
+    </fieldset>`;
+  }
+
   const ENDED = ["finished", "failed", "stopped", "stopping"];
 
   function JobControls({ view }) {
@@ -87,6 +112,7 @@
       html`<${Control} label="Take checkpoint" disabled=${over} question="Take a checkpoint of ${job} now?" action=${{ action: "checkpoint", job }} />
         <label>savepoint <input value=${name} onInput=${(event) => setName(event.target.value)} /></label>
         <${Control} label="Savepoint and stop" danger disabled=${over || !name} question="Take the savepoint ${name} and end ${job}?" action=${{ action: "savepoint", job, name }} />`}
+      ${view.graph.length > 0 && html`<${ObjectiveControls} view=${view} over=${over} />`}
     <//>`;
   }
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from stretto.api.plan import Plan
+from stretto.api.slo import SLO
 from stretto.coordinator.records import JobStatus
 from stretto.elasticity.records import DecisionRecord
 from stretto.errors import ClusterError, StrettoError, UserError
@@ -109,6 +110,13 @@ class EntityExecution:
 
     def rescale(self, parallelism: Mapping[str, int], timeout_s: float) -> NoReturn:
         self._refuse("functions with a parallelism")
+
+    @property
+    def objective(self) -> SLO:
+        return self._plan.slo
+
+    def set_objective(self, slo: SLO, timeout_s: float) -> NoReturn:
+        self._refuse("objective that could be changed: its calls run as they come")
 
     def redirect(self, shares: Mapping[str, float], workers: int | None, timeout_s: float) -> NoReturn:
         self._refuse("functions that can be redirected")
