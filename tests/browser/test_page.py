@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
 from tests.browser.hands import picture, prefer, press
 from tests.unit.dashboard.made import HOSTILE, Driven, renamed
@@ -30,7 +31,9 @@ from stretto.dashboard.recording import Recording
 from stretto.dashboard.report import report_text
 from stretto.dashboard.web import PAGE_LIMITS, DashboardWeb
 from stretto.elasticity.records import DecisionRecord
+from stretto.errors import UserError
 from stretto.observation.model import Observation
+from stretto.queries.answers import Answer, Missing
 from stretto.runtime.announcements import Announcements
 from stretto.serving.guard import Guard, Token
 from stretto.serving.limits import Limits
@@ -248,7 +251,7 @@ def test_it_is_used_with_keys_alone(chromium: Browser, page: Live) -> None:
         press(chromium, "Tab")
         name = "document.activeElement.dataset.function || document.activeElement.textContent.trim()"
         reached.append(chromium.run(name))
-    assert reached == ["stretto", "Overview", "Decisions", "◐", *FUNCTIONS[:4]]
+    assert reached == ["stretto", "Overview", "Decisions", "Tables", "◐", *FUNCTIONS[:4]]
     press(chromium, "Enter")
     chromium.until("document.querySelector('[data-chosen=ranking]')")
 
@@ -348,6 +351,69 @@ def test_an_objective_is_changed_from_the_page(chromium: Browser) -> None:
         chromium.run("document.querySelector('dialog .confirm').click()")
         chromium.until("document.querySelector('fieldset [role=status]').textContent.includes('promises')")
         assert page.cluster.done == [("job", "job-001"), ("objective", SLO(200.0, 95.0, None, 4.0, share=3.0))]
+
+
+def typed(chromium: Browser, sql: str) -> None:
+    chromium.run(
+        f"(() => {{ const box = document.querySelector('textarea'); box.value = {json.dumps(sql)}; "
+        "box.dispatchEvent(new Event('input', { bubbles: true })); })()"
+    )
+    chromium.until("!document.querySelector('.question button').disabled")
+    chromium.run("document.querySelector('.question button').click()")
+
+
+def test_tables_are_listed_and_asked_and_an_answer_is_shown_as_it_came(chromium: Browser) -> None:
+    with live() as page:
+        chromium.open(f"{page.url}#token={TOKEN}")
+        chromium.until("document.querySelector('header .connection.open')")
+        chromium.run("[...document.querySelectorAll('nav a')].find((each) => each.textContent === 'Tables').click()")
+        chromium.until("document.querySelector('[data-table]') && document.querySelector('[data-state]')")
+        told = page.api("/api/tables")
+        (row,) = texts(chromium, "[data-table]")
+        (table,) = told["tables"]
+        for each in (table["name"], table["job"], *(column["name"] for column in table["columns"])):
+            assert each in row
+        assert told["states"][0]["name"] in texts(chromium, "[data-state]")[0]
+        # A table that is chosen is what is asked.
+        chromium.run("document.querySelector('[data-table] button').click()")
+        chromium.until("document.querySelector('textarea').value === 'SELECT * FROM bids LIMIT 20'")
+        chromium.run("document.querySelector('.question button').click()")
+        chromium.until("document.querySelector('[data-answer]')")
+        assert page.cluster.done == [("ask", "SELECT * FROM bids LIMIT 20", 10.0, None)]
+        assert texts(chromium, ".answer tbody td") == ["7", "1.50", str(2**60), "null"]
+        assert texts(chromium, ".answer th") == ["auctionbigint", "pricedecimal(10,2)"]
+        assert "2 rows; everything before 2026-01-01T00:00:00Z is in it." in texts(chromium, "[data-answer] p")[0]
+        picture(chromium, "an answer")
+
+
+def test_an_answer_that_is_incomplete_says_what_is_missing_and_texts_of_users_stay_texts(chromium: Browser) -> None:
+    with live() as page:
+        page.cluster.answer = Answer(pa.table({HOSTILE: [HOSTILE]}), None, (Missing("partition 1", HOSTILE),))
+        chromium.open(f"{page.url}#token={TOKEN}")
+        chromium.until("document.querySelector('header .connection.open')")
+        chromium.run("location.hash = '#/tables'")
+        chromium.until("document.querySelector('textarea')")
+        typed(chromium, "SELECT 1")
+        chromium.until("document.querySelector('[data-answer] [role=alert]')")
+        assert texts(chromium, "[data-answer] [role=alert]") == [f"It is not complete. partition 1: {HOSTILE}"]
+        assert texts(chromium, ".answer td") == [HOSTILE]
+        assert chromium.run("window.attacked") is None
+        # What cannot be asked is said in the words of the API, and the last answer is not shown beside it.
+        page.cluster.fails = UserError("there is no table 'bidz'", "there is bids")
+        typed(chromium, "SELECT * FROM bidz")
+        chromium.until("!document.querySelector('[data-answer]') && document.querySelector('main > .error')")
+        assert "there is no table 'bidz'" in texts(chromium, "main > .error")[0]
+    chromium.complaints[:] = [each for each in chromium.complaints if "422" not in each and "400" not in each]
+
+
+def test_without_the_token_nothing_can_be_asked(chromium: Browser, page: Live) -> None:
+    chromium.open("about:blank")
+    chromium.open(page.url)
+    chromium.run("sessionStorage.clear()")
+    opened(chromium, page, "#/tables")
+    chromium.until("document.querySelector('[data-table]')")
+    assert not texts(chromium, "textarea")
+    assert "with its token" in texts(chromium, "main")[0]
 
 
 def test_a_report_opened_from_disk_shows_the_same_and_asks_for_nothing(

@@ -73,7 +73,7 @@ def test_the_document_has_every_path_that_the_page_asks_for(page: PageWeb) -> No
         re.sub(r"\$\{encodeURIComponent\(name\)\}", "{job}", each)
         for each in re.findall(r"`?(/api/[^`\"$?]*(?:\$\{encodeURIComponent\(name\)\}[^`]*)?)", scripts)
     }
-    assert asked == {"/api/events", "/api/control", "/api/jobs/{job}/rows"}
+    assert asked == {"/api/events", "/api/control", "/api/jobs/{job}/rows", "/api/tables", "/api/query"}
     assert asked <= document["paths"].keys()
     actions = document["components"]["schemas"]
     assert {each.__name__ for each in ACTIONS} <= actions.keys()

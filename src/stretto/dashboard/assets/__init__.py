@@ -24,6 +24,7 @@ SCRIPTS = (
     "job.js",
     "decisions.js",
     "controls.js",
+    "tables.js",
     "feed.js",
     "app.js",
 )

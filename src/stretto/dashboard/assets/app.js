@@ -2,12 +2,12 @@
 "use strict";
 (() => {
   const { html, render, useState, useEffect } = htmPreact;
-  const { store, listeners, follow, format, Overview, Job, Decisions } = stretto;
+  const { store, listeners, follow, format, Overview, Job, Decisions, Tables } = stretto;
   const THEMES = ["auto", "light", "dark"];
   const KEY = "stretto-theme";
 
   function place() {
-    const [, view, name] = /^#\/(job|decisions)?\/?(.*)$/.exec(location.hash) ?? [];
+    const [, view, name] = /^#\/(job|decisions|tables)?\/?(.*)$/.exec(location.hash) ?? [];
     try {
       return { view: view ?? "overview", name: name ? decodeURIComponent(name) : null };
     } catch {
@@ -54,7 +54,7 @@
     return html`<header>
       <a class="brand" href="#/">stretto</a>
       <span class="where">${store.title}</span>
-      <nav aria-label="Views">${link("overview", "#/", "Overview")}${link("decisions", "#/decisions", "Decisions")}</nav>
+      <nav aria-label="Views">${link("overview", "#/", "Overview")}${link("decisions", "#/decisions", "Decisions")}${store.live && link("tables", "#/tables", "Tables")}</nav>
       <span class="grow"></span>
       <${Connection} />
       <span class="clock">${store.overview ? format.moment(store.overview.time_s) : ""}</span>
@@ -92,7 +92,9 @@
         ? html`<${Job} key=${name} name=${name} />`
         : view === "decisions"
           ? html`<${Decisions} />`
-          : html`<${Overview} />`;
+          : view === "tables" && store.live
+            ? html`<${Tables} />`
+            : html`<${Overview} />`;
     return html`<${Head} view=${view} theme=${theme} turn=${turn} />${shown}`;
   }
 
