@@ -134,17 +134,28 @@ class History:
         self._changed: dict[int, int] = {}
         self._last_number = -1
         self._next_ns = 0
+        self._left_out: Observation | None = None
 
     # What comes in.
 
     def observe(self, observation: Observation) -> None:
         """Takes an observation; of several in a second, one is kept."""
         ended = self._ended_by(observation)
-        if observation.time_ns < self._next_ns and not ended:
-            self.observation = observation
-            return
-        self._next_ns = observation.time_ns + int(FINE_S * JITTER * 1e9)
         self.observation = observation
+        if observation.time_ns < self._next_ns and not ended:
+            self._left_out = observation
+        else:
+            self._keep(observation)
+
+    def catch_up(self, now_ns: int) -> None:
+        """Keeps the last observation if it was left out, and none has followed: nothing has happened since, and what is
+        shown is to be how it came out."""
+        if self._left_out is not None and now_ns >= self._next_ns:
+            self._keep(self._left_out)
+
+    def _keep(self, observation: Observation) -> None:
+        self._left_out = None
+        self._next_ns = observation.time_ns + int(FINE_S * JITTER * 1e9)
         self.load = load_of(observation)
         self.version += 1
         time_s = self.seconds(observation.time_ns)

@@ -29,6 +29,7 @@ class Kept:
     def read(self, view: Callable[[History], T]) -> T:
         """Returns what a view makes of the history."""
         with self._lock:
+            self._history.catch_up(self._now_ns())
             return view(self._history)
 
     def take(self, observations: Iterable[Observation], records: Iterable[DecisionRecord]) -> None:

@@ -12,8 +12,10 @@ import pytest
 from stretto.actors.metrics import LatencySketch, SketchBins
 from stretto.bench.page.feed import MadeUp, MadeUpCluster
 from stretto.dashboard.history import Bounds, History
+from stretto.dashboard.kept import Kept
 from stretto.dashboard.measures import LATENCY_EDGES_MS, latency_between, latency_row, within
 from stretto.dashboard.series import COARSE_KEPT, FINE_KEPT, Ring, Series
+from stretto.dashboard.views import job_view
 from stretto.observation.model import Observation
 
 from .made import history_of
@@ -168,3 +170,25 @@ def test_a_job_that_is_observed_no_more_is_gone_and_kept() -> None:
     history.observe(Observation(history.observation.time_ns + 5_000_000_000))
     assert all(job.gone and job.ended for job in history.jobs.values())
     assert all(worker.gone for worker in history.workers.values())
+
+
+def test_the_last_observation_before_a_pause_is_shown_once_a_second_has_passed() -> None:
+    first, second = MadeUpCluster(MadeUp(0, 1, banks=1)).observations(2)
+    last = replace(second, time_ns=first.time_ns + 300_000_000)
+    history = History()
+    history.observe(first)
+    history.observe(last)
+    now_ns = last.time_ns
+    kept = Kept(history, lambda: now_ns)
+
+    def committed() -> int:
+        found: int = kept.read(lambda history: job_view(history, "bank-000"))["entities"]["committed"]
+        return found
+
+    assert committed() == first.entities["bank-000"].totals.committed
+    version = history.version
+    now_ns = first.time_ns + 1_000_000_000
+    assert committed() == last.entities["bank-000"].totals.committed
+    assert history.version == version + 1, "pages that are open hear of it"
+    committed()
+    assert history.version == version + 1, "once"
