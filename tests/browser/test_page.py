@@ -271,6 +271,25 @@ def test_nothing_is_wider_than_the_window(chromium: Browser, page: Live, width: 
     assert small == [], "these texts are too small"
 
 
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_entities_and_answers_fit_into_the_window(chromium: Browser, width: int, scheme: str) -> None:
+    with live(banks=1) as page:
+        chromium.resize(width, 900)
+        prefer(chromium, scheme)
+        chromium.open(f"{page.url}#token={TOKEN}")
+        chromium.until("document.querySelector('header .connection.open')")
+        for place, there in (("job/bank-000", ".entities .plot canvas"), ("tables", "[data-table]")):
+            chromium.run(f"location.hash = '#/{place}'")
+            chromium.until(f"document.querySelector('{there}')")
+            if place == "tables":
+                typed(chromium, "SELECT auction, price FROM bids")
+                chromium.until("document.querySelector('.answer td')")
+            assert chromium.run("document.documentElement.scrollWidth") <= width
+            picture(chromium, f"{place.replace('/', ' ')} at {width} {scheme}")
+    prefer(chromium, "light")
+
+
 @pytest.mark.parametrize(("scheme", "is_dark"), [("dark", True), ("light", False)])
 def test_it_is_light_or_dark_as_wished_and_readable(chromium: Browser, page: Live, scheme: str, is_dark: bool) -> None:
     prefer(chromium, scheme)

@@ -43,7 +43,7 @@
       title,
       cursor: { sync: { key: SYNC.key }, y: false },
       legend: { live: true },
-      padding: [null, 28, null, null], // Half of a time of day, which may stand at the right end.
+      padding: [null, 36, null, null], // Half of a time of day, which may stand at the right end.
       scales: { x: { time: store.clock === "unix" }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [
         { ...axis, size: 30, space: 72, values: (_, at) => at.map((each) => (store.clock === "unix" ? format.moment(each) : `${each} s`)) },
