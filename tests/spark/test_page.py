@@ -25,7 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 from tests.waiting import WAIT_S, eventually
 
-from stretto import App, Cluster, Function, Reading, Source, SourceReader, UserError, sinks
+from stretto import App, Cluster, Entity, Function, Reading, Source, SourceReader, UserError, objective, sinks
 from stretto.actors.context import Context
 from stretto.bench.page.browser import browser
 from stretto.coordinator.records import JobStatus
@@ -149,6 +149,54 @@ def test_a_slow_function_is_shown_as_the_cause_and_its_job_is_stopped_from_the_p
         assert "by slow for" in chromium.run("document.querySelector('[data-held-back]').textContent")
         assert chromium.requested[-1].startswith(report.as_uri())
         assert chromium.complaints == []
+
+
+class Purse(Entity):
+    coins: int = 10
+
+    async def pay(self, coins: int) -> int:
+        if self.coins < coins:
+            raise ValueError("there are too few")
+        self.coins -= coins
+        return self.coins
+
+
+def test_entities_and_a_changed_objective_are_on_the_page_of_a_real_cluster(spark: SparkSession) -> None:
+    with Cluster.on_spark(spark, workers=2, elasticity="off", page="127.0.0.1:0") as cluster:
+        address, _, token = cluster.page.url.partition("#token=")
+        purses = cluster.submit(App("purses", entities=[Purse]))
+        results = purses.map([Purse(f"p{number % 5}").pay(3) for number in range(20)], return_exceptions=True)
+        refused = sum(isinstance(result, ValueError) for result in results)
+        assert refused == 5, "each purse has coins for three payments"
+
+        def told() -> Any:
+            status, answer = ask(address, "GET", "/api/jobs/purses")
+            return json.loads(answer)["entities"] if status == 200 else None
+
+        eventually(lambda: (found := told()) is not None and found["committed"] == 15, what="all that was counted")
+        assert told()["aborted_by"] == {"ValueError": 5}
+        assert told()["entities"] == 5
+        assert (
+            'stretto_entity_aborted_transactions_total{job="purses",reason="ValueError"} 5.0'
+            in ask(address, "GET", "/metrics")[1].splitlines()
+        )
+        job = cluster.submit(slow_app("promising"))
+        eventually(lambda: job.status is JobStatus.RUNNING, what="the job")
+        assert job.objective == objective()
+        wanted = {"action": "objective", "job": "promising", "latency_ms": 250, "priority": 2}
+        status, answer = ask(address, "POST", "/api/control", wanted, token)
+        assert (status, json.loads(answer)) == (
+            200,
+            {"done": "job 'promising' promises p99 latency <= 250 ms; priority 2"},
+        )
+        assert job.objective == objective(latency="250 ms", priority=2)
+
+        def shown() -> Any:
+            return json.loads(ask(address, "GET", "/api/jobs/promising")[1])["objective"]["latency_ms"]
+
+        eventually(lambda: shown() == 250, what="the objective on the page")
+        assert [str(record.decision) for record in job.decisions()] == ["promise p99 latency <= 250 ms; priority 2"]
+        job.stop()
 
 
 def test_a_cluster_without_a_page_says_how_to_get_one(spark: SparkSession, tmp_path: Path) -> None:
