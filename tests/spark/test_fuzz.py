@@ -105,6 +105,17 @@ def test_a_planted_fault_is_caught_and_made_small(
     assert found.ours != found.sparks
 
 
+def test_a_query_leaves_no_memory_outside_of_javas_heap(spark: SparkSession) -> None:
+    """A few megabytes for each would end a run of 100,000 expressions after a third of it."""
+    jvm = spark._jvm
+    assert jvm is not None
+    arrow = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+    before = arrow.getAllocatedMemory()
+    answers = SparkOracle(spark.newSession()).answers(["n + 1", "n div 0"], pa.record_batch({"n": pa.array([1, 2])}))
+    assert answers == [Answered("bigint", [2, 3]), Answered("bigint", [FAILED] * 2)]
+    assert arrow.getAllocatedMemory() == before
+
+
 def test_all_rows_reach_spark_as_they_are(spark: SparkSession) -> None:
     rows = random_rows(schema(), 40, Random(7))
     oracle = SparkOracle(spark)

@@ -41,4 +41,8 @@ class Collector:
         batches = self._converters.toBatchWithSchemaIterator(
             rows, schema, _ROWS_MAX, _BYTES_MAX, self._timezone, False, False
         )
-        return pa.ipc.open_stream(batches.next()).read_all()
+        try:
+            return pa.ipc.open_stream(batches.next()).read_all()
+        finally:
+            # A job closes them at its end. They are outside of Java's heap, some megabytes for each query.
+            batches.close()
