@@ -227,6 +227,14 @@ CONSTANTS = (
     "'' between (try_cast('b' as tinyint) - 0Y) and '%'", "int(current_timezone()) + greatest(NULL, NULL)",
     "timediff(HOUR, current_timezone(), if(NULL, NULL, greatest(NULL, NULL)))", "(1 div 0) + try_divide(1, 0)",
 )  # fmt: skip
+# IN compares in the common type of all that is listed, and what comes after a match is not evaluated.
+IN_ONE_TYPE = (
+    "i in (e, case s when x then 99999999999999999999999999999999999999 end)", "i in (d, e, 1 div i)",
+    "1.00000000000000001BD in (1BD, x, 1 div i)", "h in (e, 99999999999999999999999999999999999999, n div i)",
+    "i in (e, raise_error(s), 99999999999999999999999999999999999999)", "i in (1, 2.5, 3, 4, 5, 0)",
+    "i in (0BD, raise_error(s), 99999999999999999999999999999999999999)", "e in (raise_error(s), 0BD)",
+    "i not in (e, 99999999999999999999999999999999999999, 1 div i)", "n in (d, x, 1 div i)",
+)  # fmt: skip
 REFUSED = (
     "s and s2", "s or NULL", "case when NULL then 1 end", "iff(b, 1, 2)", "round(x, i + NULL)", "bround(x, NULL * i)",
     "round(x, assert_true(b))", "round(x, raise_error('a'))", "round(x, round(i, NULL))", "round(x, if(b, NULL, NULL))",
@@ -294,6 +302,7 @@ CASES = {
     "dates by hours": DATES_BY_HOURS,
     "digits null": DIGITS_NULL,
     "constants": CONSTANTS,
+    "in one type": IN_ONE_TYPE,
     "sequences": SEQUENCES,
     "blank JSON": BLANK_JSON,
 }

@@ -135,12 +135,6 @@ def _wide_enough(values: Any) -> Any:
     return values.astype(np.int64) if getattr(values, "dtype", None) in (np.int8, np.int16, np.int32) else values
 
 
-def compared_exactly(nodes: Sequence[Node]) -> bool:
-    """Whether these are decimals, which are compared as they are and not cast to a common type."""
-    kinds = [node.type for node in nodes]
-    return any(types.is_decimal(kind) for kind in kinds) and types.STRING not in kinds
-
-
 def _met(kind: pa.DataType, other: pa.DataType, strings: bool) -> pa.DataType | None:
     """Returns the common type of what came before and the next: from the left, as in Spark."""
     if strings and kind == types.STRING:
@@ -231,9 +225,17 @@ def null_test(node: Node, site: Site) -> Node:
     return combine(types.BOOLEAN, lambda batch: (is_null(inner(batch), kind), None), site, (node,))
 
 
-def _loses_digits(common: pa.DataType, nodes: Sequence[Node]) -> bool:
-    """Whether the common type of decimals has fewer digits after the point than one of them."""
-    return bool(common.scale < max(types.as_decimal(node.type).scale for node in nodes))
+def among(nodes: Sequence[Node], site: Site) -> list[Node]:
+    """Returns a value and those that IN lists, as they are compared one by one: in the common type of all of them.
+
+    Decimals are compared as they are, which is faster, unless their common type has fewer digits after the point."""
+    kinds = [node.type for node in nodes if node.type != types.NULL]
+    if types.STRING in kinds or not any(map(types.is_decimal, kinds)):
+        return comparable(nodes, site)
+    common = promoted(nodes, site)
+    kind: Any = common[0].type
+    exact = types.is_decimal(kind) and kind.scale == max(types.as_decimal(each).scale for each in kinds)
+    return list(nodes) if exact else common
 
 
 def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
@@ -245,18 +247,12 @@ def is_in(node: Node, choices: Sequence[Node], site: Site) -> Node:
     if node.type == types.NULL or not known:
         promoted((node, *choices), site)  # They must have a common type, still.
         return null(types.BOOLEAN, site)
-    if compared_exactly((node, *known)):
-        common = promoted((node, *known), site)
-        if not types.is_decimal(common[0].type) or _loses_digits(common[0].type, (node, *known)):
-            node, *known = common
-        equals = [compare("=", node, choice, site) for choice in known]
-    else:
-        node, *known = comparable((node, *known), site)
-        if node.type == types.STRING and not any(choice.columns or choice.fallible for choice in known):
-            return _among_strings(node, known, has_null, site)
-        if len(known) > _MANY_CHOICES and _can_be_a_set(node.type, known):
-            return _among_numbers(node, known, has_null, site)
-        equals = [compare("=", node, choice, site) for choice in known]
+    node, *known = among((node, *known), site)
+    if node.type == types.STRING and not any(choice.columns or choice.fallible for choice in known):
+        return _among_strings(node, known, has_null, site)
+    if len(known) > _MANY_CHOICES and _can_be_a_set(node.type, known):
+        return _among_numbers(node, known, has_null, site)
+    equals = [compare("=", node, choice, site) for choice in known]
     runs = [equal.run for equal in equals]
 
     def run(batch: pa.RecordBatch) -> Value:
@@ -307,7 +303,10 @@ def _among_strings(node: Node, choices: Sequence[Node], has_null: bool, site: Si
 
 def _can_be_a_set(kind: pa.DataType, choices: Sequence[Node]) -> bool:
     exact = types.is_integral(kind) or types.is_temporal(kind)
-    return exact and all(not (choice.columns or choice.fallible) and choice.constant[1] is None for choice in choices)
+    return exact and all(
+        choice.type == kind and not (choice.columns or choice.fallible) and choice.constant[1] is None
+        for choice in choices
+    )
 
 
 def _among_numbers(node: Node, choices: Sequence[Node], has_null: bool, site: Site) -> Node:

@@ -18,10 +18,9 @@ from stretto.errors import ExpressionError
 from stretto.expressions import types
 from stretto.expressions.casts import cast
 from stretto.expressions.comparisons import (
+    among,
     beyond_bigints,
-    comparable,
     compare,
-    compared_exactly,
     is_in,
     promoted,
     without_untyped,
@@ -180,7 +179,7 @@ def member(node: Node, choices: Sequence[Node], site: Site) -> Node:
     found = is_in(node, choices, site)
     if sees_null((node,), choices):
         return null(types.BOOLEAN, site)
-    value, *others = (node, *choices) if compared_exactly((node, *choices)) else comparable((node, *choices), site)
+    value, *others = among((node, *choices), site)
     if any(each.type == types.NULL and each.fallible for each in (node, *choices)):
         return _in_order(value, others, site)  # Such as raise_error, which is evaluated though it has no value.
     if not any(other.fallible for other in others):
