@@ -141,7 +141,11 @@ def _time_alone(term: Term, mine: Any, theirs: Any) -> bool:
 def _is_of_today(value: Any, family: str) -> bool:
     now = time.time()
     if isinstance(value, str) and _DATE.match(value):
-        return abs(time.mktime(time.strptime(value[:10], "%Y-%m-%d")) - now) < _NEAR_S
+        try:
+            of_text = time.strptime(value[:10], "%Y-%m-%d")
+        except ValueError:  # Such as 2026-22-20, by a pattern with other fields.
+            return False
+        return abs(time.mktime(of_text) - now) < _NEAR_S
     return isinstance(value, int) and family == "timestamp" and abs(value / 1e6 - now) < _DAY_S
 
 

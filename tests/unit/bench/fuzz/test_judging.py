@@ -114,6 +114,7 @@ def test_differences_by_name(term: Term, ours: list[Any], sparks: list[Any], nam
         (SUM, [(7,)], [(8,)]),
         (SUM, [(7,), (8,)], [Failure("fails in Spark")]),
         (PLUS, [None], ["2020-01-01 12:34:00"]),
+        (PLUS, [None], ["2026-22-20"]),
         (PLUS, ["a"], ["a\udcff"]),
         (STDDEV, [(7,)], [Failure("fails in Spark")]),
         (STDDEV, [(1.001,)], [(1.0,)]),
