@@ -47,6 +47,9 @@ STOPS_AT_NULL = (
     "x % 0D", "mod(s, n)", "mod(-getbit(i, i), NULL)", "n << n", "shiftright(n, s)", "shiftleft(NULL, x)", "i >> n",
     "shiftrightunsigned(n, mod(0L, 0L))", "getbit(n, 9223372036854775807)", "n & (i div 0)", "h & (n | (n % 0))",
     "pmod(1 div i, n)", "try_add(n, s)", "try_mod(s, n)", "try_mod(cast(s as smallint), h)", "width_bucket(0, f, f, x)",
+    "nullif(timestamp_seconds(h), date_add(date'1970-01-01', if(i = 5, 0, 2147483647)))",
+    "t < date_add(dt, i)", "date_add(dt, i) >= t", "t in (date_add(dt, i), t)",
+    "t <=> date_add(dt, i)", "t between dt and date_add(dt, i)",
     "n in ('', s)", "i <> ' '", "nullif(b, '')", "h between h and mod(0S, 0S)", "case y when '' then 1 end",
     "case when b then n * '' end", "s * ('a' + 0)", "div(n, s)", "f - float('%')",
 )  # fmt: skip

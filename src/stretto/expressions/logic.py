@@ -170,6 +170,8 @@ def compared(operator: str, left: Node, right: Node, site: Site) -> Node:
     """Returns a comparison that fails only where Spark evaluates it."""
     if types.STRING in (left.type, right.type):
         left, right = promoted(without_untyped(left, right), site)
+    elif types.is_temporal(left.type) and types.is_temporal(right.type):
+        left, right = promoted((left, right), site)  # A date may be too far away for a timestamp.
     found = compare(operator, left, right, site)
     return found if beyond_bigints(operator, left, right) is not None else strict(found, (left, right), site)
 

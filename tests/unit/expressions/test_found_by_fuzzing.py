@@ -33,6 +33,7 @@ ANSWERS: dict[str, tuple[str, Any]] = {
     "false = false < false": ("boolean", False),
     f"n - n in (cast(0.0000000000001BD as decimal(38,18)), raise_error(s), {'9' * 38})": ("boolean", True),
     "1.00000000000000001BD in (1BD, double(f), int(s))": ("boolean", True),
+    "nullif(timestamp_seconds(h), date_add(date'1970-01-01', if(n = 5, 0, 2147483647)))": ("timestamp", None),
     "abs(cast(n - 1 as decimal(38,0)))": ("decimal(38,0)", Decimal(2**63)),
     "cast(cast(n - 1 as decimal(38,0)) / 100BD as bigint)": ("bigint", -92233720368547758),
     "timestampdiff(DAY, timestamp_micros(n - 1), timestamp_micros(0))": ("bigint", 106751991),
