@@ -19,6 +19,7 @@ from stretto.api.app import App
 from stretto.api.slo import SLO, objective
 from stretto.api.stream import GroupingSetsStream, KeyedStream, Stream, WindowedStream
 from stretto.api.udfs import pandas_udf, udf
+from stretto.client import Connection, connect
 from stretto.errors import StrettoError, UserError
 from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import hopping, session, span, tumbling
@@ -33,6 +34,7 @@ __all__ = [
     "App",
     "Clock",
     "Cluster",
+    "Connection",
     "Context",
     "Entity",
     "Function",
@@ -53,6 +55,7 @@ __all__ = [
     "UserError",
     "ValueState",
     "WindowedStream",
+    "connect",
     "hopping",
     "objective",
     "pandas_udf",

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from stretto.dashboard.controls import ACTIONS, Action
-from stretto.dashboard.questions import ARROW, Answered, Question, Tables
+from stretto.dashboard.questions import Answered, Question, Tables
+from stretto.queries.sent import ARROW
 from stretto.serving.refusals import Why
 
 _REF = "#/components/schemas/{name}"

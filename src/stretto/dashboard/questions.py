@@ -19,7 +19,7 @@ from stretto.errors import ClusterError, UserError
 from stretto.queries.answers import Answer
 from stretto.queries.askable import Askable
 from stretto.queries.plain import plain_columns, plain_rows
-from stretto.runtime.questions import time_of
+from stretto.queries.sent import ARROW, Absent, about, arrow_of
 from stretto.serving.answering import JSON
 from stretto.serving.refusals import Refused, Why
 
@@ -30,9 +30,6 @@ QUESTIONS_MAX = 4
 """Questions whose answers are made or sent at once; further ones are told to ask again."""
 ANSWER_BYTES_MAX = 16 << 20
 ANSWER_ROWS_MAX = 100_000
-ARROW = "application/vnd.apache.arrow.stream"
-ABOUT = b"stretto"
-"""The key of the metadata of an Arrow stream under which JSON has freshness and completeness."""
 PART_BYTES = 64 << 10
 
 
@@ -52,23 +49,19 @@ class Column(msgspec.Struct, frozen=True):
     type: str
 
 
-class Absent(msgspec.Struct, frozen=True):
-    """What could not answer, and why."""
-
-    what: str
-    why: str
-
-
 class Answered(msgspec.Struct, frozen=True):
     """An answer. Everything with an event time before `fresh_until` is in it, and nothing is missing if it is
     `complete`. Decimals, times, bytes (base64), integers beyond 2^53 and numbers that are not finite are text; a map is
-    a list of pairs; an interval is a number of microseconds or of months."""
+    a list of pairs; an interval is a number of microseconds or of months. So many rows were read for it, on so many
+    workers."""
 
     columns: list[Column]
     rows: list[list[Any]]
     fresh_until: str | None
     complete: bool
     missing: list[Absent]
+    rows_read: int
+    workers: int
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -118,7 +111,7 @@ def answered(cluster: Asked, question: Question, as_arrow: bool) -> bytes:
         raise _too_large(f"it has {rows:,} rows of at most {ANSWER_ROWS_MAX:,}")
     if size > ANSWER_BYTES_MAX:
         raise _too_large(f"it has {size:,} bytes of at most {ANSWER_BYTES_MAX:,}")
-    content = _arrow_of(answer) if as_arrow else msgspec.json.encode(_json_of(answer))
+    content = arrow_of(answer) if as_arrow else msgspec.json.encode(_json_of(answer))
     if len(content) > ANSWER_BYTES_MAX:
         raise _too_large(f"it has {len(content):,} bytes of at most {ANSWER_BYTES_MAX:,}")
     return content
@@ -158,23 +151,7 @@ class SentAnswer(Response):
 
 
 def _json_of(answer: Answer) -> Answered:
-    return Answered(_columns(answer.table.schema), plain_rows(answer.table), **_about(answer))
-
-
-def _arrow_of(answer: Answer) -> bytes:
-    schema = answer.table.schema.with_metadata({ABOUT: msgspec.json.encode(_about(answer))})
-    data = pa.BufferOutputStream()
-    with pa.ipc.new_stream(data, schema) as writer:
-        writer.write_table(answer.table)
-    content: bytes = data.getvalue().to_pybytes()
-    return content
-
-
-def _about(answer: Answer) -> dict[str, Any]:
-    """Returns what is known of an answer beside its rows."""
-    fresh = None if answer.as_of_us is None else time_of(answer.as_of_us).isoformat().replace("+00:00", "Z")
-    missing = [Absent(each.what, each.reason) for each in answer.missing]
-    return {"fresh_until": fresh, "complete": answer.complete, "missing": missing}
+    return Answered(_columns(answer.table.schema), plain_rows(answer.table), **about(answer))
 
 
 def _columns(schema: pa.Schema) -> list[Column]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from stretto.errors import ClusterError
 from stretto.protocol.jobs import Failure
 
 
@@ -79,3 +80,16 @@ class Answer:
     @property
     def complete(self) -> bool:
         return not self.missing
+
+
+def completed(answer: Answer) -> pa.Table:
+    """Returns the rows of an answer; raises a ClusterError that names what is missing."""
+    if answer.missing:
+        shown = "; ".join(map(str, answer.missing[:5]))
+        more = f" and {len(answer.missing) - 5} more" if len(answer.missing) > 5 else ""
+        raise ClusterError(
+            "the answer is not complete",
+            f"{shown}{more}",
+            "Ask again, or use cluster.ask(), which returns what there is with what is missing.",
+        )
+    return answer.table

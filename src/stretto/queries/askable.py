@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from stretto.expressions.scalar import quoted
+
 
 @dataclass(frozen=True, slots=True)
 class AskableTable:
@@ -39,4 +41,4 @@ class Askable:
 def state_name(function: str, state: str, is_only: bool) -> str:
     """Returns how a state is written after FROM. The only one of a function need not be named."""
     parts = (function,) if is_only else (function, state)
-    return ".".join(["state", *(part if part.isidentifier() else f"`{part}`" for part in parts)])
+    return ".".join(["state", *(part if part.isidentifier() else quoted(part) for part in parts)])

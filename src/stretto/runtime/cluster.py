@@ -60,7 +60,7 @@ from stretto.operators.user_aggregate import UserAggregate
 from stretto.operators.windows import Duration, positive_duration_us
 from stretto.protocol.entities import entities_of, streams_of
 from stretto.protocol.membership import COORDINATOR, Join, Member, MemberRole
-from stretto.queries.answers import Answer
+from stretto.queries.answers import Answer, completed
 from stretto.queries.askable import Askable
 from stretto.rendering import error_text, message_of
 from stretto.runtime.announcements import Announcements
@@ -82,7 +82,7 @@ from stretto.runtime.own_python import use_own_python
 from stretto.runtime.page import OpenPage, OpenRecording, opened_page, opened_recording
 from stretto.runtime.process_guard import Ending
 from stretto.runtime.published_files import place_tables
-from stretto.runtime.questions import Questions, completed
+from stretto.runtime.questions import Questions
 from stretto.runtime.rescaling import Submitted
 from stretto.runtime.scaling import Scaling
 from stretto.runtime.session import timezone_of

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pyarrow as pa
-
 from stretto.errors import ClusterError, UserError
 from stretto.observation.model import FunctionObserved, JobObserved, Observation, WorkerObserved
 from stretto.protocol.control import (
@@ -23,9 +21,10 @@ from stretto.protocol.control import (
     Status,
     WorkerStatus,
 )
+from stretto.queries.moments import time_of
+from stretto.queries.sent import stream_of
 from stretto.runtime.cluster import DRAIN_TIMEOUT_S, START_TIMEOUT_S, Cluster
 from stretto.runtime.control_socket import REPLY_BYTES_MAX, ControlSocket
-from stretto.runtime.questions import time_of
 
 ANSWER_BYTES_MAX = REPLY_BYTES_MAX - 65_536
 
@@ -66,18 +65,15 @@ def _scaled(cluster: Cluster, request: AskScale) -> Scaled:
 def _answered(cluster: Cluster, request: AskQuery) -> Answered:
     at_least = None if request.at_least_us is None else time_of(request.at_least_us)
     answer = cluster.ask(request.text, timeout=request.timeout_s, at_least=at_least)
-    data = pa.BufferOutputStream()
-    with pa.ipc.new_stream(data, answer.table.schema) as writer:
-        writer.write_table(answer.table)
-    if data.tell() > ANSWER_BYTES_MAX:
+    data = stream_of(answer.table)
+    if data.size > ANSWER_BYTES_MAX:
         raise UserError(
             "the answer is too long for the control socket",
-            f"it has {data.tell()} bytes of at most {ANSWER_BYTES_MAX}",
+            f"it has {data.size} bytes of at most {ANSWER_BYTES_MAX}",
             "Ask for fewer rows, for example with LIMIT.",
         )
     missing = [str(each) for each in answer.missing]
-    rows = data.getvalue().to_pybytes()
-    return Answered(rows, answer.as_of_us, missing, answer.rows_read, answer.workers)
+    return Answered(data.to_pybytes(), answer.as_of_us, missing, answer.rows_read, answer.workers)
 
 
 def status_of(cluster: str, wanted: int, observation: Observation) -> Status:

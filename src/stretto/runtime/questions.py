@@ -20,6 +20,7 @@ from stretto.protocol.jobs import Failure
 from stretto.queries.answers import Answer, Gathered, Missing, Question, TableName
 from stretto.queries.askable import Askable, AskableState, AskableTable, state_name
 from stretto.queries.clauses import Select
+from stretto.queries.moments import microseconds_of
 from stretto.queries.select import Compiled, TableShape, compiled, read_question
 from stretto.queries.state_asking import StateGathered, StateQuestion
 from stretto.rendering import error_text
@@ -34,8 +35,6 @@ WAIT_STEP_S = 0.5
 LATE_S = 5.0
 """The broker answers in time, also with what is missing; it is waited for a little longer."""
 STATE = "state."
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Questions:
             raise UserError("the timeout of a question must be more than 0", f"it is {timeout_s:g} s")
         zone = self._zone()
         now = datetime.datetime.now(datetime.UTC)
-        select = read_question(text, (now - _EPOCH) // _MICROSECOND if now_us is None else now_us, zone)
+        select = read_question(text, microseconds_of(now) if now_us is None else now_us, zone)
         small: pa.Table | None = None
         missing: tuple[Missing, ...] = ()
         if select.join is not None:
@@ -166,7 +165,7 @@ class Questions:
             question.span.first_us,
             question.span.last_us,
             int(timeout_s * 1e9),
-            None if at_least is None else _microseconds(at_least),
+            None if at_least is None else microseconds_of(at_least),
         )
         found: Gathered = self._waited(future, QuestionAsked(asked), timeout_s)
         return found
@@ -301,37 +300,8 @@ def _under(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _microseconds(moment: datetime.datetime) -> int:
-    if moment.tzinfo is None:
-        raise UserError("at_least needs a time zone", f"got {moment!r}", "Use datetime(..., tzinfo=timezone.utc).")
-    found: int = (moment - _EPOCH) // _MICROSECOND
-    return found
-
-
-def time_of(us: int) -> datetime.datetime:
-    """Returns a time of microseconds; the ends of all time are those of Python's calendar."""
-    try:
-        return _EPOCH + datetime.timedelta(microseconds=us)
-    except OverflowError:
-        ends = datetime.datetime.min if us < 0 else datetime.datetime.max
-        return ends.replace(tzinfo=datetime.UTC)
-
-
 def _error(failure: Failure) -> Exception:
     try:
         return error_of(failure)
     except Exception as error:
         return ClusterError("a question failed", error_text(error))
-
-
-def completed(answer: Answer) -> pa.Table:
-    """Returns the rows of an answer; raises a ClusterError that names what is missing."""
-    if answer.missing:
-        shown = "; ".join(map(str, answer.missing[:5]))
-        more = f" and {len(answer.missing) - 5} more" if len(answer.missing) > 5 else ""
-        raise ClusterError(
-            "the answer is not complete",
-            f"{shown}{more}",
-            "Ask again, or use cluster.ask(), which returns what there is with what is missing.",
-        )
-    return answer.table

@@ -29,6 +29,8 @@ OURS = {"host": HOST, "origin": f"http://{HOST}"}
 ANSWER = QuestionAnswer(
     pa.table({"auction": pa.array([7, 2**60]), "price": pa.array([Decimal("1.50"), None], pa.decimal128(10, 2))}),
     1_767_225_600_000_000,
+    rows_read=3,
+    workers=2,
 )
 HOSTILE = "<script>window.attacked = true</script><img src=x onerror='window.attacked = true'>\"'&</style>"
 

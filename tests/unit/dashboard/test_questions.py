@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from tests.unit.serving.asgi import asked, stepped
 
-from stretto.dashboard.questions import ABOUT, ARROW, PART_BYTES, SentAnswer
+from stretto.dashboard.questions import PART_BYTES, SentAnswer
 from stretto.dashboard.web import DashboardWeb
 from stretto.errors import ClusterError, ExpressionError, UserError
 from stretto.queries.answers import Missing
+from stretto.queries.sent import ABOUT, ARROW
 from stretto.serving.guard import Guard, Token
 
 from .made import ANSWER, HOST, TOKEN, Driven, PageWeb
@@ -34,6 +35,8 @@ def test_a_question_is_asked_as_it_is_and_answered_as_json() -> None:
         "fresh_until": "2026-01-01T00:00:00Z",
         "complete": True,
         "missing": [],
+        "rows_read": 3,
+        "workers": 2,
     }
     page.query({"sql": SQL, "at_least": None})
     assert page.cluster.done[1:] == [("ask", SQL, 10.0, None)]
@@ -55,7 +58,13 @@ def test_whoever_accepts_arrow_gets_a_stream_with_freshness_beside_the_rows(acce
     table = pa.ipc.open_stream(answer.body).read_all()
     assert table.equals(ANSWER.table)
     about = msgspec.json.decode(table.schema.metadata[ABOUT])
-    assert about == {"fresh_until": "2026-01-01T00:00:00Z", "complete": True, "missing": []}
+    assert about == {
+        "fresh_until": "2026-01-01T00:00:00Z",
+        "complete": True,
+        "missing": [],
+        "rows_read": 3,
+        "workers": 2,
+    }
     page.cluster.answer = replace(ANSWER, table=ANSWER.table.slice(0, 0))
     empty = pa.ipc.open_stream(page.query({"sql": SQL}, accept=accept).body).read_all()
     assert (empty.num_rows, empty.schema) == (0, ANSWER.table.schema)
