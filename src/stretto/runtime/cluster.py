@@ -64,6 +64,7 @@ from stretto.queries.answers import Answer, completed
 from stretto.queries.askable import Askable
 from stretto.rendering import error_text, message_of
 from stretto.runtime.announcements import Announcements
+from stretto.runtime.answer_frames import frame_of
 from stretto.runtime.checkpoint_plans import Wish, check_needs_none, opened_checkpoints
 from stretto.runtime.code_store import CodeStore, Shipped, local_modules
 from stretto.runtime.cold_store import check_rocksdict
@@ -97,7 +98,7 @@ from stretto.worker.events import PassAnswers
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from stretto.api.app import App
 
@@ -590,6 +591,14 @@ class Cluster:
         with an earlier event time has come. It survives the loss of workers. If something cannot answer within
         `timeout` seconds, a ClusterError names it with its reason; `ask` returns what there is instead."""
         return completed(self.ask(text, timeout=timeout, at_least=at_least))
+
+    def query_dataframe(
+        self, text: str, *, timeout: float = QUESTION_TIMEOUT_S, at_least: datetime | None = None
+    ) -> DataFrame:
+        """Returns the answer to a SELECT as `query` does, as a DataFrame of the cluster's Spark session.
+
+        Its columns have the types that Spark SQL gives them, also if there are no rows."""
+        return frame_of(self.spark, self.query(text, timeout=timeout, at_least=at_least))
 
     def ask(self, text: str, *, timeout: float = QUESTION_TIMEOUT_S, at_least: datetime | None = None) -> Answer:
         """Returns the answer to a SELECT as `query` does, with how fresh it is and what is missing in it."""
