@@ -136,6 +136,12 @@ class Questions:
         if select.join is not None:
             small, missing = self._small(select.join.table.name, select.join.table.position, zone, timeout_s)
         if select.table.name.lower().startswith(STATE):
+            if at_least is not None:
+                raise UserError(
+                    "the state of a function has no event time",
+                    f"at position {select.table.position}, and at_least is {at_least.isoformat()}",
+                    "Ask without at_least, or ask for a published table.",
+                )
             return self._of_state(select, zone, small, timeout_s)
         table = self._table(select.table.name, select.table.position)
         question = compiled(select, TableShape(table.schema, table.name.time), zone, small)
@@ -191,22 +197,31 @@ class Questions:
     # State.
 
     def _state(self, name: str, timeout_s: float) -> StateGathered:
-        function, _, state = name[len(STATE) :].partition(".")
-        future: Future[StateGathered] = self._promised()
-        asked = StateAsked(StateQuestion(future, function, state or None, int(timeout_s * 1e9)))
+        found = self._known_state(name[len(STATE) :])
+        future: Future[Any] = self._promised()
+        asked = StateAsked(StateQuestion(future, found.function, found.state, int(timeout_s * 1e9)))
         gathered: StateGathered = self._waited(future, asked, timeout_s)
-        if not gathered.partitions:
-            raise UserError(f"there is no function '{function}' with a state", None, "Look at app.explain().")
-        names = sorted({state for _, state, _ in gathered.tables})
-        if state and gathered.tables == () and not gathered.missing:
-            raise UserError(f"function '{function}' has no state '{state}'")
-        if len(names) > 1:
-            raise UserError(
-                f"function '{function}' has several states",
-                ", ".join(names),
-                f"Ask for one: state.{function}.{names[0]}",
-            )
         return gathered
+
+    def _known_state(self, name: str) -> AskableState:
+        """Returns the state of this name: that of a function, or one of several."""
+        known = self.askable.states
+        here = [each for each in known if each.function == name]
+        here = here or [each for each in known if f"{each.function}.{each.state}" == name]
+        if not here:
+            names = ", ".join(each.name for each in known) or "none"
+            raise UserError(
+                f"there is no state '{name}'", f"states that can be asked: {names}", "Look at app.explain()."
+            )
+        if len({each.job for each in here}) > 1:
+            jobs = ", ".join(sorted({each.job for each in here}))
+            raise UserError(
+                f"several jobs have a function '{here[0].function}'", jobs, "Give one of them another name."
+            )
+        if len(here) > 1:
+            names = ", ".join(each.state for each in here)
+            raise UserError(f"function '{name}' has several states", names, f"Ask for one: {here[0].name}")
+        return here[0]
 
     def _of_state(self, select: Select, zone: str, small: pa.Table | None, timeout_s: float) -> Answer:
         gathered = self._state(select.table.name, timeout_s)

@@ -51,7 +51,7 @@ class Asking(Part):
             TableClosed: lambda sender, frame: self._heard(broker.closed, sender, frame),
             Held: self._on_held,
             AnswerPart: self._on_part,
-            StatePart: lambda sender, frame: self._heard(self._states.answered, sender, frame),
+            StatePart: self._on_state_part,
         }
 
     def _on_opened(self, sender: str, frame: TableOpened) -> None:
@@ -68,7 +68,7 @@ class Asking(Part):
         """Workers have come or gone."""
         there = [name for name, member in self._members.members.items() if member.role is MemberRole.WORKER]
         self.broker.members(there, self._host.now_ns)
-        self._states.members(there)
+        self._states.members(there, self._host.now_ns)
         self.carry_out()
 
     def _on_asked(self, event: QuestionAsked) -> None:
@@ -88,9 +88,13 @@ class Asking(Part):
         self.broker.answered(sender, frame, self._host.now_ns)
         self.carry_out()
 
+    def _on_state_part(self, sender: str, frame: StatePart) -> None:
+        self._states.answered(sender, frame, self._host.now_ns)
+        self.carry_out()
+
     def wake(self) -> None:
         self.broker.tick(self._host.now_ns)
-        self._states.tick(self._host.now_ns)
+        self._states.tick(self.broker.workers, self._host.now_ns)
         self.carry_out()
 
     def carry_out(self) -> None:
