@@ -22,15 +22,18 @@ from pyspark.sql import SparkSession
 from tests.waiting import WAIT_S, eventually
 from typer.testing import CliRunner
 
+import stretto
 from stretto import App, Cluster, Context, Function, MapState, sinks, sources
 from stretto.bench.gates import Gate
 from stretto.bench.questions.asking import Asking, Names
 from stretto.bench.questions.comparing import difference, rows_of
 from stretto.bench.questions.rows import BEGIN, random_rows, small_rows
 from stretto.cli.program import program
-from stretto.dashboard.questions import ARROW, TIMEOUT_S_MAX
+from stretto.dashboard.questions import TIMEOUT_S_MAX
 from stretto.errors import ClusterError, ExpressionError, PlanError, UserError
+from stretto.expressions.scalar import quoted
 from stretto.queries.plain import plain_rows
+from stretto.queries.sent import ARROW
 from stretto.runtime.cluster_control import controlled
 
 ROWS = random_rows(Random(8), 1_500, hours=8).sort_by("start")
@@ -81,7 +84,8 @@ def test_answers_are_sparks_and_survive_a_killed_worker(spark: SparkSession, clu
     assert early.table.to_pylist()[0]["c"] == sum(each < least for each in ROWS.column("start").to_pylist())
 
     # A worker is killed while questions are asked: none fails, and no row is lost or counted twice.
-    os.kill(cluster.workers[0].pid, signal.SIGKILL)
+    homes = {actor.member for actor in cluster.observation.jobs["results"].functions["Jumps"].actors}
+    os.kill(next(worker.pid for worker in cluster.workers if worker.name in homes), signal.SIGKILL)
     sums = "SELECT count(*) AS c, count(DISTINCT id) AS d FROM results"
     while not job.checkpoints.recoveries:
         (row,) = cluster.query(sums, timeout=WAIT_S).to_pylist()
@@ -106,6 +110,7 @@ def test_answers_are_sparks_and_survive_a_killed_worker(spark: SparkSession, clu
             continue
         assert difference(rows_of(cluster.query(text, timeout=WAIT_S)), theirs, " ORDER BY " in text) is None, text
     assert failed < QUESTIONS // 4
+    _check_dataframe(spark, cluster)
     decisions = eventually(lambda: [each for each in cluster.decisions() if each.controller == "copies"])
     assert decisions[0].plain()["decision"]["kind"] == "move copies"
 
@@ -151,6 +156,21 @@ def test_state_is_a_table_and_the_command_asks_too(cluster: Cluster, tmp_path: P
     job.stop()
 
 
+def _check_dataframe(spark: SparkSession, cluster: Cluster) -> None:
+    """An answer is a DataFrame of the types, and of the rows, that Spark SQL has for the same text."""
+    text = """
+        SELECT auction, max(start) AS latest, avg(CAST(id AS DECIMAL(12, 3))) AS mean, NULL AS nothing,
+          struct(count(*) AS n, array(min(start)) AS first) AS both, map('n', auction) AS m, true AS `with space`,
+          CAST(max(start) AS DATE) AS day, INTERVAL '1 02:03:04' DAY TO SECOND AS step,
+          INTERVAL '1-2' YEAR TO MONTH AS months, CAST(1 AS TINYINT) AS small, CAST(2 AS FLOAT) AS `a``b`
+        FROM results WHERE {} GROUP BY auction ORDER BY auction"""
+    for condition in ("true", "false"):
+        mine, theirs = cluster.query_dataframe(text.format(condition)), spark.sql(text.format(condition))
+        assert mine.schema.simpleString() == theirs.schema.simpleString()
+        texts = [f"CAST({quoted(name)} AS STRING)" for name in mine.columns]
+        assert mine.selectExpr(*texts).collect() == theirs.selectExpr(*texts).collect()
+
+
 def _check_over_http(cluster: Cluster) -> None:
     """The page answers questions as the cluster does, to whoever has its token."""
     address, _, token = cluster.page.url.partition("#token=")
@@ -172,6 +192,12 @@ def _check_over_http(cluster: Cluster) -> None:
     assert answer["rows"] == plain_rows(wanted)
     with urlopen(Request(f"{address}api/query", body, {**headers, "Accept": ARROW})) as got:
         assert pa.ipc.open_stream(got.read()).read_all().equals(wanted)
+    asked = stretto.connect(cluster.page.url)
+    assert asked.query(text).equals(wanted)
+    assert asked.ask(text).complete
+    assert "jumps" in asked.tables
+    with pytest.raises(UserError, match="there is no table 'nothing'"):
+        asked.query("SELECT * FROM nothing")
     del headers["Authorization"]
     with pytest.raises(HTTPError, match="401"):
         urlopen(Request(f"{address}api/query", body, headers))
