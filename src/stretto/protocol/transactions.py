@@ -86,6 +86,37 @@ class Settle(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="settle
     number: int
 
 
+class Fetch(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="fetch"):
+    """From the source of a stream: send rows that are emitted at this place, from number `since` on (None: from the
+    first that is kept), as soon as there are any; also without rows when the time of the place has come to `at_us`. A
+    complete checkpoint has the rows before `settled`. `reader` says for whom it is."""
+
+    stream: str
+    reader: str
+    since: int | None
+    settled: int
+    at_us: int | None = None
+
+
+class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A row that a transaction has emitted, and the time of its epoch at its place."""
+
+    at_us: int
+    data: bytes
+
+
+class Emitted(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="emitted"):
+    """To the source of a stream: rows that follow each other, by the number of the first. No row that follows has an
+    earlier time than `reached_us`. Or the place has not what is wanted: `missing` says so."""
+
+    stream: str
+    reader: str
+    first: int
+    rows: list[Row]
+    reached_us: int
+    missing: str | None = None
+
+
 class Place(NamedTuple):
     """The place of a transaction in the serial order: they are ordered by it."""
 
@@ -335,5 +366,7 @@ ToWorker = Resume | Proceed | SnapshotKept | CopyOut | Switch | Stay
 """From the coordinator."""
 FromWorker = Resumed | SnapshotTaken | Copied | TakenOver
 """To the coordinator."""
-TransactionFrame = Call | Look | Settle | Reply | Round | BetweenProcesses | Moved | ToWorker | FromWorker
+TransactionFrame = (
+    Call | Look | Settle | Fetch | Reply | Emitted | Round | BetweenProcesses | Moved | ToWorker | FromWorker
+)
 """All frames of this conversation, told apart by their tags."""

@@ -38,6 +38,10 @@ class Activation(Protocol):
         """A handler has called another entity."""
         ...
 
+    def emit(self, stream: str, row: Any) -> None:
+        """A handler emits a row into a stream of the app."""
+        ...
+
     def check_writes(self, what: str) -> None:
         """Raises a UserError if the handler only reads, and so may not do this."""
         ...

@@ -10,6 +10,7 @@ from stretto.protocol.transactions import (
     Conflicts,
     EntityName,
     Failure,
+    Fetch,
     Look,
     Piece,
     Round,
@@ -19,6 +20,7 @@ from stretto.transactions import log
 from stretto.transactions.ages import Ages
 from stretto.transactions.changes import Changes
 from stretto.transactions.delayed import DelayedCalls
+from stretto.transactions.emitted import EmittedRows
 from stretto.transactions.epoch import Epoch, EpochParts, Sequenced
 from stretto.transactions.idempotency import KEPT_US, Keys
 from stretto.transactions.in_flight import InFlight
@@ -54,6 +56,7 @@ class WorkerParts:
     sessions: type[Sessions] = Sessions
     keys: type[Keys] = Keys
     delayed: type[DelayedCalls] = DelayedCalls
+    emitted: type[EmittedRows] = EmittedRows
     ages: type[Ages] = Ages
     in_flight: type[InFlight] = InFlight
     sequencer: type[Sequencer] = Sequencer
@@ -85,6 +88,7 @@ class Attempt:
     """The last epoch that is over."""
     again: list[Sequenced]
     ages: Ages
+    emitted: EmittedRows
     at_us: int
     """The time of the last epoch that has begun."""
     decided: int = 0
@@ -94,6 +98,10 @@ class Attempt:
     looks: list[Look] = field(default_factory=list)
     ended: dict[tuple[str, int], Failure] = field(default_factory=dict)
     """The last looks that ran out of time, by client and number."""
+    fetches: dict[str, tuple[str, Fetch]] = field(default_factory=dict)
+    """Who waits for the rows of each stream."""
+    reached_us: int = 0
+    """The time of the last epoch that is over."""
     epoch: Epoch | None = None
     cut_end: int = 0
     """Where the log ends after the cut of the running epoch."""

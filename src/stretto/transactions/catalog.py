@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from stretto.errors import UserError
+from stretto.operators.row_codec import RowCodec
 from stretto.protocol.transactions import EntityName, Request
 from stretto.rendering import shown
 from stretto.transactions.activation import MadeCall
@@ -17,10 +18,11 @@ KEY_LENGTH_MAX = 255
 
 
 class Catalog:
-    """The classes of entities of an app, by name."""
+    """The classes of entities of an app, by name, and the streams that they emit rows into."""
 
-    def __init__(self, entities: Iterable[type[Entity]]) -> None:
+    def __init__(self, entities: Iterable[type[Entity]], streams: Mapping[str, RowCodec] | None = None) -> None:
         self._kinds: dict[str, Kind] = {}
+        self._streams = dict(streams or {})
         for entity in entities:
             kind = described(entity)
             if kind.name in self._kinds:
@@ -34,6 +36,19 @@ class Catalog:
         if name not in self._kinds:
             raise UserError(f"there is no entity '{name}'", None, f"The app has {', '.join(self._kinds) or 'none'}.")
         return self._kinds[name]
+
+    def streams(self) -> Iterable[str]:
+        """The names of the streams that rows are emitted into."""
+        return self._streams.keys()
+
+    def stream(self, name: str) -> RowCodec:
+        found = self._streams.get(name) if isinstance(name, str) else None
+        if found is None:
+            fact = f"the app emits into no stream {shown(name)}"
+            raise UserError(
+                fact, f"it has {', '.join(self._streams) or 'none'}", "Declare it: app.emitted(name, schema)."
+            )
+        return found
 
     def request(self, made: MadeCall) -> Request:
         """Returns a client's call as it is sent. Its arguments were checked when it was made."""

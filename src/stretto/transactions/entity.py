@@ -102,6 +102,11 @@ class Entity:
         current("self.create").check_writes("it has created itself")
         described(type(self)).create(self)
 
+    def emit(self, stream: str, row: Any) -> None:
+        """Emits a row into a stream of the app (see `App.emitted`) if the transaction commits. The row is a dict, or a
+        dataclass or Struct, of the columns; what it leaves out is null."""
+        current("self.emit").emit(stream, row)
+
     def delete(self) -> None:
         """Removes the entity if the transaction commits: its fields are as in the beginning, and it does not exist."""
         current("self.delete").check_writes("it has deleted itself")

@@ -37,6 +37,7 @@ from stretto.transactions.catalog import Catalog
 from stretto.transactions.changes import Changes
 from stretto.transactions.conflicts import ABORTED, FALLBACK, Decision
 from stretto.transactions.delayed import DelayedCalls
+from stretto.transactions.emitted import EmittedRows
 from stretto.transactions.execution import Execution, Outgoing, Part, Root
 from stretto.transactions.locks import Locks
 from stretto.transactions.log import Logged, Stopped
@@ -99,6 +100,9 @@ class Setting:
     stopped: AbstractSet[Stopped] = frozenset()
     """Transactions that ran out of time here."""
     delayed: DelayedCalls = field(default_factory=DelayedCalls)
+    emitted: EmittedRows = field(default_factory=EmittedRows)
+    refuses_rows: bool = False
+    """Whether transactions that emit rows here are aborted in this epoch."""
     wrote: Callable[[Mapping[EntityName, bytes | None]], None] | None = None
     """Hears of writes, if there are entities that expire."""
 
@@ -141,6 +145,7 @@ class Epoch:
         self._dry = setting.parts.execution(setting.worker, setting.placement, setting.catalog, setting.state)
         self._dry.stopped = setting.stopped_in(number, False)
         self._dry.refuses_delayed = self._refuses_delayed = setting.delayed.is_full
+        self._dry.refuses_rows = setting.refuses_rows
         self._fallback: Execution | None = None
         self._locks = setting.parts.locks()
         self._grants: dict[int, int] = {}
@@ -265,9 +270,9 @@ class Epoch:
 
     def _commit(self, decision: Decision) -> None:
         not_now = {*decision.losers, *self._aborted}
-        for tid, part in sorted(self._dry.parts.items()):
-            if tid not in not_now:
-                self._keep(part)
+        committed = [tid for tid in self._dry.parts if tid not in not_now]
+        for tid in sorted(committed, key=lambda tid: decision.place(self.number, tid)):
+            self._keep(self._dry.parts[tid])
         for tid, root in sorted(self._dry.roots.items()):
             if tid in self._aborted:
                 self._settle(tid, root, Place(self.number, ABORTED, tid))
@@ -278,6 +283,7 @@ class Epoch:
         """A transaction has committed, and this is what it did here."""
         self._write(part.writes())
         self._setting.delayed.schedule(part.delayed)
+        self._setting.emitted.stage(part.emitted)
 
     def _write(self, writes: Mapping[EntityName, bytes | None]) -> None:
         setting = self._setting
@@ -309,6 +315,7 @@ class Epoch:
         )
         self._fallback.stopped = setting.stopped_in(self.number, True)
         self._fallback.refuses_delayed = self._refuses_delayed
+        self._fallback.refuses_rows = setting.refuses_rows
         for tid, sets in sorted(known.items()):
             self._locks.add(tid, sets)
         self._grants = {tid: len(self._dry.roots[tid].participants) for tid in losers if tid in self._dry.roots}

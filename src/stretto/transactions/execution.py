@@ -27,6 +27,7 @@ from stretto.transactions.activation import MadeCall
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.conflicts import Sets
 from stretto.transactions.delayed import WAITING_MAX, Delayed, delayed_by
+from stretto.transactions.emitted import Emission
 from stretto.transactions.invocation import Invocation, Step, failure_of
 from stretto.transactions.locks import Locks
 from stretto.transactions.placement import Placement
@@ -63,6 +64,7 @@ class Part:
         "after",
         "before",
         "delayed",
+        "emitted",
         "failures",
         "instances",
         "invocations",
@@ -87,6 +89,8 @@ class Part:
         self.instances: dict[EntityName, Any] = {}
         self.delayed: list[Delayed] = []
         """Calls that are scheduled here if the transaction commits."""
+        self.emitted: list[Emission] = []
+        """Rows that it emits here if it commits, in the order in which it has."""
         self.before: dict[EntityName, bytes | None] = {}
         self.after: dict[EntityName, bytes | None] = {}
         self.failures: list[tuple[Path, Failure]] = []
@@ -139,6 +143,8 @@ class Execution:
         """The seeds of transactions that are aborted when they come here, since they ran out of time."""
         self.refuses_delayed = False
         """Whether there is no room for more delayed calls here."""
+        self.refuses_rows = False
+        """Whether there is no room for more rows of streams here."""
         self._waiting: set[int] = set()
         """Transactions that have something for the next wave."""
         self._ran: set[int] = set()
@@ -262,7 +268,7 @@ class Execution:
         except UserError as error:
             self._end(part, caller, invoke, Step(ended=True, failure=failure_of(error, name)))
             return
-        invocation = Invocation(invoke, caller, instance, kind, method)
+        invocation = Invocation(invoke, caller, instance, kind, method, self._catalog)
         invocation.must_stay = must_stay
         self._follow(part, invocation, invocation.start())
 
@@ -298,6 +304,8 @@ class Execution:
     def _follow(self, part: Part, invocation: Invocation, step: Step, is_failed: bool = False) -> None:
         """Send what a step has called, and what it has returned if it was the last one."""
         is_new = False
+        if step.rows:
+            step = self._emit(part, invocation, step)
         if step.ended and step.failure is None and not is_failed:
             step, is_new = self._kept(part, invocation, step)
         for made in step.calls:
@@ -307,6 +315,19 @@ class Execution:
             self._end(part, invocation.caller, invocation.invoke, step, is_new, is_failed)
         else:
             part.invocations[invocation.path] = invocation
+
+    def _emit(self, part: Part, invocation: Invocation, step: Step) -> Step:
+        """Note the rows that a step has emitted. Returns the step, which fails if there is no room for them."""
+        if not self.refuses_rows:
+            part.emitted += step.rows
+            return step
+        invocation.close()
+        error = UserError(
+            "too many emitted rows wait to be read",
+            f"stream '{step.rows[0].stream}' and others have not read them, or taken no checkpoint since",
+            "Give the streams more workers, or take checkpoints more often (every=).",
+        )
+        return Step(ended=True, failure=failure_of(error, invocation.entity))
 
     def _kept(self, part: Part, invocation: Invocation, step: Step) -> tuple[Step, bool]:
         """Note the fields that a handler leaves behind. Returns the step, which fails if they are wrong, and whether

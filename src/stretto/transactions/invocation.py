@@ -19,10 +19,14 @@ from stretto.errors import UserError
 from stretto.protocol.transactions import EntityName, Failure, Invoke, Path
 from stretto.rendering import message_of, sendable, shown
 from stretto.transactions.activation import MadeCall, OutOfTime, activate
+from stretto.transactions.catalog import Catalog
+from stretto.transactions.emitted import Emission
 from stretto.transactions.kinds import Kind, Method
 
 CALLS_MAX = 10_000
 """The most calls that one handler may make."""
+ROWS_MAX = 10_000
+"""The most rows that one handler may emit."""
 DEPTH_MAX = 100
 """The longest chain of calls."""
 ARGUMENTS_BYTES_MAX = 10_000
@@ -38,13 +42,17 @@ class Step(msgspec.Struct):
     ended: bool = False
     value: bytes | None = None
     failure: Failure | None = None
+    rows: Sequence[Emission] = ()
 
 
 class Invocation:
     """A handler of an entity in a transaction. All handlers of the transaction on the entity share its `instance`."""
 
-    def __init__(self, invoke: Invoke, caller: int, instance: Any, kind: Kind, method: Method) -> None:
+    def __init__(
+        self, invoke: Invoke, caller: int, instance: Any, kind: Kind, method: Method, catalog: Catalog
+    ) -> None:
         self.invoke = invoke
+        self._catalog = catalog
         self.caller = caller
         """The worker that the call has come from."""
         self.entity = invoke.request.entity
@@ -58,6 +66,9 @@ class Invocation:
         self._made: list[MadeCall] = []
         """Calls of the step that runs."""
         self._all: list[MadeCall] = []
+        self._rows: list[Emission] = []
+        """Rows of the step that runs."""
+        self._emitted = 0
         self._results: dict[int, Any] | None = None
         self._awaited: int | None = None
         self._coroutine: Coroutine[Any, Any, Any] | None = None
@@ -84,6 +95,15 @@ class Invocation:
         made.index = len(self._all)
         self._all.append(made)
         self._made.append(made)
+
+    def emit(self, stream: str, row: Any) -> None:
+        if self._closed:
+            raise UserError("a handler that has ended cannot emit rows")
+        self.check_writes("it has emitted a row")
+        if self._emitted >= ROWS_MAX:
+            raise UserError("a handler has emitted too many rows", f"the limit is {ROWS_MAX:,}")
+        self._rows.append(Emission(stream, self._catalog.stream(stream).encode(row)))
+        self._emitted += 1
 
     def check_writes(self, what: str) -> None:
         if self.method.only_reads:
@@ -139,12 +159,12 @@ class Invocation:
                 index = self._call_of(self._coroutine.send(value))
                 if self._results is None or index not in self._results:
                     self._awaited = index
-                    return Step(self._take())
+                    return Step(self._take(), rows=self._take_rows())
                 value = self._results[index]
         except StopIteration as stopped:
             self._closed = True
             self.kind.check_fields(self.instance)
-            return Step(self._take(), True, self.method.encode_result(stopped.value))
+            return Step(self._take(), True, self.method.encode_result(stopped.value), rows=self._take_rows())
 
     def _call_of(self, wanted: Any) -> int:
         """Returns the number of the call that the handler awaits."""
@@ -158,12 +178,16 @@ class Invocation:
 
     def _failed(self, error: BaseException) -> Step:
         self.close()
-        self._made = []
+        self._made, self._rows = [], []
         return Step((), True, None, failure_of(error, self.entity))
 
     def _take(self) -> list[MadeCall]:
         made, self._made = self._made, []
         return made
+
+    def _take_rows(self) -> list[Emission]:
+        rows, self._rows = self._rows, []
+        return rows
 
 
 def failure_of(error: BaseException, entity: EntityName) -> Failure:

@@ -26,7 +26,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 _MISFIT = (TypeError, OverflowError, RecursionError, UnicodeError, msgspec.MsgspecError)
 """What msgspec raises for values that have another type, or are too large or too deep, or are texts without an
 encoding."""
-OWN = {"now", "random", "uuid", "exists", "create", "delete"}
+OWN = {"now", "random", "uuid", "exists", "create", "delete", "emit"}
 """What every entity has besides its key, and is not its state."""
 
 

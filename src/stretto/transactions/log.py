@@ -41,11 +41,12 @@ class Logged(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="c"):
 
 class Cut(msgspec.Struct, frozen=True, array_like=True, tag="e"):
     """The epoch has taken calls up to number `taken` of this log, counted from its very beginning. Its time here is
-    `at_us`."""
+    `at_us`. If there is no room for emitted rows here, transactions that emit some are aborted."""
 
     epoch: int
     taken: int
     at_us: int = 0
+    refuses_rows: bool = False
 
 
 class Stopped(msgspec.Struct, frozen=True, array_like=True, tag="s"):

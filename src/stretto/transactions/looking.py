@@ -21,7 +21,7 @@ def looked(catalog: Catalog, state: Mapping[EntityName, bytes], look: Look, epoc
         instance = kind.instance(name.key, state.get(name))
         before = kind.fields(instance)
         invoke = Invoke(0, (), request, WHOLE, at_us, f"{origin.client}-{origin.number}")
-        step = Invocation(invoke, 0, instance, kind, method).start() if method.only_reads else None
+        step = Invocation(invoke, 0, instance, kind, method, catalog).start() if method.only_reads else None
         if step is None or kind.fields(instance) != before:
             text = "it is not marked with @reads" if step is None else "it has changed a field"
             raise UserError(f"{name.kind}.{method.name} does not only read", text)

@@ -22,8 +22,10 @@ from stretto.protocol.transactions import (
     Copy,
     CopyOut,
     CopyTaken,
+    Emitted,
     EntityName,
     Failure,
+    Fetch,
     Look,
     Moved,
     Origin,
@@ -33,6 +35,7 @@ from stretto.protocol.transactions import (
     Resume,
     Resumed,
     Round,
+    Row,
     Settle,
     SnapshotKept,
     SnapshotTaken,
@@ -48,6 +51,7 @@ from stretto.transactions.activation import OutOfTime, activate
 from stretto.transactions.attempt import Attempt, Settings, Stage, WorkerParts
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.counting import Counts
+from stretto.transactions.emitted import missing_rows
 from stretto.transactions.epoch import Epoch, Phase, Sequenced, Setting, Settled
 from stretto.transactions.events import (
     AdoptLog,
@@ -112,6 +116,7 @@ class TransactionWorker:
             Call: self._on_call,
             Look: self._on_look,
             Settle: self._on_settle,
+            Fetch: self._on_fetch,
             Round: self._on_round,
             Resume: self._on_resume,
             Proceed: self._on_proceed,
@@ -169,6 +174,13 @@ class TransactionWorker:
         return own is not None and not busy and own.ages.next_us() is None
 
     @property
+    def is_calm(self) -> bool:
+        """Whether no transaction is under way that has begun here. Epochs may run, for the time alone."""
+        own = self._running()
+        runs = own is None or own.again or own.ingress.is_busy or (own.epoch is not None and own.epoch.transactions)
+        return not runs
+
+    @property
     def state(self) -> dict[EntityName, bytes]:
         """The fields of all entities here that are not as in the beginning."""
         return self._own.state if self._own is not None else {}
@@ -176,6 +188,10 @@ class TransactionWorker:
     def kept(self) -> list[Kept]:
         """Returns what is kept of each client, for the checks."""
         return [] if self._own is None else self._own.ingress.sessions.kept()
+
+    def emitted(self, stream: str, since: int = 0) -> list[Row]:
+        """Returns the rows of a stream that are kept, from a number on, for the checks."""
+        return [] if self._own is None else self._own.emitted.kept_of(stream, since)
 
     @property
     def finished(self) -> int:
@@ -253,8 +269,10 @@ class TransactionWorker:
             last.epoch,
             again,
             ages,
+            self._parts.emitted(last.streams, last.rows),
             last.at_us,
         )
+        self._own.reached_us = last.at_us
         self._own.changed.update(ages.unknown)
         self._stage = Stage.OPENED
         self._do(Send(COORDINATOR, Resumed(frame.attempt, max([last.epoch, *content.cuts]))))
@@ -393,9 +411,10 @@ class TransactionWorker:
         return ready >= self._settings.calls_max or (waited and bool(ready or own.again))
 
     def _sweep_due_ns(self, own: Attempt) -> int:
-        """Returns when an epoch begins because entities expire."""
-        expires_us = own.ages.next_us()
-        return NEVER_NS if expires_us is None else max(expires_us * 1_000, self._began_ns + self._settings.sweep_ns)
+        """Returns when an epoch begins because entities expire, or because a stream waits for the time."""
+        wanted = [own.ages.next_us(), *(fetch.at_us for _, fetch in own.fetches.values())]
+        due_us = min((each for each in wanted if each is not None), default=None)
+        return NEVER_NS if due_us is None else max(due_us * 1_000, self._began_ns + self._settings.sweep_ns)
 
     def _expire(self, own: Attempt) -> None:
         """Remove the entities that nobody has written for too long."""
@@ -409,11 +428,13 @@ class TransactionWorker:
         if known is None:
             taken = own.ingress.take(min(own.ingress.ready(), self._settings.calls_max))
             own.at_us = max(own.at_us, self._now_ns // 1_000)
-            self._append(own, Cut(number, own.ingress.taken, own.at_us))
+            refuses_rows = own.emitted.is_full
+            self._append(own, Cut(number, own.ingress.taken, own.at_us, refuses_rows))
             own.cut_end = own.ingress.end
         else:
             taken = own.ingress.take(known.taken - own.ingress.taken)
             own.at_us = max(own.at_us, known.at_us)
+            refuses_rows = known.refuses_rows
             own.cut_end = 0
         self._began_ns = self._now_ns
         self._expire(own)
@@ -425,7 +446,8 @@ class TransactionWorker:
         ]
         transactions, own.again = own.again + fresh, []
         wants_snapshot = known is None and self._is_snapshot_due()
-        own.epoch = self._parts.epoch(self._setting(own), number, transactions, own.sequencer.counter, wants_snapshot)
+        setting = self._setting(own, refuses_rows)
+        own.epoch = self._parts.epoch(setting, number, transactions, own.sequencer.counter, wants_snapshot)
         own.epoch.start()
         if own.ingress.durable >= own.cut_end:
             own.epoch.cut_is_durable()
@@ -441,7 +463,7 @@ class TransactionWorker:
         own.ingress.sessions.replied(reply)
         self._do(Send(reply.client, reply))
 
-    def _setting(self, own: Attempt) -> Setting:
+    def _setting(self, own: Attempt, refuses_rows: bool) -> Setting:
         return Setting(
             self._worker,
             own.placement,
@@ -455,6 +477,8 @@ class TransactionWorker:
             self._parts.in_epoch,
             own.ingress.stopped,
             own.ingress.delayed,
+            own.emitted,
+            refuses_rows,
             (lambda writes: own.ages.note(writes, own.at_us)) if own.ages.are_needed else None,
         )
 
@@ -485,13 +509,48 @@ class TransactionWorker:
         own.finished = epoch.number
         own.epoch = None
         own.sequencer.level(epoch.counters)
+        own.emitted.seal(own.at_us)
+        own.reached_us = own.at_us
         if epoch.snapshot:
             self._take_snapshot(own)
         elif self._settings.snapshot_ns >= NEVER_NS:
             self._forget_changes(own)
+        for stream in list(own.fetches):
+            self._feed(own, stream)
         looks, own.looks = own.looks, []
         for look in looks:
             self._look(own, look)
+
+    # Streams that read what is emitted.
+
+    def _on_fetch(self, sender: str, frame: Fetch) -> None:
+        own = self._running()
+        if own is None or (self._departure is not None and self._departure.holds):
+            return  # The stream asks again.
+        own.emitted.settle(frame.stream, frame.settled)
+        own.fetches[frame.stream] = sender, frame
+        self._feed(own, frame.stream)
+        self._begin_epochs()
+
+    def _feed(self, own: Attempt, stream: str) -> None:
+        """Send a stream what there is for it, or let it wait."""
+        reader, fetch = own.fetches[stream]
+        bounds = own.emitted.bounds_of(stream)
+        since = bounds.first if fetch.since is None else fetch.since
+        if since > bounds.next and self.replays():
+            return  # They come again.
+        rows: list[Row] = []
+        missing = None
+        if bounds.first <= since <= bounds.next:
+            rows = own.emitted.since(stream, since)
+        else:
+            missing = missing_rows(self._worker, since, bounds)
+        is_time = fetch.at_us is not None and own.reached_us >= fetch.at_us
+        if rows or missing is not None or is_time:
+            del own.fetches[stream]
+            has_more = rows and since + len(rows) < bounds.next
+            reached_us = rows[-1].at_us if has_more else own.reached_us
+            self._do(Send(reader, Emitted(stream, fetch.reader, since, rows, reached_us, missing)))
 
     # Looks.
 
@@ -643,6 +702,8 @@ class TransactionWorker:
             own.ingress.delayed.kept(is_whole),
             own.at_us,
             [(name, at_us) for name in names if (at_us := own.ages.written_us(name)) is not None],
+            own.emitted.kept(is_whole),
+            own.emitted.bounds(),
         )
         own.unstored.add(piece)
         own.taken[own.finished] = own.pieces, position
@@ -653,6 +714,7 @@ class TransactionWorker:
         own.changed.saved()
         own.ingress.keys.kept(False, own.at_us)
         own.ingress.delayed.kept(False)
+        own.emitted.kept(False)
 
     def _on_stored(self, piece: Piece) -> None:
         own = self._own

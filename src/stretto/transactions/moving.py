@@ -30,6 +30,7 @@ from stretto.protocol.transactions import (
     Origin,
     Piece,
     Round,
+    Row,
     Settle,
     Takeover,
 )
@@ -37,6 +38,8 @@ from stretto.transactions.ages import Ages
 from stretto.transactions.attempt import Attempt, WorkerParts
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.delayed import Delayed, DelayedCalls
+from stretto.transactions.emitted import Bounds, EmittedRows
+from stretto.transactions.emitted import Name as RowName
 from stretto.transactions.epoch import Sequenced
 from stretto.transactions.idempotency import KeptKey, Keys
 from stretto.transactions.log import Content, Logged, Stopped
@@ -45,7 +48,7 @@ from stretto.transactions.sessions import Kept
 from stretto.transactions.snapshots import Again
 
 PART_MAX = 1_000
-"""The most entities, keys or delayed calls in a part of the copy."""
+"""The most entities, keys, delayed calls and emitted rows in a part of the copy."""
 PARTS_UNDER_WAY = 2
 LEFT_MAX = 1_000
 """The copy is complete when no more than this has changed since ..."""
@@ -54,15 +57,17 @@ PASSES_MAX = 8
 
 
 class PartOfCopy(msgspec.Struct, frozen=True, array_like=True):
-    """Entities with their fields and with the time of the last write; idempotency keys; delayed calls. None: it is not
-    there any more. `changed` has what the next snapshot must have of them."""
+    """Entities with their fields and with the time of the last write; idempotency keys; delayed calls; emitted rows.
+    None: it is not there any more. `changed` has what the next snapshot must have of them."""
 
     entities: list[tuple[EntityName, bytes | None, int | None]]
     keys: list[tuple[str, KeptKey | None]]
     delayed: list[tuple[str, Delayed | None]]
+    rows: list[tuple[RowName, Row | None]]
     changed: list[EntityName]
     changed_keys: list[str]
     changed_delayed: list[str]
+    changed_rows: list[RowName]
 
 
 class Rest(msgspec.Struct, frozen=True, array_like=True):
@@ -88,6 +93,7 @@ class Rest(msgspec.Struct, frozen=True, array_like=True):
     early: list[tuple[int, Round]]
     recent: list[tuple[int, Round]]
     held: list[Call | Look | Settle]
+    streams: list[Bounds]
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -104,10 +110,11 @@ class Departure:
 
     def __init__(self, own: Attempt) -> None:
         self._own = own
-        self._changes = (own.changed, own.ingress.keys.changes, own.ingress.delayed.changes)
+        self._changes = (own.changed, own.ingress.keys.changes, own.ingress.delayed.changes, own.emitted.changes)
         self._copying()
         unsaved = [name for name in own.changed.unsaved if name not in own.state]
-        self._begin_pass([*own.state, *unsaved], own.ingress.keys.names(), own.ingress.delayed.names())
+        keys, delayed = own.ingress.keys.names(), own.ingress.delayed.names()
+        self._begin_pass([*own.state, *unsaved], keys, delayed, own.emitted.names())
         self._passes = 1
         self._sent = self._taken = 0
         self._is_copied = False
@@ -120,8 +127,10 @@ class Departure:
     def _copying(self) -> list[set[Any]]:
         return [each.copying() for each in self._changes]
 
-    def _begin_pass(self, entities: Sequence[EntityName], keys: Sequence[str], delayed: Sequence[str]) -> None:
-        self._entities, self._keys, self._delayed = iter(entities), iter(keys), iter(delayed)
+    def _begin_pass(
+        self, entities: Sequence[EntityName], keys: Sequence[str], delayed: Sequence[str], rows: Sequence[RowName]
+    ) -> None:
+        self._entities, self._keys, self._delayed, self._rows = iter(entities), iter(keys), iter(delayed), iter(rows)
 
     def stay(self) -> None:
         """The place is not given away."""
@@ -150,20 +159,25 @@ class Departure:
         entities = list(islice(self._entities, self.part_max))
         keys = list(islice(self._keys, self.part_max - len(entities)))
         delayed = list(islice(self._delayed, self.part_max - len(entities) - len(keys)))
+        rows = list(islice(self._rows, self.part_max - len(entities) - len(keys) - len(delayed)))
         # Without any, the other process would not know what comes.
-        is_there = entities or keys or delayed or self._sent == 0
-        return self._part(entities, keys, delayed) if is_there else None
+        is_there = entities or keys or delayed or rows or self._sent == 0
+        return self._part(entities, keys, delayed, rows) if is_there else None
 
-    def _part(self, entities: Sequence[EntityName], keys: Sequence[str], delayed: Sequence[str]) -> PartOfCopy:
-        own = self._own
+    def _part(
+        self, entities: Sequence[EntityName], keys: Sequence[str], delayed: Sequence[str], rows: Sequence[RowName]
+    ) -> PartOfCopy:
+        own, emitted = self._own, self._own.emitted
         state, written, all_keys, calls = own.state, own.ages.written_us, own.ingress.keys, own.ingress.delayed
         return PartOfCopy(
             [(name, state.get(name), written(name)) for name in entities],
             [(key, all_keys.get(key)) for key in keys],
             [(name, calls.get(name)) for name in delayed],
+            [(name, emitted.get(name)) for name in rows],
             [name for name in entities if name in own.changed.unsaved],
             [key for key in keys if key in all_keys.changes.unsaved],
             [name for name in delayed if name in calls.changes.unsaved],
+            [name for name in rows if name in emitted.changes.unsaved],
         )
 
     # The end.
@@ -211,6 +225,7 @@ class Departure:
             [(sender, Round(own.number, e, n, body)) for e, each in own.early.items() for sender, n, body in each],
             recent,
             self.held,
+            own.emitted.bounds(),
         )
         return Takeover(own.number, _ENCODER.encode(rest), now_ns if self._since_ns is None else self._since_ns)
 
@@ -233,6 +248,7 @@ class Arrival:
         self._ages: Ages = parts.ages(catalog, (), {}, 0)
         self._keys: Keys = parts.keys(catalog, keys_kept_us)
         self._delayed: DelayedCalls = parts.delayed()
+        self._emitted: EmittedRows = parts.emitted()
         self._next = 0
 
     def take(self, copy: Copy) -> None:
@@ -255,14 +271,18 @@ class Arrival:
             self._keys.put(key, kept)
         for delayed, each in part.delayed:
             self._delayed.put(delayed, each)
+        for name_of_row, row in part.rows:
+            self._emitted.put(name_of_row, row)
         self._changed.update(part.changed)
         self._keys.changes.update(part.changed_keys)
         self._delayed.changes.update(part.changed_delayed)
+        self._emitted.changes.update(part.changed_rows)
 
     def complete(self, takeover: Takeover) -> tuple[Attempt, Rest]:
         """Returns what the place is, from now on here."""
         rest = _RESTS.decode(takeover.data)
         self._add(rest.last)
+        self._emitted.bound(rest.streams)
         sessions, in_flight = self._parts.sessions(rest.sessions), self._parts.in_flight(self._catalog)
         again = [Sequenced(each.tid, each.number, each.call) for each in rest.again]
         for each in again:
@@ -283,8 +303,10 @@ class Arrival:
             rest.finished,
             again,
             self._ages,
+            self._emitted,
             rest.at_us,
             rest.decided,
+            reached_us=rest.at_us,
         )
         own.changed.update(self._changed)
         own.looks = rest.looks

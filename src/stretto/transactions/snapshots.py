@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from stretto.protocol.transactions import EntityName
+from stretto.protocol.transactions import EntityName, Row
 from stretto.transactions.delayed import Delayed
+from stretto.transactions.emitted import Bounds, Name
 from stretto.transactions.idempotency import KeptKey
 from stretto.transactions.log import Logged
 from stretto.transactions.sessions import Kept
@@ -29,7 +30,7 @@ class Again(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What a piece has. All but `entities`, `keys`, `delayed` and `written` is whole in every piece."""
+    """What a piece has. All but `entities`, `keys`, `delayed`, `written` and `rows` is whole in every piece."""
 
     epoch: int
     position: int
@@ -47,6 +48,9 @@ class Content(msgspec.Struct, frozen=True):
     """The time of the epoch."""
     written: list[tuple[EntityName, int]] = []
     """When those of the entities that expire were last written."""
+    rows: list[tuple[Name, Row]] = []
+    """Emitted rows; some may have been dropped since."""
+    streams: list[Bounds] = []
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -58,13 +62,14 @@ def encoded(content: Content) -> bytes:
 
 
 def restored(pieces: Sequence[bytes]) -> tuple[Content, dict[EntityName, bytes]]:
-    """Returns the last piece of a chain, with what all of them have of keys, delayed calls and times of writes; and the
-    entities of all of them. The beginning, if there is no piece."""
+    """Returns the last piece of a chain, with what all of them have of keys, delayed calls, times of writes and rows;
+    and the entities of all of them. The beginning, if there is no piece."""
     content = Content(0, 0, 0, 0, [], [], [])
     entities: dict[EntityName, bytes] = {}
     keys: dict[str, KeptKey] = {}
     delayed: dict[str, Delayed | None] = {}
     written: dict[EntityName, int] = {}
+    rows: dict[Name, Row] = {}
     for piece in pieces:
         content = _DECODER.decode(piece)
         for name, state in content.entities:
@@ -75,6 +80,8 @@ def restored(pieces: Sequence[bytes]) -> tuple[Content, dict[EntityName, bytes]]
         written.update(content.written)
         keys.update((each.key, each) for each in content.keys)
         delayed.update(content.delayed)
+        rows.update(content.rows)
     waiting = [(name, each) for name, each in delayed.items() if each is not None]
     kept = [(name, at_us) for name, at_us in written.items() if name in entities]
-    return replace(content, keys=list(keys.values()), delayed=waiting, written=kept), entities
+    last = replace(content, keys=list(keys.values()), delayed=waiting, written=kept, rows=list(rows.items()))
+    return last, entities

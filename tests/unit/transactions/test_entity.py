@@ -72,7 +72,7 @@ def invoked(call: Any, state: bytes | None = None, seed: str = "1-0", at_us: int
     kind = described(Account)
     request = Request(EntityName(call.kind, call.key), call.method, call.arguments)
     invoke = Invoke(1, (), request, WHOLE, at_us, seed)
-    invocation = Invocation(invoke, 1, kind.instance(call.key, state), kind, kind.method(call.method))
+    invocation = Invocation(invoke, 1, kind.instance(call.key, state), kind, kind.method(call.method), Catalog([]))
     return invocation, invocation.start()
 
 

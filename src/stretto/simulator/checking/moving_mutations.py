@@ -11,6 +11,7 @@ from stretto.coordinator.entity_moves import MovePhase, PlaceMove, PlaceMoves
 from stretto.protocol.entities import EntityOrder
 from stretto.protocol.transactions import EntityName, Moved, Round, Switch, Takeover
 from stretto.transactions.attempt import Attempt
+from stretto.transactions.emitted import Name as RowName
 from stretto.transactions.epoch import Settled
 from stretto.transactions.machine import TransactionWorker
 from stretto.transactions.moving import Departure, PartOfCopy, changed_rest
@@ -20,15 +21,17 @@ class ChangesNotCopied(Departure):
     """What changes after it was copied stays behind."""
 
     def takeover(self, recent: list[tuple[int, Round]], now_ns: int) -> Takeover:
-        none = PartOfCopy([], [], [], [], [], [])
+        none = PartOfCopy([], [], [], [], [], [], [], [])
         return changed_rest(super().takeover(recent, now_ns), lambda rest: replace(rest, last=none))
 
 
 class UnsavedForgotten(Departure):
     """The next snapshot lacks what had changed before the place moved."""
 
-    def _part(self, entities: Sequence[EntityName], keys: Sequence[str], delayed: Sequence[str]) -> PartOfCopy:
-        return replace(super()._part(entities, keys, delayed), changed=[])
+    def _part(
+        self, entities: Sequence[EntityName], keys: Sequence[str], delayed: Sequence[str], rows: Sequence[RowName]
+    ) -> PartOfCopy:
+        return replace(super()._part(entities, keys, delayed, rows), changed=[])
 
 
 class CallsLeftBehind(Departure):
