@@ -69,6 +69,8 @@ def _stays_because(spec: FunctionSpec, is_source: bool) -> str | None:
         return "it is a sink"
     if spec.on_driver:
         return "it runs on the driver"
+    if spec.function.reads_emitted:
+        return "entities emit its rows"
     if is_source:
         return None if any(map(_has_steps, spec.outputs.values())) else "it only reads"
     if spaces_of(spec.function):

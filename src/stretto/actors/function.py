@@ -47,6 +47,9 @@ class Function:
     splits: int | None = None
     """For sources: the number of splits of the input, if it is not that of the partitions."""
 
+    reads_emitted: bool = False
+    """For sources: whether entities of the app emit its rows (see `actors/emitted.py`)."""
+
     irrevocable: bool = False
     """Whether what it does once a checkpoint is complete cannot be withdrawn."""
 

@@ -15,7 +15,19 @@ from typing import Any
 
 from pyarrow import RecordBatch
 
-from stretto.actors import barriers, calling, inheriting, keyed_twins, marking, opening, reading, sharing, tasks, twins
+from stretto.actors import (
+    barriers,
+    calling,
+    emitted,
+    inheriting,
+    keyed_twins,
+    marking,
+    opening,
+    reading,
+    sharing,
+    tasks,
+    twins,
+)
 from stretto.actors.address import Address, Attempt, job_of
 from stretto.actors.calling import CallingFunction
 from stretto.actors.channel import InChannel, Message, OutChannel, Payload
@@ -55,6 +67,7 @@ class Instance:
         self.is_source = is_source
         self.is_sink = is_sink
         self.calls = isinstance(spec.function, CallingFunction)
+        self.reads_emitted = spec.function.reads_emitted
         self.inputs: list[InChannel] = []
         self.outs: list[OutChannel] = []
         self.outputs: dict[str, BoundStage] = {}
@@ -308,6 +321,7 @@ APPLIES: dict[type, Applies] = {
     **twins.APPLIES,
     **keyed_twins.APPLIES,
     **calling.APPLIES,
+    **emitted.APPLIES,
     **sharing.APPLIES,
 }
 """Every kind of errand, and how it runs. Another room registers its kinds with `register`."""

@@ -21,7 +21,7 @@ PUBLISHING_POLL_NS = 5_000_000
 def pass_mark(instance: Instance, mark: Mark, outcome: Outcome) -> None:
     """Takes the snapshot of an actor that has run everything before the mark and nothing after it. At the mark of a
     handover it takes none: the actor stays as it is until it is known who continues."""
-    if instance.is_sink or instance.calls:
+    if instance.is_sink or instance.calls or instance.reads_emitted:
         instance.function.seal(mark.checkpoint)
     if mark.handover:
         outcome.passed = mark.checkpoint
@@ -39,7 +39,7 @@ def run_marking(instance: Instance, marking: Marking, now_ns: int) -> Outcome:
 
 
 def publish(instance: Instance, publishing: Publishing, now_ns: int) -> Outcome:
-    """Publishes what a sink has sealed, or lets rows be called, since the checkpoint is complete."""
+    """Publishes what a sink has sealed, lets rows be called, or lets go of emitted rows: the checkpoint is complete."""
     outcome = Outcome(now_ns)
     if instance.function.publish(publishing.checkpoint) is False:
         outcome.next_ns = now_ns + PUBLISHING_POLL_NS

@@ -28,8 +28,9 @@ class FunctionShape(msgspec.Struct, frozen=True):
     each partition may be on; 0 if it is not elastic. `lessees_max` is how many lessees each actor may have; 0 if its
     discipline lets nobody else run its messages, or it was not asked for. If it `redirects`, its batches may run on
     transient workers (`bursting.py`); if not, `stays_because` says why. `slide_us` is how often it emits in event time;
-    0 if it does so on no grid. If it `calls` entities, it is told of complete checkpoints, as sinks are. What it does
-    is `irrevocable` if it cannot be withdrawn, and the job then never goes back to an earlier checkpoint."""
+    0 if it does so on no grid. If it `calls` entities, or reads what they have `emitted`, it is told of complete
+    checkpoints, as sinks are. What it does is `irrevocable` if it cannot be withdrawn, and the job then never goes back
+    to an earlier checkpoint."""
 
     name: str
     parallelism: int
@@ -47,6 +48,7 @@ class FunctionShape(msgspec.Struct, frozen=True):
     stays_because: str = ""
     calls: bool = False
     irrevocable: bool = False
+    emitted: bool = False
 
 
 Shapes = dict[str, FunctionShape]
@@ -81,4 +83,5 @@ def _shape(spec: FunctionSpec, feeds: tuple[Feed, ...]) -> FunctionShape:
         stays_because=can.because or "",
         calls=isinstance(spec.function, CallingFunction),
         irrevocable=spec.function.irrevocable,
+        emitted=spec.function.reads_emitted,
     )

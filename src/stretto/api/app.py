@@ -15,6 +15,7 @@ from stretto.api.arguments import (
     COUNT,
     DURATION,
     NUMBER_OR_ZERO,
+    SCHEMA,
     SESSION,
     TABLE_DATA,
     TEXT,
@@ -23,6 +24,7 @@ from stretto.api.arguments import (
 )
 from stretto.api.dead_letters import records_name, well_formed
 from stretto.api.engines import Engine
+from stretto.api.memory import as_schema
 from stretto.api.slo import SLO
 from stretto.api.stream import AppliedStream, Stream
 from stretto.api.tables import Distribution, Table, checked_table
@@ -32,6 +34,7 @@ from stretto.errors import PlanError
 from stretto.expressions import compile_scalar
 from stretto.expressions.udf import Udf
 from stretto.expressions.zones import zone_named
+from stretto.operators.emitted import EmittedSource
 from stretto.operators.stream_time import MAX_JUMP_US
 from stretto.operators.windows import Duration, EventTime, duration_us, positive_duration_us
 from stretto.scheduling.strategies import strategy_named
@@ -210,6 +213,38 @@ class App:
         stream = Stream(self, self.add_node(node))
         return stream if source.dead_letters is None else well_formed(stream, name, source.dead_letters)
 
+    @takes(name=TEXT, schema=SCHEMA, time=COLUMN.optional(), delay=DURATION, stamp=COLUMN.optional())
+    def emitted(
+        self,
+        name: str,
+        schema: pa.Schema | str,
+        *,
+        time: str | None = None,
+        delay: Duration = 0,
+        stamp: str | None = None,
+        max_jump: Duration | None = timedelta(microseconds=MAX_JUMP_US),
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Returns a stream of the rows that entities emit into it: `self.emit(name, row)` in a handler. Rows of a
+        transaction that commits are in it, each exactly once; those of one that is aborted are not.
+
+        `time` and `delay` are those of `source`. `stamp` adds a timestamp column with the time of the epoch in which
+        the row was emitted; with `time=stamp` no row is late, and time goes on when nobody calls."""
+        if not self.entities:
+            raise PlanError(f"app '{self.name}' has no entities", None, "Declare them: App(name, entities=[...]).")
+        columns = as_schema(schema)
+        assert columns is not None
+        if stamp is not None and stamp in columns.names:
+            raise PlanError(f"stream '{name}' has a column '{stamp}' already", None, "Choose another name for stamp.")
+        source = EmittedSource(name, columns, stamp, stamp is not None and time == stamp)
+        return self.source(name, source, time=time, delay=delay, max_jump=max_jump, parallelism=parallelism)
+
+    @property
+    def emitted_schemas(self) -> dict[str, pa.Schema]:
+        """The columns of the streams that entities emit rows into, by name."""
+        nodes = (node for node in self._nodes.values() if isinstance(node, plans.SourceNode))
+        return {node.source.stream: node.source.columns for node in nodes if isinstance(node.source, EmittedSource)}
+
     @takes(name=TEXT, data=TABLE_DATA, refresh=DURATION.optional(), how=TEXT)
     def table(self, name: str, data: Any, *, refresh: Duration | None = None, how: Distribution = "auto") -> Table:
         """Returns a table for `stream.join(table, on)`, of a DataFrame of Spark or pandas, a pyarrow Table, the path of
@@ -246,7 +281,7 @@ class App:
 
         if not self.entities:
             raise PlanError(f"app '{self.name}' has no entities", None, "Declare them: App(name, entities=[...]).")
-        return InProcess(self.name, self.entities, self.keys_kept_us)
+        return InProcess(self.name, self.entities, self.keys_kept_us, self.emitted_schemas)
 
     @property
     def has_streams(self) -> bool:

@@ -43,6 +43,7 @@ from stretto.operators.changes.join import ChangingJoin
 from stretto.operators.changes.last import LastRows
 from stretto.operators.changes.top import RunningTop
 from stretto.operators.changes.weights import Added, Latest, WeightedSelect, weighted_schema
+from stretto.operators.emitted import EmittedFunction, EmittedSource
 from stretto.operators.ends import SinkFunction, SourceFunction
 from stretto.operators.growing import GrowingSourceFunction
 from stretto.operators.joins import AsofJoin, IntervalJoin, Matching, UnboundedJoin, WindowJoin
@@ -272,7 +273,11 @@ class _Lowering:
     def _add_source(self, node: nodes.SourceNode) -> None:
         source = node.source
         step = _watermark_step_us(self._plan, node.name) if node.time is not None else None
-        kind = GrowingSourceFunction if isinstance(source, GrowingSource) else SourceFunction
+        kind = SourceFunction
+        if isinstance(source, GrowingSource):
+            kind = GrowingSourceFunction
+        elif isinstance(source, EmittedSource):
+            kind = EmittedFunction
         function = kind(
             source,
             node.time,

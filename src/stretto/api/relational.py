@@ -28,6 +28,7 @@ from stretto.api.plan import (
     WindowAggregateNode,
 )
 from stretto.expressions import AggregateCall
+from stretto.operators.emitted import EmittedSource
 from stretto.operators.join_kinds import JoinKind
 from stretto.operators.publishing import PublishSink
 from stretto.operators.ranking import RankKind
@@ -57,6 +58,8 @@ def _unsupported_shape(node: Node, plan: Plan, streaming: bool) -> str | None:
             return f"source '{node.name}' has many splits, each with positions of its own"
         case SinkNode(sink=Sink(irrevocable=True)) if streaming:
             return f"sink '{node.name}' writes exactly once with the checkpoints of actors"
+        case SourceNode(source=EmittedSource()):
+            return f"the rows of '{node.name}' are emitted by entities, which run on actors"
         case CallNode():
             return f"'{node.name}' calls entities, which run on actors"
         case JoinNode(window=Session() | Span()):

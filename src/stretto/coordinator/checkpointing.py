@@ -303,7 +303,7 @@ class Checkpointing(Part):
         if not job.durability.manifests:
             return
         job.durability.unpublished = set(job.sinks)
-        told = {*job.sinks, *job.callers}
+        told = {*job.sinks, *job.callers, *job.readers}
         for member in sorted({job.placement[function][partition] for function, partition in told}):
             self._host.send(member, Publish(job.attempt, job.durability.manifests[-1].checkpoint))
 

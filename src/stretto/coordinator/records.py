@@ -256,6 +256,11 @@ class Job:
         return {actor for actor in self.actors if self.shapes[actor[0]].calls}
 
     @property
+    def readers(self) -> set[Actor]:
+        """Those that read what entities have emitted."""
+        return {actor for actor in self.actors if self.shapes[actor[0]].emitted}
+
+    @property
     def irrevocable(self) -> set[Actor]:
         """Those whose output cannot be withdrawn."""
         return {actor for actor in self.actors if self.shapes[actor[0]].irrevocable}

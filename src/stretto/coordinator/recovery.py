@@ -184,7 +184,11 @@ class Recovery(Part):
             ]
         if frame.damaged and (job.callers or job.irrevocable):
             fact = f"the last checkpoint of job '{job.name}' is damaged"
-            since = "its rows have called entities since" if job.callers else "what it has written since would stay"
+            since = "what it has written since would stay"
+            if job.callers:
+                since = "its rows have called entities since"
+            elif job.readers:
+                since = "what entities had emitted before the last one is not kept"
             detail = f"it cannot go back to an earlier one, since {since}: {frame.reason}"
             self._jobs.fail(job, Failure("StorageError", fact, detail, "Restore the directory from a backup."))
         elif not durability.manifests or durability.unread > UNREAD_MAX:

@@ -13,6 +13,8 @@ from stretto.protocol.transactions import (
     BetweenProcesses,
     Call,
     CopyOut,
+    Emitted,
+    Fetch,
     FromWorker,
     Look,
     Reply,
@@ -37,12 +39,13 @@ def streams_of(job: str) -> str | None:
 
 
 class CallsSent(msgspec.Struct, frozen=True, tag="entitycalls"):
-    """From the door of a job, or from a function of streams: calls of entities in a place of the receiver. A worker
+    """From the door of a job, or from a function of streams: calls of entities in a place of the receiver, or what a
+    source of streams wants of it. A worker
     from which the place has moved passes it on, and says who has called."""
 
     job: str
     place: int
-    calls: list[Call | Look | Settle]
+    calls: list[Call | Look | Settle | Fetch]
     caller: str | None = None
 
 
@@ -58,6 +61,14 @@ class RowRepliesSent(msgspec.Struct, frozen=True, tag="entityrowreplies"):
 
     job: str
     replies: list[Reply]
+
+
+class EmittedSent(msgspec.Struct, frozen=True, tag="entityrows"):
+    """To the source of a stream: rows that were emitted in a place of the job."""
+
+    job: str
+    place: int
+    emitted: Emitted
 
 
 class RoundSent(msgspec.Struct, frozen=True, tag="entityround"):

@@ -31,6 +31,7 @@ from stretto.protocol.elastic import (
 from stretto.protocol.entities import (
     CallsSent,
     DropEntities,
+    EmittedSent,
     EntitiesAt,
     EntitiesBroken,
     EntitiesDropped,
@@ -93,7 +94,7 @@ Elastic = MoveShards | ShardsMoved | Give | Given | GivenInMemory | GiveMore | T
 Scheduling = ScheduleRequest | ScheduleReply
 Sharing = ObjectsAsked | ObjectsSent
 Twins = TwinBegins | Redirected | StepsSent | Returned | AskBack | GivenBack
-BetweenEntities = CallsSent | RepliesSent | RowRepliesSent | RoundSent | PlaceSent
+BetweenEntities = CallsSent | RepliesSent | RowRepliesSent | EmittedSent | RoundSent | PlaceSent
 Entities = (
     BetweenEntities
     | HostEntities

@@ -113,12 +113,19 @@ def _resumed_from(app: str, deployment: Deployment, wish: Wish, store: Checkpoin
 
 def _check_goes_back(app: str, last: Manifest, where: str) -> None:
     """Raises a StorageError if what the app has done since the checkpoint that it is to go back to cannot be undone:
-    it has called entities, or has written where nothing can be withdrawn."""
+    it has called entities, has read what they emit, or has written where nothing can be withdrawn."""
     callers = sorted(name for name, shape in last.shapes.items() if shape.calls)
     if callers:
         raise StorageError(
             f"app '{app}' cannot go back to {where}",
             f"'{callers[0]}' has called entities since, and would call them again for the same rows",
+            "Resume from the last checkpoint, or start in another directory, with entities as they were then.",
+        )
+    readers = sorted(name for name, shape in last.shapes.items() if shape.emitted)
+    if readers:
+        raise StorageError(
+            f"app '{app}' cannot go back to {where}",
+            f"what entities had emitted into '{readers[0]}' before its last checkpoint is not kept",
             "Resume from the last checkpoint, or start in another directory, with entities as they were then.",
         )
     written = sorted(name for name, shape in last.shapes.items() if shape.irrevocable)

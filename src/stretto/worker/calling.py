@@ -29,14 +29,21 @@ class Marks(Protocol):
     def inputs_ended(self, seat: Seat) -> None: ...
 
 
+class OfEntities(Protocol):
+    """Whoever else needs to know where the entities are."""
+
+    def moved(self, frame: EntitiesAt) -> None: ...
+
+
 class Calling(Part):
     """The calls of functions here, by the job with the entities."""
 
     outbox: type[Outbox] = Outbox
 
-    def __init__(self, host: Host, marks: Marks) -> None:
+    def __init__(self, host: Host, marks: Marks, others: OfEntities) -> None:
         self._host = host
         self._marks = marks
+        self._others = others
         self._outboxes: dict[str, Outbox] = {}
         self._members: dict[str, list[str]] = {}
         """The workers with the entities of a job, by their places."""
@@ -74,6 +81,7 @@ class Calling(Part):
         return outbox
 
     def _on_at(self, sender: str, frame: EntitiesAt) -> None:
+        self._others.moved(frame)
         outbox = self._outboxes.get(frame.job)
         if outbox is None:
             return

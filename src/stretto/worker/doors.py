@@ -9,7 +9,7 @@ from typing import Any
 from stretto.actors.deadlines import NEVER_NS
 from stretto.protocol.entities import CallsSent, RepliesSent
 from stretto.protocol.machines import FrameArrived, Send, Ticked
-from stretto.protocol.transactions import Call, Look, Reply, Settle
+from stretto.protocol.transactions import Call, Fetch, Look, Reply, Settle
 from stretto.transactions.door import Door
 from stretto.transactions.events import Answer
 from stretto.transactions.placement import place_names
@@ -108,7 +108,7 @@ class Doors(Part):
 def in_frames(job: str, sends: Iterable[Send], members: Sequence[str]) -> Iterator[tuple[str, CallsSent]]:
     """Yields calls with their receivers, those to one place in as few frames as may be. `members` are the workers in
     the places; those that get calls are names of places."""
-    batches: dict[str, list[Call | Look | Settle]] = {}
+    batches: dict[str, list[Call | Look | Settle | Fetch]] = {}
     bytes_of: dict[str, int] = {}
     for send in sends:
         batch = batches.setdefault(send.to, [])
@@ -125,7 +125,7 @@ def in_frames(job: str, sends: Iterable[Send], members: Sequence[str]) -> Iterat
 
 
 def _addressed(
-    job: str, place: str, calls: list[Call | Look | Settle], members: Sequence[str]
+    job: str, place: str, calls: list[Call | Look | Settle | Fetch], members: Sequence[str]
 ) -> tuple[str, CallsSent]:
     number = int(place)
     return members[number - 1], CallsSent(job, number, calls)

@@ -16,6 +16,7 @@ from stretto.errors import StrettoError
 from stretto.protocol.entities import (
     CallsSent,
     DropEntities,
+    EmittedSent,
     EntitiesBroken,
     EntitiesDropped,
     EntitiesFailed,
@@ -38,6 +39,8 @@ from stretto.protocol.transactions import (
     Copied,
     Copy,
     CopyTaken,
+    Emitted,
+    Fetch,
     Moved,
     Reply,
     Resume,
@@ -252,7 +255,7 @@ class Entities(Part):
             return
         place = self._place(frame.job, frame.place)
         if place is not None:
-            streams = (call for call in frame.calls if not isinstance(call, Settle))
+            streams = (call for call in frame.calls if not isinstance(call, Settle | Fetch))
             clients = {call.origin.client for call in streams if is_of_stream(call.origin.client)}
             place.callers.update(dict.fromkeys(sorted(clients), caller))
         self._tell(frame.job, frame.place, [FrameArrived(caller, call) for call in frame.calls])
@@ -355,6 +358,8 @@ class Entities(Part):
                     for_rows.setdefault(member, []).append(reply)
             case Reply() as reply:
                 replies.setdefault(member_of(effect.to), []).append(reply)
+            case Emitted() as emitted:
+                self._host.send(effect.to, EmittedSent(job, number, emitted))
             case Takeover() as takeover:
                 assert place.other is not None
                 self._host.send(place.other, PlaceSent(job, number, takeover, place.callers))

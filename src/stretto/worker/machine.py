@@ -39,6 +39,7 @@ from stretto.worker.elastic.activation import Activation
 from stretto.worker.elastic.homes import Homes
 from stretto.worker.elastic.owners import Owners
 from stretto.worker.elastic.routing import Routing
+from stretto.worker.emitted import Fetching
 from stretto.worker.entities import Entities
 from stretto.worker.entity_reports import EntityReports
 from stretto.worker.events import Effect, Event, Ran, Run, RunFailed
@@ -97,6 +98,7 @@ class WorkerParts:
     entities: type[Entities] = Entities
     doors: type[Doors] = Doors
     calling: type[Calling] = Calling
+    fetching: type[Fetching] = Fetching
     asking: type[Asking] = Asking
     answering: type[Answering] = Answering
     shared_reads: type[SharedReads] = SharedReads
@@ -159,7 +161,8 @@ class Worker:
         self.membership = membership = Membership(self)
         entity_reports = EntityReports(self)
         self.entities = entities = kinds.entities(self, entity_reports)
-        self._calling = calling = kinds.calling(self, snapshots)
+        self._fetching = fetching = kinds.fetching(self)
+        self._calling = calling = kinds.calling(self, snapshots, fetching)
         self._shared_reads = shared_reads = kinds.shared_reads(self)
         # Some need each other.
         channels.connect(forwarding, registration, programs, hosting, desk, sending, routing)
@@ -178,7 +181,7 @@ class Worker:
         self.ready = own.create_queue(self.policy)
         # Asked for each message: a strategy that leaves it to the queue is passed over.
         self._next_seat = partial(own.next_message, self.ready) if own.has_next_message else self.ready.next_seat
-        calls: list[Part] = [entities, entity_reports, kinds.doors(self), calling, asking, copies, answering]
+        calls: list[Part] = [entities, entity_reports, kinds.doors(self), calling, fetching, asking, copies, answering]
         shared: list[Part] = [shared_reads, kinds.shared_homes(self)]
         leasing: list[Part] = [forwarding, registration, barriers, lessees, activation, routing, homes, owners]
         timed: list[Part] = [membership, self.alarms, reports, run_bounds, kinds.promises(self, run_bounds)]
@@ -357,6 +360,8 @@ class Worker:
                 self._owners.look(seat)
         if seat.instance.calls:
             self._calling.after_run(seat)
+        if seat.instance.reads_emitted:
+            self._fetching.after_run(seat)
         if seat.instance.sharing is not None:
             self._shared_reads.after_run(seat, seat.instance.sharing)
         self.offer(seat)

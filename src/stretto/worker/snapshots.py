@@ -189,7 +189,8 @@ class Snapshots(Part):
             self._host.stale += 1
             return
         for seat in job.seats.values():
-            if seat.instance.is_sink or (seat.instance.calls and seat.phase is Phase.OPEN):
+            instance = seat.instance
+            if instance.is_sink or (seat.phase is Phase.OPEN and (instance.calls or instance.reads_emitted)):
                 seat.mailbox.append(Publishing(frame.checkpoint))
                 self._host.offer(seat)
 

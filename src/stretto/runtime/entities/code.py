@@ -12,7 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
+import pyarrow as pa
+
 from stretto.errors import UserError
+from stretto.operators.row_codec import RowCodec
 from stretto.rendering import error_text
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.entity import Entity
@@ -28,10 +31,12 @@ class EntityCode:
     methods: list[dict[str, dict[str, Any]]] = field(default_factory=list)
     functions: Mapping[str, Any] = field(default_factory=dict)
     """None: these are the functions of streams."""
+    streams: dict[str, pa.Schema] = field(default_factory=dict)
+    """The columns of the streams that they emit rows into."""
 
     @staticmethod
-    def of(job: str, entities: Iterable[type[Entity]]) -> EntityCode:
-        code = EntityCode(job, list(entities))
+    def of(job: str, entities: Iterable[type[Entity]], streams: Mapping[str, pa.Schema]) -> EntityCode:
+        code = EntityCode(job, list(entities), streams=dict(streams))
         for each in code.entities:
             try:
                 code.fields.append(get_type_hints(each, include_extras=True))
@@ -52,7 +57,11 @@ class EntityCode:
                 base.__annotations__ = {name: fields.get(name, hint) for name, hint in own.items()}
             for name, function in _methods(each):
                 function.__annotations__ = methods[name]
-        return Catalog(self.entities)
+        return self.own_catalog()
+
+    def own_catalog(self) -> Catalog:
+        """Returns them as the driver needs them, where the annotations are as they were written."""
+        return Catalog(self.entities, {name: RowCodec(name, columns) for name, columns in self.streams.items()})
 
     def modules(self) -> set[str]:
         """Returns the modules that define the entities."""

@@ -8,14 +8,16 @@ would show after a failure only, when a replay gives another result than the one
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, TypeVar, cast
+
+import pyarrow as pa
 
 from stretto.actors.deadlines import NEVER_NS
 from stretto.errors import InvariantError, UserError
 from stretto.operators.windows import Duration, positive_duration_us
 from stretto.protocol.machines import FrameArrived, Send, Ticked
-from stretto.protocol.transactions import Call, Look, Origin, Proceed, Reply, Request, Resume
+from stretto.protocol.transactions import Call, Look, Origin, Proceed, Reply, Request, Resume, Row
 from stretto.rendering import shown
 from stretto.runtime.entities.aborts import exception_of
 from stretto.runtime.entities.client import with_keys
@@ -38,12 +40,20 @@ STEPS_MAX = 1_000
 class InProcess:
     """The entities of an app in this process. `call` and `map` are those of a job."""
 
-    def __init__(self, name: str, entities: Iterable[type[Entity]], keys_kept_us: int = KEPT_US) -> None:
+    def __init__(
+        self,
+        name: str,
+        entities: Iterable[type[Entity]],
+        keys_kept_us: int = KEPT_US,
+        streams: Mapping[str, pa.Schema] | None = None,
+    ) -> None:
         self.name = name
-        code = EntityCode.of("in this process", entities)
+        code = EntityCode.of("in this process", entities, streams or {})
         self._modules = code.modules()
-        self.catalog = Catalog(code.entities)
+        self.catalog = code.own_catalog()
         self._machines = [_Machine(self.catalog, keys_kept_us) for _ in range(2)]
+        self._compared: dict[str, int] = {}
+        """How many rows of each stream were the same in both runs."""
         self._number = 0
         self._passed_ns = 0
         """By how much the time of the entities is ahead."""
@@ -81,6 +91,12 @@ class InProcess:
         """Runs transactions one after another."""
         return [self.call(made, idempotency_key=key) for made, key in with_keys(calls, idempotency_keys)]
 
+    def emitted(self, stream: str) -> list[dict[str, Any]]:
+        """Returns the rows that were emitted into a stream so far."""
+        rows = [row.data for row in self._machines[0].emitted(stream)]
+        found: list[dict[str, Any]] = self.catalog.stream(stream).batch(rows).to_pylist()
+        return found
+
     def advance(self, by: Duration) -> None:
         """Lets time pass, as `self.now` shows it: delayed calls that are due meanwhile are made, one after another."""
         until_ns = self._now_ns() + positive_duration_us(by, "the time that passes") * 1_000
@@ -108,6 +124,12 @@ class InProcess:
         differ = [name for name in sorted({*states[0], *states[1]}) if states[0].get(name) != states[1].get(name)]
         if differ:
             raise UserError(f"{what} left two states for the same call", f"of {', '.join(map(str, differ))}", FIX)
+        for stream in self.catalog.streams():
+            since = self._compared.get(stream, 0)
+            one, other = ([row.data for row in machine.emitted(stream, since)] for machine in self._machines)
+            self._compared[stream] = since + len(one)
+            if one != other:
+                raise UserError(f"{what} emitted other rows in two runs of the same call", f"into '{stream}'", FIX)
 
 
 class _Machine:
@@ -122,6 +144,9 @@ class _Machine:
     @property
     def state(self) -> dict[Any, bytes]:
         return self._machine.state
+
+    def emitted(self, stream: str, since: int = 0) -> list[Row]:
+        return self._machine.emitted(stream, since)
 
     def next_deadline(self) -> int | None:
         return self._machine.next_deadline()

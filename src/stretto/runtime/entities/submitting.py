@@ -35,8 +35,8 @@ class OpenedEntities:
 def opened(job: str, app: App, uri: str | None, every: Duration | None, workers_wanted: int) -> OpenedEntities:
     """Returns the entities of an app with their storage, if they are kept. Raises what is wrong with them."""
     places = app.parallelism or max(1, workers_wanted)
-    code = EntityCode.of(app.name, app.entities)
-    catalog = Catalog(app.entities)
+    code = EntityCode.of(app.name, app.entities, app.emitted_schemas)
+    catalog = code.own_catalog()
     store, plan = (None, None) if uri is None else opened_entities(app.name, catalog, uri, places)
     if plan is not None and plan.manifest.entities is not None:
         places = len(plan.manifest.entities.workers)
