@@ -16,6 +16,7 @@ from stretto.cli.reporting import WRONG_ANSWER, note, print_json, reported
 from stretto.cli.simulate.bursts import bursts
 from stretto.cli.simulate.elastic import elastic
 from stretto.cli.simulate.elastic_paper import elastic_paper
+from stretto.cli.simulate.emitted_rows import emitted_rows
 from stretto.cli.simulate.faults import faults
 from stretto.cli.simulate.getafix import getafix
 from stretto.cli.simulate.henge import henge
@@ -190,6 +191,11 @@ simulate.command(
     epilog="Examples:  [bold]stretto simulate promises --seeds 200[/]   "
     "[bold]stretto simulate promises --mutate unheard[/]"
 )(promises)
+
+simulate.command(
+    epilog="Examples:  [bold]stretto simulate emitted-rows --seeds 1000[/]   "
+    "[bold]stretto simulate emitted-rows --mutate settled-at-marks[/]"
+)(emitted_rows)
 
 simulate.command(
     epilog="Examples:  [bold]stretto simulate queries --seeds 1000[/]   "

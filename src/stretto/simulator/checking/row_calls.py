@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -37,16 +36,15 @@ from stretto.scheduling.spreading import Arbitrary
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.moving_places import Movers
 from stretto.simulator.checking.scenarios import SCHEMA, Collect, Outside, Ticks, batch_of, rows_of
+from stretto.simulator.checking.stream_troubles import plan_trouble
 from stretto.simulator.engine.both_parts import STREAMS, BothParts
-from stretto.simulator.engine.durable import DurableCluster, Parts
+from stretto.simulator.engine.durable import Parts
 from stretto.state import ValueState
 from stretto.transactions.catalog import Catalog
 from stretto.transactions.entity import Entity
 from stretto.transactions.machine import TransactionWorker
 
 STEPS_MAX = 400_000
-TROUBLE_NS = (30_000_000, 80_000_000, 150_000_000)
-"""When the last trouble begins."""
 EVERY_ABORTS = 7
 DAY_US = 86_400_000_000
 REPLIED = pa.schema([*SCHEMA, ("reply", pa.int64()), ("error", pa.string()), ("error_text", pa.string())])
@@ -131,6 +129,8 @@ class Trial:
 
 class Flow:
     """A random dataflow with calls."""
+
+    scaled, counts = "calls", (1, 2, 3)
 
     def __init__(self, chance: random.Random, seed: int, calls: type[EntityCalls]) -> None:
         self._chance = chance
@@ -221,7 +221,7 @@ def try_seed(seed: int, workers_max: int, parts: RowCallParts | None = None) -> 
     epoch_ns, calls_max = chance.choice((200_000, 1_000_000)), chance.choice((3, 100))
     pace = Pace(epoch_ns, calls_max, chance.choice((3_000_000, 40_000_000)), DAY_US)
     trial.durable = chance.random() < 0.85
-    troubled = _plan_trouble(cluster, flow, chance, trial)
+    troubled = plan_trouble(cluster, flow, chance, trial)
     try:
         movers.begin(cluster)
         cluster.submit_app(flow.deployment, pace, movers.places, trial.durable)
@@ -240,56 +240,6 @@ def try_seed(seed: int, workers_max: int, parts: RowCallParts | None = None) -> 
         trial.violations += _judged(cluster, flow, trial, troubled)
     cluster.close()
     return trial
-
-
-def _plan_trouble(cluster: BothParts, flow: Flow, chance: random.Random, trial: Trial) -> bool:
-    """Plan what goes wrong. Returns whether anything does."""
-    crashes, others = chance.choice((0, 1, 2, 3)), chance.choice((0, 1, 2, 3))
-    last_ns = chance.choice(TROUBLE_NS)
-    if not trial.durable or chance.random() < 0.2:
-        # Handovers alone: those that a fault meets are called off, for the most part.
-        for _ in range(chance.randint(1, 3)):
-            cluster.plan(chance.randint(0, last_ns), partial(_reshape, cluster, flow, chance))
-        return False
-    for _ in range(crashes):
-        cluster.plan(chance.randint(0, last_ns), cluster.crash_some)
-    for _ in range(others):
-        kinds: list[Callable[[], None]] = [
-            partial(_hang, cluster, chance),
-            partial(cut_some, cluster, chance),
-            partial(_restart, cluster, flow, chance, trial),
-            partial(_restart, cluster, flow, chance, trial),
-            *[partial(_reshape, cluster, flow, chance)] * 3,
-        ]
-        cluster.plan(chance.randint(0, last_ns), chance.choice(kinds))
-    return bool(crashes or others)
-
-
-def _hang(cluster: BothParts, chance: random.Random) -> None:
-    names = cluster.names_of_workers()
-    if names:
-        cluster.hang(chance.choice(names), chance.choice((10_000_000, 100_000_000, 300_000_000)))
-
-
-def cut_some(cluster: DurableCluster, chance: random.Random) -> None:
-    names = cluster.names_of_workers()
-    if len(names) > 1:
-        one, other = chance.sample(names, 2)
-        cluster.cut_off(one, other, chance.randint(1, 30) * 1_000_000)
-
-
-def _restart(cluster: BothParts, flow: Flow, chance: random.Random, trial: Trial) -> None:
-    if not cluster.has_ended:
-        trial.restarts += 1
-        cluster.restart(flow.rescaled(chance.randint(1, 3)) if chance.random() < 0.5 else None)
-
-
-def _reshape(cluster: BothParts, flow: Flow, chance: random.Random) -> None:
-    """Hand the streams over to another number of partitions."""
-    job = cluster.coordinator.jobs.get(STREAMS)
-    if job is not None and not cluster.has_ended:
-        now = job.shapes["calls"].parallelism
-        cluster.reshape(flow.rescaled(chance.choice([count for count in (1, 2, 3) if count != now])))
 
 
 # The check.

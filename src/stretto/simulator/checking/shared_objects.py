@@ -38,9 +38,10 @@ from stretto.sharing.contents import Act, Write
 from stretto.sharing.freshness import Freshness, Mode, freshness
 from stretto.sharing.state import SharedState
 from stretto.simulator.checking.checkers import Violation
-from stretto.simulator.checking.row_calls import cut_some, each_once
+from stretto.simulator.checking.row_calls import each_once
 from stretto.simulator.checking.row_calls import numbers_of as rows_read
 from stretto.simulator.checking.scenarios import SCHEMA, Collect, Outside, Ticks, rows_of
+from stretto.simulator.checking.stream_troubles import cut_some
 from stretto.simulator.engine.durable import DurableCluster, Parts
 from stretto.simulator.engine.object_server import ObjectServer
 from stretto.simulator.engine.storage import SimulatedFiles

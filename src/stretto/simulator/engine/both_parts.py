@@ -59,6 +59,21 @@ class BothParts(HostedEntities):
         self.submit_entities(self._pace, self._places)
         super()._resubmit()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether one of the two parts has ended by a failure."""
+        return any(job.status is JobStatus.FAILED for job in self.jobs.values())
+
+    @property
+    def are_calm(self) -> bool:
+        """Whether no transaction is under way."""
+        machines = self._machines()
+        return len(machines) == self._places and all(machine.is_calm for machine in machines)
+
+    def rows_kept(self, stream: str) -> int:
+        """Returns how many emitted rows are kept for a stream."""
+        return sum(len(machine.emitted(stream)) for machine in self._machines())
+
     def kept_for_streams(self) -> int:
         """Returns how many replies are kept for functions of streams."""
         kept = (each for machine in self._machines() for each in machine.kept())

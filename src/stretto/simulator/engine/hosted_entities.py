@@ -110,6 +110,7 @@ class HostedEntities(DurableCluster):
             manifests, _ = store.manifests()
         self.jobs[self.job] = SimulatedJob()
         plan = coordination.EntityPlan("simulated", manifests[-1], store.owner * ATTEMPTS_MAX)
+        self._calls = 0
         self._work(self._driver, working.DoorOpened(self.job, f"{self._driver}/{CLIENT}", self._catalog))
         self._coordinate(coordination.EntitiesSubmitted(self.job, self.job, "", places, pace, plan))
         self._begin_pulse()
