@@ -128,14 +128,6 @@ class SettledAtMarks(EmittedFunction):
         self._settled = self._positions()
 
 
-class SettledAsRead(EmittedFunction):
-    """A complete checkpoint lets go of all that was read."""
-
-    def publish(self, checkpoint: int) -> None:
-        super().publish(checkpoint)
-        self._settled = self._positions()
-
-
 class PositionsForgotten(EmittedFunction):
     """A checkpoint does not say how far the places were read."""
 
@@ -180,7 +172,7 @@ class NotAskedAgain(Fetching):
 
 _EPOCHS = (AbortedRowsStay, LosersEmitTwice)
 _ROWS = (NumbersBeginAgain, RowsNotInSnapshots, NeverDropped)
-_FUNCTIONS = (SettledAtMarks, SettledAsRead, PositionsForgotten)
+_FUNCTIONS = (SettledAtMarks, PositionsForgotten)
 _READERS = (TakenTwice, WatermarkOvertakes)
 
 EMITTED_MUTATIONS: dict[str, EmittedParts] = {
