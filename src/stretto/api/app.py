@@ -213,7 +213,14 @@ class App:
         stream = Stream(self, self.add_node(node))
         return stream if source.dead_letters is None else well_formed(stream, name, source.dead_letters)
 
-    @takes(name=TEXT, schema=SCHEMA, time=COLUMN.optional(), delay=DURATION, stamp=COLUMN.optional())
+    @takes(
+        name=TEXT,
+        schema=SCHEMA,
+        time=COLUMN.optional(),
+        delay=DURATION,
+        stamp=COLUMN.optional(),
+        max_jump=DURATION.optional(),
+    )
     def emitted(
         self,
         name: str,

@@ -67,6 +67,7 @@ async def anything(self: Any) -> None: ...
 RIGHT: dict[str, dict[str, Any]] = {
     "App": {"name": "app"},
     "App.source": {"name": "more", "source": sources.memory([{"n": 1}])},
+    "App.emitted": {"name": "emitted", "schema": "n bigint"},
     "App.register": {},
     "App.stream": {"name": "bids"},
     "App.spread": {},
