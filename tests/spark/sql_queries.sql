@@ -207,7 +207,7 @@ SELECT b.price, v.label FROM {bid} b JOIN (VALUES (1, 'one'), (2, 'two')) AS v (
 -- a struct of a window under another name
 SELECT named.start AS s, named.end AS e, n FROM (
   SELECT window AS named, count(*) AS n FROM {bid} GROUP BY window(at, '20 seconds')
-)
+);
 
 -- the last row before each
 SELECT b.bidder, b.at, b.price, h.price AS high, h.at AS since

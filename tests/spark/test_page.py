@@ -192,7 +192,8 @@ def test_entities_and_a_changed_objective_are_on_the_page_of_a_real_cluster(spar
         assert job.objective == objective(latency="250 ms", priority=2)
 
         def shown() -> Any:
-            return json.loads(ask(address, "GET", "/api/jobs/promising")[1])["objective"]["latency_ms"]
+            status, answer = ask(address, "GET", "/api/jobs/promising")
+            return json.loads(answer)["objective"]["latency_ms"] if status == 200 else None
 
         eventually(lambda: shown() == 250, what="the objective on the page")
         assert [str(record.decision) for record in job.decisions()] == ["promise p99 latency <= 250 ms; priority 2"]

@@ -40,8 +40,7 @@ def streams_of(job: str) -> str | None:
 
 class CallsSent(msgspec.Struct, frozen=True, tag="entitycalls"):
     """From the door of a job, or from a function of streams: calls of entities in a place of the receiver, or what a
-    source of streams wants of it. A worker
-    from which the place has moved passes it on, and says who has called."""
+    source of streams wants of it. A worker from which the place has moved passes it on, and says who has called."""
 
     job: str
     place: int

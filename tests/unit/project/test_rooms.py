@@ -156,7 +156,7 @@ def foreign_privates(source: str) -> list[str]:
 # Names called from outside: the users' API, the hooks of PySpark's data sources and of prompts, the diagram for
 # ARCHITECTURE.md.
 CALLED_FROM_OUTSIDE = {
-    *("allowed_lateness", "bring_back", "cancel_timer", "cluster_record", "set_timer", "to_spark"),
+    *("allowed_lateness", "bring_back", "cancel_timer", "cluster_record", "query_dataframe", "set_timer", "to_spark"),
     *("getDefaultReadLimit", "initialOffset", "latestOffset", "prepareForTriggerAvailableNow", "streamReader"),
     *("_parse_bitwise", "_parse_interval", "get_completions", "persistent_id", "persistent_load"),
     "diagram",

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from stretto.protocol.entities import (
     CallsSent,
     DropEntities,
+    EmittedSent,
     EntitiesAt,
     EntitiesBroken,
     EntitiesDropped,
     EntitiesFailed,
     EntitiesHosted,
+    EntityCounts,
     EntityOrder,
     EntityPlaces,
     EntityReport,
@@ -35,8 +37,10 @@ from stretto.protocol.transactions import (
     Copy,
     CopyOut,
     CopyTaken,
+    Emitted,
     EntityName,
     Failure,
+    Fetch,
     Invoke,
     Look,
     Origin,
@@ -49,6 +53,7 @@ from stretto.protocol.transactions import (
     Resumed,
     Returned,
     Round,
+    Row,
     Settle,
     SnapshotKept,
     SnapshotTaken,
@@ -56,6 +61,7 @@ from stretto.protocol.transactions import (
     Switch,
     TakenOver,
     Takeover,
+    TransactionTotals,
     Verdict,
     Wave,
 )
@@ -66,7 +72,19 @@ texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 content = st.binary(max_size=20)
 origins = st.builds(Origin, texts, counts, ints)
 requests = st.builds(Request, st.builds(EntityName, texts, texts), texts, content, st.none() | texts)
-calls = st.builds(Call, origins, requests) | st.builds(Look, origins, requests, counts) | st.builds(Settle, texts, ints)
+fetches = st.builds(Fetch, texts, texts, st.none() | counts, counts, st.none() | ints)
+calls = (
+    st.builds(Call, origins, requests)
+    | st.builds(Look, origins, requests, counts)
+    | st.builds(Settle, texts, ints)
+    | fetches
+)
+emitted = st.builds(
+    Emitted, texts, texts, counts, st.lists(st.builds(Row, ints, content), max_size=3), ints, st.none() | texts
+)
+totals = st.builds(
+    TransactionTotals, counts, st.dictionaries(texts, counts, max_size=2), counts, counts, counts, latency=st.none()
+)
 aborts = st.builds(Failure, texts, texts, texts, texts, st.none() | content)
 places = st.none() | st.builds(Place, counts, st.integers(0, 3), ints)
 replies = st.builds(Reply, texts, counts, st.none() | content, st.none() | aborts, places, counts)
@@ -112,6 +130,8 @@ def entity_frames(failures: st.SearchStrategy[Any]) -> dict[type, st.SearchStrat
     """Returns a strategy for each type of frame."""
     return {
         CallsSent: st.builds(CallsSent, texts, counts, st.lists(calls, max_size=3), st.none() | texts),
+        EmittedSent: st.builds(EmittedSent, texts, counts, emitted),
+        EntityCounts: st.builds(EntityCounts, texts, counts, totals, ints),
         RepliesSent: st.builds(RepliesSent, texts, st.lists(replies, max_size=3)),
         RowRepliesSent: st.builds(RowRepliesSent, texts, st.lists(replies, max_size=3)),
         RoundSent: st.builds(RoundSent, texts, counts, counts, rounds),

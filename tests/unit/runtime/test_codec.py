@@ -71,6 +71,8 @@ from stretto.protocol.jobs import (
     Hosts,
     HostsLeft,
     Loaded,
+    Promise,
+    Promised,
     Ready,
     Start,
     Stop,
@@ -141,6 +143,7 @@ rows = st.fixed_dictionaries(
 plain = st.none() | st.booleans() | ints | texts | st.lists(ints | floats, max_size=3)
 steps = st.builds(Advance, ints) | st.builds(Call, texts, plain, texts) | st.builds(Finish) | st.builds(Snap, counts)
 followings = st.builds(Following, counts, lasts)
+promises = st.builds(Promise, st.none() | ints, floats)
 SHAPES = {"f": FunctionShape("f", 2, feeds=(Feed("source", "in", False),), shards=ShardMap.even(2))}
 bequests = st.builds(
     Bequest,
@@ -167,7 +170,9 @@ FRAMES: dict[type, st.SearchStrategy[Any]] = {
         st.dictionaries(texts, st.lists(texts, max_size=3), max_size=3),
         storages,
         st.none() | manifests,
+        promise=st.none() | promises,
     ),
+    Promised: st.builds(Promised, texts, promises),
     Loaded: st.builds(Loaded, texts),
     Ready: st.builds(Ready, texts),
     Start: st.builds(Start, texts, names),

@@ -162,7 +162,8 @@ def try_hosted_seed(seed: int, workers_max: int, parts: HostedParts | None = Non
     for users in made:
         trial.moves = users.cluster.places_moved
         trial.violations += [Violation("leaves", text) for text in users.cluster.leaver_faults]
-        trial.violations += [Violation("counts", text) for text in _counted_twice(users.cluster)]
+        if not trial.violations:
+            trial.violations += [Violation("counts", text) for text in _counted_twice(users.cluster)]
     return trial
 
 
