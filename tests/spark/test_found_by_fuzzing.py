@@ -184,6 +184,23 @@ NULLS = (
     "try_make_timestamp(2020, 1, 1, 1, 1, i)", "dateadd(MICROSECOND, n, date'2020-01-31')",
     "dateadd(MILLISECOND, n, date'2020-01-31')", "timestampadd(MICROSECOND, n, t)",
 )  # fmt: skip
+# Days are added as days of the calendar, so many as 32 bits hold; hours and less as microseconds of 64 bits.
+ADDED = (
+    "dateadd(DAY, 159935176, timestamp_micros(-9223372036854775807))", "dateadd(DAY, 2147483647, t)",
+    "dateadd(DAY, 213503982, timestamp_micros(-9223372036854775807))",
+    "dateadd(DAY, 213503983, timestamp_micros(-9223372036854775807))",
+    "dateadd(DAY, -213503982, timestamp_micros(9223372036854775807))", "dateadd(DAY, 2147483648, t)",
+    "timestampadd(WEEK, 30500568, timestamp_micros(-9223372036854775807))", "timestampadd(WEEK, 306783379, t)",
+    "timestampadd(WEEK, 30500569, timestamp_micros(-9223372036854775807))",
+    "timestampadd(DAY, n, cast(NULL as timestamp))", "timestampadd(WEEK, n, cast(NULL as timestamp))",
+    "timestampadd(HOUR, n, cast(NULL as timestamp))", "timestampadd(MILLISECOND, n, cast(NULL as timestamp))",
+    "timestampadd(HOUR, 2562047789, timestamp_micros(-9223372036854775807))",
+    "timestampadd(HOUR, 2562047788, timestamp_micros(-9223372036854775807))",
+    "timestampadd(DAY, n, t)", "timestampadd(WEEK, n, t)", "timestampadd(MINUTE, i, t)", "timestampadd(WEEK, i, t)",
+    "timestampadd(DAY, h, t)", "timestampadd(DAY, i, dt)", "timestampadd(DAYOFYEAR, y, dt)",
+    "timestamp_micros(-9223372036854775807) + interval '106751991' day * 2",
+    "timestamp_micros(-9223372036854775807) + interval '106751991' day",
+)  # fmt: skip
 DATES_BY_HOURS = (
     "sequence(date'2020-01-01', date'2020-01-03', interval '36' hour)", "sequence(dt, dt, interval '12' hour)",
     "sequence(date'1960-01-09', date'1960-01-01', interval '-36' hour)", "sequence(dt, dt, interval '-36' hour)",
@@ -307,6 +324,7 @@ CASES = {
     "constants": CONSTANTS,
     "in one type": IN_ONE_TYPE,
     "sequences": SEQUENCES,
+    "added": ADDED,
     "blank JSON": BLANK_JSON,
 }
 

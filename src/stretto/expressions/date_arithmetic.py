@@ -14,18 +14,19 @@ from stretto.expressions.intervals import FIELD_MICROS
 from stretto.expressions.moments import day, integer, moment, string
 from stretto.expressions.nodes import Node, Site, arrayed, combine, computed, elementwise, slot
 from stretto.expressions.registry import Function, fixed, with_aliases
-from stretto.expressions.shifts import checked_sum, moved_days, moved_months, negated, plus
+from stretto.expressions.shifts import checked_sum, days_later, moved_days, moved_months, negated
 from stretto.expressions.vectors import Value, arrow_operand, both_valid, reader, to_arrow
 from stretto.expressions.zones import MICROS_PER_DAY, MICROS_PER_SECOND, session_zone
 
 #: Functions whose first of three arguments is the bare name of a unit.
 UNIT_FIRST = frozenset(("date_add", "dateadd", "timestampadd", "datediff", "date_diff", "timestampdiff", "timediff"))
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_DAYS = {"day": 1, "week": 7}
 _MICROS = {"microsecond": 1, "millisecond": 1_000, **FIELD_MICROS, "week": 7 * MICROS_PER_DAY}
 _UNITS = ", ".join((*_MICROS, *_MONTHS))
 _DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAYS = {name[:size]: place for place, name in enumerate(_DAY_NAMES) for size in (2, 3, len(name))}
-_MONTHS_MAX = 2**31 - 1
+_INT_MAX = 2**31 - 1
 _SECONDS_PER_MONTH = 31 * 86_400.0
 
 
@@ -69,17 +70,23 @@ def timestampadd(site: Site, unit: Node, amount: Node, node: Node) -> Node:
     inner = moment(node, site)
     if name in _MONTHS:
         return _months_later(inner, count, _MONTHS[name], site)
-    micros = computed(
-        types.DURATION, lambda valid, values: (_times(values, _MICROS[name], valid, site), valid), site, (count,)
-    )
-    if name in ("day", "week"):
-        return plus(inner, micros, site)
-    return computed(
-        types.TIMESTAMP,
-        lambda valid, start, span: (checked_sum(start, span, valid, types.TIMESTAMP, site), valid),
-        site,
-        (inner, micros),
-    )
+    if name in _DAYS:
+        return _days_later(inner, count, _DAYS[name], site)
+
+    def apply(valid: Any, start: Any, amounts: Any) -> Value:
+        return checked_sum(start, _times(amounts, _MICROS[name], valid, site), valid, types.TIMESTAMP, site), valid
+
+    return computed(types.TIMESTAMP, apply, site, (inner, count))
+
+
+def _days_later(node: Node, count: Node, size: int, site: Site) -> Node:
+    """Returns a timestamp so many times some days later. These are no microseconds: days of 32 bits reach further."""
+    zone = session_zone()
+
+    def apply(valid: Any, start: Any, amounts: Any) -> Value:
+        return days_later(zone, start, _int_times(amounts, size, valid, site), valid, site), valid
+
+    return computed(types.TIMESTAMP, apply, site, (node, count))
 
 
 def _months_later(node: Node, count: Node, size: int, site: Site) -> Node:
@@ -89,14 +96,19 @@ def _months_later(node: Node, count: Node, size: int, site: Site) -> Node:
     def apply(times: pa.Array, counts: pa.Array) -> pa.Array:
         months, valid = reader(types.BIGINT)(counts)
         valid = both_valid(valid, reader(types.TIMESTAMP)(times)[1])
-        over = np.abs(months.astype(np.float64)) * size > _MONTHS_MAX
-        if np.any(over if valid is None else over & valid):
-            raise site.error("timestamp overflow", "an amount is too large", "use a smaller one")
-        spans = to_arrow((np.where(over, 0, months) * size, valid), types.MONTHS, len(counts))
+        spans = to_arrow((_int_times(months, size, valid, site), valid), types.MONTHS, len(counts))
         batch = pa.RecordBatch.from_arrays([times, spans], names=["time", "months"])
         return to_arrow(moved(batch), types.TIMESTAMP, len(times))
 
     return arrayed(types.TIMESTAMP, apply, site, (node, count), fallible=True)
+
+
+def _int_times(amounts: Any, size: int, valid: Any, site: Site) -> Any:
+    """Returns so many times some days or months, which 32 bits must hold."""
+    over = np.abs(amounts.astype(np.float64)) * size > _INT_MAX
+    if np.any(over if valid is None else over & valid):
+        raise site.error("timestamp overflow", "an amount is too large", "use a smaller one")
+    return np.where(over, 0, amounts)[()] * size
 
 
 def _times(values: Any, size: int, valid: Any, site: Site) -> Any:

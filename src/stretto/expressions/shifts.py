@@ -13,7 +13,7 @@ from stretto.expressions.casts import cast
 from stretto.expressions.local_times import fitting, instants
 from stretto.expressions.nodes import Node, Site, computed, elementwise, null
 from stretto.expressions.vectors import INT64_MAX, Value, bound, widened
-from stretto.expressions.zones import MICROS_PER_DAY, MICROS_PER_SECOND, session_zone
+from stretto.expressions.zones import MICROS_PER_DAY, MICROS_PER_SECOND, Zone, session_zone
 
 _DAYS_MAX = 2**31 - 1
 _ONE_DAY = ("day", "day")
@@ -106,12 +106,17 @@ def plus(node: Node, span: Node, site: Site) -> Node:
             return checked_sum(micros, amount, valid, types.TIMESTAMP, site), valid
         # Whole days are days of the calendar, which may have 23 or 25 hours; the rest is time that passes.
         whole = truncated_quotient(amount, MICROS_PER_DAY)
-        days, of_day = zone.local(micros)
-        offset = zone.offset_s(micros // MICROS_PER_SECOND)
-        moved = np.where(whole == 0, micros, instants(zone, days + whole, of_day, valid, site, offset))[()]
+        moved = np.where(whole == 0, micros, days_later(zone, micros, whole, valid, site))[()]
         return checked_sum(moved, amount - whole * MICROS_PER_DAY, valid, types.TIMESTAMP, site), valid
 
     return computed(types.TIMESTAMP, apply, site, (inner, span))
+
+
+def days_later(zone: Zone, micros: Any, days: Any, valid: Any, site: Site) -> Any:
+    """Returns instants so many days of the calendar later, at the same local time."""
+    today, of_day = zone.local(micros)
+    offset = zone.offset_s(micros // MICROS_PER_SECOND)
+    return instants(zone, today + days, of_day, valid, site, offset)
 
 
 def moved_months(node: Node, months: Node, site: Site) -> Node:
