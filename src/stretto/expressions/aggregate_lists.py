@@ -138,14 +138,11 @@ def _fractions(written: Written, place: int) -> float | list[float]:
 
 
 def listagg(written: Written) -> AggregateCall:
-    if written.order is None:
-        raise written.error(
-            f"{written.name} has no order", "the text would depend on it", "add WITHIN GROUP (ORDER BY x)"
-        )
+    """Without an order the values are sorted, as in a list: the text must not depend on the order of arrival."""
     given = written.arguments[0]
     kind = written.type_of(given)
     written.require(kind, kind != types.BINARY and not types.is_nested(kind), "text", given)
-    by, descending = written.ordered_by()
+    by, descending = (given, False) if written.order is None else written.ordered_by()
     written.orderable(by)
     delimiter = written.constant(1) if len(written.arguments) == 2 else None
     if delimiter is not None and not isinstance(delimiter, str):

@@ -113,6 +113,8 @@ DURATIONS = pa.duration("us")
         ("min(x)", pa.list_(INTS), [[1, 2], [1], [1, None], None], [1]),
         ("max(x.a)", PAIRS, [{"a": 1, "b": "p"}, {"a": 3, "b": None}, None], 3),
         ("listagg(x, ',') WITHIN GROUP (ORDER BY x DESC)", TEXTS, ["x", "y", "y", None], "y,y,x"),
+        ("listagg(x, ',')", TEXTS, ["y", "x", None, "y"], "x,y,y"),
+        ("string_agg(DISTINCT x, ',')", INTS, [10, 9, None, 10], "9,10"),
         ("string_agg(x) WITHIN GROUP (ORDER BY x)", TEXTS, ["y", "x", "y", None], "xyy"),
         ("listagg(DISTINCT x, ',') WITHIN GROUP (ORDER BY x)", TEXTS, ["y", "x", "y", None], "x,y"),
         ("listagg(x, '-') WITHIN GROUP (ORDER BY x) FILTER (WHERE x > 1)", INTS, [3, 2, 1], "2-3"),

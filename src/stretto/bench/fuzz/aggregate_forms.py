@@ -38,7 +38,7 @@ _WRITTEN: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """Calls with clauses, and others that random arguments would not make."""
 _ORDERED = frozenset(("listagg", "string_agg", "percentile_cont"))
-"""Aggregates that have no call without an order."""
+"""Aggregates that are tried with an order only: they have no other call, or Spark leaves open what it gives."""
 
 
 def aggregate_forms() -> list[Form]:
