@@ -71,7 +71,7 @@ def read_aggregates(text: str, name: str | None = None, further: Sequence[str] =
             columns[column] = call
         pieces += [text[done : call.first], quoted(column)]
         done = call.last
-    parsed = _parsed("".join([*pieces, text[done:]]), text)
+    parsed = _parsed("".join([*pieces, text[done:]]), text, calls)
     if not calls:
         raise _not_an_aggregate(text, parsed.tree)
     body = parsed.body
@@ -81,12 +81,13 @@ def read_aggregates(text: str, name: str | None = None, further: Sequence[str] =
     return AggregateText(text, parsed.alias or name or original, body, columns)
 
 
-def _parsed(over: str, text: str) -> Parsed:
+def _parsed(over: str, text: str, calls: Sequence[CallText]) -> Parsed:
     """Returns an expression over aggregates; an error is about the text that the user wrote, if it is one of that."""
     try:
         return parse(over)
     except ExpressionError:
-        parse(text)
+        if not any(call.order for call in calls):  # WITHIN GROUP is no expression.
+            parse(text)
         raise
 
 
@@ -113,6 +114,8 @@ def compiled_call(call: CallText, schema: pa.Schema, text: str, time: str | None
 
 
 def _not_an_aggregate(text: str, tree: exp.Expr) -> ExpressionError:
+    while isinstance(tree, exp.Filter):
+        tree = tree.this
     if isinstance(tree, exp.Anonymous):
         refusal = refusal_of(tree.name.lower())
         if refusal is not None:

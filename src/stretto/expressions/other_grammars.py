@@ -12,6 +12,7 @@ from itertools import pairwise
 from sqlglot.tokenizer_core import Token, TokenType
 
 from stretto.errors import ExpressionError
+from stretto.expressions.refused import refusal_of
 
 _POSTFIX = {TokenType.ISNULL: "IS NULL", TokenType.NOTNULL: "IS NOT NULL"}
 _LITERALS_OF = {
@@ -20,6 +21,8 @@ _LITERALS_OF = {
 }
 
 
+#: The aggregates that take WITHIN GROUP (ORDER BY ...).
+TAKE_ORDER = ("listagg", "mode", "percentile_cont", "string_agg")
 _OPENS_TYPE = ("ARRAY", "MAP", "STRUCT")
 #: What Spark takes for the beginning of a clause after a |, since |> begins one: it reads no expression there.
 BEGINS_CLAUSE = frozenset(
@@ -34,6 +37,7 @@ BEGINS_CLAUSE = frozenset(
 def refuse_other_grammars(tokens: Sequence[Token], text: str) -> None:
     """Raises for the first word that has no meaning in Spark SQL, or one that is not supported."""
     _refuse_hints(tokens, text)
+    _refuse_within_group(tokens, text)
     for place, token in enumerate(tokens):
         after = tokens[place + 1].token_type if place + 1 < len(tokens) else None
         found = _refused(token, after, text)
@@ -79,6 +83,36 @@ def _refuse_hints(tokens: Sequence[Token], text: str) -> None:
         if "/*+" in text[end:start]:
             place = text.index("/*+", end) + 1
             raise ExpressionError(f"a hint is not supported in {text!r}", f"at position {place}", "leave it out")
+
+
+def _refuse_within_group(tokens: Sequence[Token], text: str) -> None:
+    """Raises for a call with WITHIN GROUP, by its name. Those of aggregates are cut out before a text is parsed."""
+    for place, words in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False)):
+        before, within, group = words
+        if before.token_type != TokenType.R_PAREN or (within.text.upper(), group.text.upper()) != ("WITHIN", "GROUP"):
+            continue
+        name = _called(tokens, place)
+        where = f"at position {name.start + 1}"
+        refusal = refusal_of(name.text.lower())
+        if refusal is not None:
+            raise ExpressionError(
+                f"{name.text} is not supported in {text!r}", f"{where}: {refusal.reason}", refusal.fix
+            )
+        raise ExpressionError(
+            f"WITHIN GROUP after {name.text}(...) is not supported in {text!r}",
+            where,
+            f"it belongs to {', '.join(TAKE_ORDER)}, and these into an aggregate",
+        )
+
+
+def _called(tokens: Sequence[Token], last: int) -> Token:
+    """Returns the name before the parentheses that this word closes."""
+    depth = 0
+    for place in range(last, 0, -1):
+        depth += (tokens[place].token_type == TokenType.R_PAREN) - (tokens[place].token_type == TokenType.L_PAREN)
+        if not depth:
+            return tokens[place - 1]
+    return tokens[0]
 
 
 def _refused(token: Token, after: TokenType | None, text: str) -> tuple[str, str] | None:

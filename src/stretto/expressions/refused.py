@@ -100,7 +100,12 @@ REFUSALS = (
         "from_base32 to_base32 jaro_winkler_similarity sentences",
     ),
     Refusal(
-        "not written: others", "nobody has written them yet", _UDF, "collect_union percentile_disc"
+        "discrete percentiles", "nobody has written it yet",
+        "use percentile_approx(x, fraction): it is exact, and one of the values too", "percentile_disc"
+    ),
+    Refusal(
+        "unions of lists", "nobody has written it yet",
+        "explode the arrays, then use collect_set", "collect_union"
     ),
     Refusal("inferred schemas", "a type must be known before the rows", "name the type", "schema_of_json"),
 )  # fmt: skip

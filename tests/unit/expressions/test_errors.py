@@ -9,6 +9,7 @@ import pytest
 
 from stretto.errors import ExpressionError
 from stretto.expressions import compile_predicate, compile_projection, compile_scalar, parse_aggregate, parse_schema
+from stretto.expressions.aggregate_functions import FUNCTIONS
 
 
 def _compile_and_run(text: str, schema: pa.Schema) -> None:
@@ -151,6 +152,13 @@ def test_projections_need_distinct_names() -> None:
         compile_projection([], schema)
 
 
+def test_a_refused_within_group_names_the_aggregates_that_take_it() -> None:
+    with pytest.raises(ExpressionError, match=r"WITHIN GROUP after length\(...\)") as caught:
+        compile_scalar("length(name) within group (order by name)", parse_schema("name string"))
+    takes = sorted(name for name, definition in FUNCTIONS.items() if definition.takes_order)
+    assert f"it belongs to {', '.join(takes)}, and these" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("text", "needle"),
     [
@@ -172,6 +180,12 @@ def test_projections_need_distinct_names() -> None:
         ("sum(n) WITHIN GROUP (ORDER BY n)", "sum takes no WITHIN GROUP"),
         ("sum(n) OVER (ORDER BY n)", "OVER (...) is not supported"),
         ("count(n) WITHIN GROUP (PARTITION BY n)", "ORDER BY is expected here"),
+        ("percentile_disc(0.5) WITHIN GROUP (ORDER BY n)", "percentile_disc is not supported"),
+        ("sum(n) / percentile_disc(0.5) WITHIN GROUP (ORDER BY n + (n))", "use percentile_approx(x, fraction)"),
+        ("listag(s) WITHIN GROUP (ORDER BY n)", "WITHIN GROUP after listag(...) is not supported"),
+        ("listagg(s) WITHIN GROUP (ORDER BY n) + + )", "near ')'"),
+        ("histogram_numeric(n, 3) FILTER (WHERE b)", "histogram_numeric is not supported here: the state of a sketch"),
+        ("product(n) FILTER (WHERE b)", "unknown aggregate product"),
         ("listagg(s) WITHIN GROUP (ORDER BY s NULLS FIRST)", "NULLS"),
         ("percentile_cont(0.5)", "percentile_cont has no order"),
         ("first(n, s)", "a flag is expected"),

@@ -43,6 +43,12 @@ MALFORMED = [
     ("SELECT k FROM gone", (1, 15), "gone is a sink", "INSERT INTO gone"),
 ]
 UNSUPPORTED = [
+    (
+        "SELECT k, percentile_disc(0.5) WITHIN GROUP (ORDER BY v) AS m FROM STREAM b GROUP BY k",
+        (1, 11),
+        "percentile_disc is not supported",
+        "percentile_approx(x, fraction)",
+    ),
     ("SELECT * FROM STREAM b\nORDER BY k", (2, 1), "ORDER BY at the end", "QUALIFY ROW_NUMBER()"),
     ("SELECT * FROM STREAM b LIMIT 5", (1, 24), "LIMIT", "QUALIFY ROW_NUMBER()"),
     ("SELECT * FROM STREAM b ASOF JOIN STREAM b c ON b.k = c.k", (1, 45), "MATCH_CONDITION", "(a.ts >= b.ts)"),
