@@ -47,6 +47,7 @@ from stretto.operators.emitted import EmittedFunction, EmittedSource
 from stretto.operators.ends import SinkFunction, SourceFunction
 from stretto.operators.growing import GrowingSourceFunction
 from stretto.operators.joins import AsofJoin, IntervalJoin, Matching, UnboundedJoin, WindowJoin
+from stretto.operators.publishing import PublishSink
 from stretto.operators.refreshed import RefreshedTableJoin
 from stretto.operators.replying import Replies
 from stretto.operators.running import RunningAggregate
@@ -538,12 +539,24 @@ def _partitions_of(node: nodes.SourceNode, source: GrowingSource, wanted: int) -
 def _watermark_step_us(plan: Plan, source: str) -> int | None:
     """Returns the watermark step that the functions below a source need; None if none of them uses time."""
     reached = {source}
+    as_they_come = {source}
+    """Whose rows are not held until a window closes."""
     step = 0
     for node in plan.nodes.values():
-        if reached.intersection(node.inputs):
-            reached.add(node.name)
-            step = gcd(step, _own_step_us(node))
+        if not reached.intersection(node.inputs):
+            continue
+        reached.add(node.name)
+        step = gcd(step, _own_step_us(node))
+        if as_they_come.intersection(node.inputs) and not _has_window(node):
+            as_they_come.add(node.name)
+            if isinstance(node, nodes.SinkNode) and isinstance(node.sink, PublishSink):
+                step = gcd(step, FINE_STEP_US)  # Answers say how far it is, and questions wait for a time.
     return step or None
+
+
+def _has_window(node: nodes.Node) -> bool:
+    kinds = nodes.WindowAggregateNode | nodes.TopNode | nodes.JoinNode
+    return isinstance(node, kinds) and node.window is not None
 
 
 def _own_step_us(node: nodes.Node) -> int:

@@ -12,7 +12,7 @@ from stretto import App, Function, ValueState, objective, sinks, sources, tumbli
 from stretto.actors.context import Context
 from stretto.api.engines import Engine, choose
 from stretto.api.explain import explained
-from stretto.api.lowering import lowered
+from stretto.api.lowering import FINE_STEP_US, lowered
 from stretto.api.relational import unsupported
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -93,6 +93,18 @@ def test_watermarks_step_as_coarsely_as_the_windows_allow() -> None:
     stream.filter("price > 1").sink(sinks.null())
     source = lowered(plain.plan(), "job", 2, 100).functions["bid"].function
     assert source.watermark_step_us is None
+
+
+def test_a_table_of_rows_as_they_come_has_fine_watermarks_and_one_of_windows_has_theirs() -> None:
+    app, stream = bids()
+    stream.filter("price > 1").publish("raw", segment="1 hour")
+    source: Any = lowered(app.plan(), "job", 2, 100).functions["bid"].function
+    assert source.watermark_step_us == FINE_STEP_US, "without watermarks, no question with at_least is ever answered"
+    app, stream = bids()
+    sums = stream.key_by("auction").window(tumbling("10 s")).aggregate("count(*) AS c")
+    sums.filter("c > 1").publish("sums", time="window_start", segment="1 hour")
+    source = lowered(app.plan(), "job", 2, 100).functions["bid"].function
+    assert source.watermark_step_us == 10_000_000
 
 
 def test_a_bound_on_jumps_is_described_and_refused_for_micro_batches_unless_it_is_the_default() -> None:
