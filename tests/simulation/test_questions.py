@@ -20,6 +20,7 @@ def test_no_answer_is_wrong_and_none_fails() -> None:
     # What the run is about has happened.
     assert found["questions"] > 15 * SEEDS
     assert min(found["loads"], found["changes"]) > SEEDS
+    assert found["idle"] > SEEDS / 4
     assert min(found["crashes"], found["recoveries"]) > SEEDS / 4
 
 

@@ -60,8 +60,9 @@ class Jumps(Function):
 
 
 def published(gate: Gate) -> App:
-    app = App("results", batch_rows=50, parallelism=2)
-    rows = app.source("rows", gate.before(sources.memory(ROWS)), time="start")
+    app = App("results", parallelism=3)
+    # In batches, so that every partition has rows: one without any is behind all others until the gate opens.
+    rows = app.source("rows", gate.before(sources.memory(ROWS, batch_rows=50)), time="start")
     rows.key_by("auction").apply(Jumps(), rows.schema, name="Jumps").sink(sinks.null())
     rows.publish("results", segment="1 hour")
     small = app.source("small", sources.memory(SMALL.append_column("at", pa.array([BEGIN] * SMALL.num_rows))))
@@ -120,6 +121,7 @@ def test_state_is_a_table_and_the_command_asks_too(cluster: Cluster, tmp_path: P
     app = App("live", batch_rows=50, parallelism=2)
     rows = app.source("rows", gate.before(sources.memory(ROWS)), time="start")
     rows.key_by("auction").apply(Jumps(), rows.schema, name="Jumps").publish("jumps", time="start")
+    app.source("same", gate.before(sources.memory(ROWS, batch_rows=50)), time="start").publish("raw")
     job = cluster.submit(app)
     eventually(lambda: cluster.query("SELECT count(*) AS c FROM jumps").to_pylist()[0]["c"] > ROWS.num_rows // 3)
     # Everything that the gate allows has come; then the state stands still, and the table has what it has seen.
@@ -151,6 +153,15 @@ def test_state_is_a_table_and_the_command_asks_too(cluster: Cluster, tmp_path: P
         cluster.submit(other)
     answer = cluster.ask("SELECT count(*) FROM jumps", timeout=0.5, at_least=datetime(2030, 1, 1, tzinfo=UTC))
     assert [each.what for each in answer.missing] == ["partition 0", "partition 1"]
+    # Nothing below its source needs time but the table itself; what it waits for in vain is named.
+    assert cluster.ask("SELECT count(*) FROM raw", timeout=WAIT_S, at_least=BEGIN + timedelta(hours=1)).complete
+    late = datetime(2030, 1, 1, tzinfo=UTC)
+    eventually(
+        lambda: all(
+            "and not yet 2030-01-01T00:00:00+00:00" in each.reason
+            for each in cluster.ask("SELECT count(*) FROM raw", timeout=1, at_least=late).missing
+        )
+    )
     with pytest.raises(ClusterError, match="not complete"):
         cluster.query("SELECT count(*) FROM jumps", timeout=0.5, at_least=datetime(2030, 1, 1, tzinfo=UTC))
     job.stop()

@@ -78,6 +78,7 @@ from stretto.protocol.queries import (
     TableClosed,
     TableOpened,
     TellTables,
+    Waits,
 )
 from stretto.protocol.reports import LongRuns, Misbehaved, Report, Stuck
 from stretto.protocol.scheduling import Offered, ScheduleReply, ScheduleRequest
@@ -112,7 +113,7 @@ Entities = (
     | WhereEntities
     | EntitiesAt
 )
-Queries = TableOpened | PiecesCut | TableClosed | TellTables | Ask | Part | Hold | Held | AskState | StatePart
+Queries = TableOpened | PiecesCut | TableClosed | TellTables | Ask | Waits | Part | Hold | Held | AskState | StatePart
 Reports = Report | LongRuns | Misbehaved | Stuck
 
 Control = (

@@ -114,6 +114,14 @@ class Part(msgspec.Struct, frozen=True, tag="answerpart"):
     stale: str | None = None
 
 
+class Waits(msgspec.Struct, frozen=True, tag="questionwaits"):
+    """A question waits at the sender for these partitions, each with its reason. It is said when it begins to wait, and
+    again while it does; without partitions, when it waits no more."""
+
+    number: int
+    partitions: list[tuple[int, str]]
+
+
 # Copies.
 
 

@@ -30,8 +30,10 @@ from stretto.protocol.queries import (
     TableClosed,
     TableOpened,
     TellTables,
+    Waits,
 )
 from stretto.queries.answers import Gathered, Missing, Question
+from stretto.queries.moments import how_far_behind, is_behind
 from stretto.queries.pruning import EARLIEST_US, Span
 from stretto.segments.routing import least_busy
 
@@ -78,6 +80,8 @@ class Sent:
     """Whether its pieces were asked of others too, since it is slow."""
     instead_of: int | None = None
     """The number of the slow one in whose place it was asked."""
+    waits: dict[int, str] = field(default_factory=dict)
+    """The partitions that it waits for, as it has said, with their reasons."""
 
 
 @dataclass
@@ -281,6 +285,13 @@ class Broker:
         if not asking.sent:
             self._complete(asking, now_ns)
 
+    def waits(self, sender: str, frame: Waits) -> None:
+        """A worker waits for partitions before it answers."""
+        asking = self._by_number.get(frame.number)
+        sent = None if asking is None else asking.sent.get(frame.number)
+        if sent is not None and sent.member == sender:
+            sent.waits = dict(frame.partitions)
+
     def _drop_instead_of(self, asking: Asking, slow: int) -> None:
         """Those that were asked in the place of a slow worker do not count."""
         for number in [number for number, other in asking.sent.items() if other.instead_of == slow]:
@@ -298,14 +309,11 @@ class Broker:
 
     def _complete(self, asking: Asking, now_ns: int) -> None:
         least = asking.question.at_least_us
-        behind = sorted(each for each, us in asking.as_of_us.items() if least is not None and us < least)
-        if not behind:
+        behind = sorted(each for each, us in asking.as_of_us.items() if is_behind(us, least))
+        if least is None or not behind:
             self._finish(asking, None)
-        elif now_ns >= asking.deadline_ns:
-            reason = f"its event time has not reached {least} us"
-            self._finish(asking, None, [Missing(f"partition {each}", reason) for each in behind])
-        else:
-            self._again(asking, f"the event time of partition {behind[0]} is behind what was asked for", now_ns)
+            return
+        self._again(asking, f"partition {behind[0]}: {how_far_behind(asking.as_of_us[behind[0]], least)}", now_ns)
 
     def _lost(self, asking: Asking, number: int, reason: str, now_ns: int) -> None:
         """A worker will not answer. What it has copies of, others are asked for."""
@@ -394,11 +402,7 @@ class Broker:
         question = asking.question
         known = self.tables.get(question.table.table)
         if asking.sent and known is not None:
-            missing = [
-                Missing(what, f"worker {sent.member} has not answered in time")
-                for sent in asking.sent.values()
-                for what in _named(sent)
-            ]
+            missing = [each for sent in asking.sent.values() for each in _missing(sent)]
         else:
             count = known.partitions if known is not None else 0
             here = known.homes if known is not None else {}
@@ -436,6 +440,12 @@ def is_later(job: str, than: str) -> bool:
     return job_of(job) != job_of(than) or attempt_of(job) > attempt_of(than)
 
 
-def _named(sent: Sent) -> list[str]:
-    partitions = [f"partition {part.partition}" for part in sent.live]
-    return [*partitions, *(f"segment {piece.name}" for piece in sent.pieces)]
+def _missing(sent: Sent) -> list[Missing]:
+    """Returns what a worker was asked for and has not answered. What others wait for comes first."""
+    reason = f"worker {sent.member} has not answered in time"
+    if sent.waits:
+        reason = f"worker {sent.member} waits for partition {min(sent.waits)}"
+    awaited = [Missing(f"partition {partition}", why) for partition, why in sorted(sent.waits.items())]
+    others = [f"partition {part.partition}" for part in sent.live if part.partition not in sent.waits]
+    others += [f"segment {piece.name}" for piece in sent.pieces]
+    return [*awaited, *(Missing(what, reason) for what in others)]

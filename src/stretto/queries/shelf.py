@@ -18,8 +18,9 @@ import pyarrow as pa
 from stretto.errors import StrettoError
 from stretto.operators.publishing import Live
 from stretto.protocol.jobs import Failure
-from stretto.protocol.queries import Ask, Held, Hold, LiveAnswer, Part, Piece
+from stretto.protocol.queries import Ask, Held, Hold, LiveAnswer, Part, Piece, Waits
 from stretto.queries.clauses import clauses
+from stretto.queries.moments import how_far_behind, is_behind
 from stretto.queries.pruning import Span
 from stretto.queries.select import Compiled, TableShape, compiled
 from stretto.rendering import error_text
@@ -33,6 +34,9 @@ COMPILED_MAX = 128
 PART_BYTES_MAX = 128 << 20
 LOOK_AGAIN_NS = 2_000_000
 """How often a question that waits for an event time looks whether it has come."""
+_UNREAD = "it has not published its last checkpoint yet"
+SAY_AGAIN_NS = 500_000_000
+"""How often it says what it waits for."""
 
 
 class Published(Protocol):
@@ -71,6 +75,20 @@ class PiecesLoaded:
     rows: Mapping[str, list[pa.RecordBatch]]
     failed: tuple[str, ...] = ()
     reason: str | None = None
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A question that waits for partitions, and when it says so again."""
+
+    asker: str
+    ask: Ask
+    deadline_ns: int
+    says_ns: int = 0
+
+    @property
+    def has_said(self) -> bool:
+        return self.says_ns > 0
 
 
 @dataclass(eq=False)
@@ -150,7 +168,7 @@ class Shelf:
         self.sends: list[tuple[str, Any]] = []
         self.loads: list[LoadPieces] = []
         self._tasks: list[tuple[int, int, Task]] = []
-        self._waiting: list[tuple[str, Ask, int]] = []
+        self._waiting: list[Waiting] = []
         self._orders: list[tuple[str, Hold, set[str]]] = []
         self._loading: dict[tuple[str, str], list[Task]] = {}
         self._kept: set[tuple[str, str]] = set()
@@ -161,7 +179,7 @@ class Shelf:
 
     def ask(self, sender: str, ask: Ask, now_ns: int) -> None:
         """Begins to answer; a question that wants more than partitions have waits for them."""
-        self._waiting.append((sender, ask, now_ns + ask.within_ns))
+        self._waiting.append(Waiting(sender, ask, now_ns + ask.within_ns))
         self.look(now_ns)
 
     @property
@@ -170,22 +188,38 @@ class Shelf:
         return bool(self._waiting)
 
     def look(self, now_ns: int) -> None:
-        """Begins with the questions that need not wait any more."""
+        """Begins with the questions that need not wait any more. Nobody waits any more for those whose time is over."""
         waiting, self._waiting = self._waiting, []
-        for sender, ask, deadline_ns in waiting:
-            if self._must_wait(ask) and now_ns < deadline_ns:
-                self._waiting.append((sender, ask, deadline_ns))
-            else:
-                self._begin(sender, ask, deadline_ns)
+        for each in waiting:
+            if not self._must_wait(each.ask):
+                if each.has_said:
+                    self.sends.append((each.asker, Waits(each.ask.number, [])))
+                self._begin(each.asker, each.ask, each.deadline_ns)
+            elif now_ns < each.deadline_ns:
+                self._say(each, now_ns)
+                self._waiting.append(each)
 
     def _must_wait(self, ask: Ask) -> bool:
-        found = [self.partitions.get((ask.table, part.job, part.partition)) for part in ask.live]
-        if any(each is None for each in found):
+        found = self._asked(ask)
+        if None in found:
             return False  # It will be refused.
-        if any(each is not None and each.rows.unread for each in found):
-            return True
-        least = ask.at_least_us
-        return least is not None and any(each is not None and each.watermark_us < least for each in found)
+        return any(each is not None and _why_awaited(each, ask) is not None for each in found)
+
+    def _asked(self, ask: Ask) -> list[Partition | None]:
+        return [self.partitions.get((ask.table, part.job, part.partition)) for part in ask.live]
+
+    def _say(self, waiting: Waiting, now_ns: int) -> None:
+        """Says which partitions a question waits for, so that whoever asks can be told when its time is over."""
+        if now_ns < waiting.says_ns:
+            return
+        waiting.says_ns = now_ns + SAY_AGAIN_NS
+        ask = waiting.ask
+        reasons = [
+            (part.partition, reason)
+            for part, each in zip(ask.live, self._asked(ask), strict=True)
+            if each is not None and (reason := _why_awaited(each, ask)) is not None
+        ]
+        self.sends.append((waiting.asker, Waits(ask.number, reasons)))
 
     def _begin(self, sender: str, ask: Ask, deadline_ns: int) -> None:
         try:
@@ -224,7 +258,7 @@ class Shelf:
                 task.stale = f"partition {part.partition} is not here any more"
                 return
             if partition.rows.unread:
-                task.stale = f"partition {part.partition} has not published its last checkpoint yet"
+                task.stale = f"partition {part.partition}: {_UNREAD}"
                 return
             task.live.append(LiveAnswer(part.partition, partition.watermark_us))
             for start_us, batches in sorted(live.items()):
@@ -340,6 +374,16 @@ class Shelf:
         here = [name for name in names if self.rows_of(hold.table, name) is not None]
         failed = [name for name in names if name not in here]
         self.sends.append((sender, Held(hold.table, here, hold.drop, failed, reason if failed else None)))
+
+
+def _why_awaited(partition: Partition, ask: Ask) -> str | None:
+    """Returns why a question must wait for a partition; None if it need not."""
+    if partition.rows.unread:
+        return _UNREAD
+    least_us = ask.at_least_us
+    if least_us is None or not is_behind(partition.watermark_us, least_us):
+        return None
+    return how_far_behind(partition.watermark_us, least_us)
 
 
 def failure_of(error: Exception) -> Failure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from stretto.protocol.membership import MemberRole
-from stretto.protocol.queries import Held, PiecesCut, StatePart, TableClosed, TableOpened
+from stretto.protocol.queries import Held, PiecesCut, StatePart, TableClosed, TableOpened, Waits
 from stretto.protocol.queries import Part as AnswerPart
 from stretto.queries.answers import Gathered
 from stretto.queries.broker import Broker
@@ -51,6 +51,7 @@ class Asking(Part):
             TableClosed: lambda sender, frame: self._heard(broker.closed, sender, frame),
             Held: self._on_held,
             AnswerPart: self._on_part,
+            Waits: broker.waits,
             StatePart: self._on_state_part,
         }
 

@@ -20,6 +20,7 @@ from stretto.protocol.queries import (
     TableClosed,
     TableOpened,
     TellTables,
+    Waits,
 )
 
 counts = st.integers(0, 2**63 - 1)
@@ -59,6 +60,7 @@ def question_frames(failures: st.SearchStrategy[Any]) -> dict[type, st.SearchStr
             counts,
             st.none() | ints,
         ),
+        Waits: st.builds(Waits, counts, st.lists(st.tuples(counts, texts), max_size=3)),
         Part: st.builds(Part, counts, st.none() | content, answers, counts, maybe_failures, maybe_texts),
         Hold: st.builds(Hold, texts, texts, pieces, names),
         Held: st.builds(Held, texts, names, names, names, maybe_texts),

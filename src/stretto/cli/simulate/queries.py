@@ -11,7 +11,7 @@ from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.simulator.checking.question_mutations import QUESTION_MUTATIONS
 from stretto.simulator.checking.questions import Trial, try_seed
 
-_COUNTS = ("questions", "crashes", "recoveries", "loads", "changes")
+_COUNTS = ("questions", "crashes", "recoveries", "loads", "changes", "idle")
 
 
 def queries(
@@ -24,11 +24,11 @@ def queries(
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
     """Test questions about a table: its partitions publish segments with checkpoints, copies of them move between
-    workers, workers are slow or lost, and the job resumes from its last checkpoint.
+    workers, workers are slow or lost, the job resumes from its last checkpoint, and some partitions get no more rows.
 
-    Checks: no question fails or misses anything while a worker is left; each answer is that of some prefix of each
-    partition's rows, at least those that were there when it was asked. The exit code is 1 when a check fails; the
-    command that replays the run is printed."""
+    Checks: no question fails or misses anything while a worker is left, but what a partition without rows keeps back,
+    which is named; each answer is that of some prefix of each partition's rows, at least those that were there when it
+    was asked. The exit code is 1 when a check fails; the command that replays the run is printed."""
     with reported():
         parts = None if mutate is None else mutation_named(mutate, QUESTION_MUTATIONS)
     sweep: Sweep[Trial] = Sweep(

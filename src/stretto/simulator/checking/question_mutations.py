@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stretto.operators.publishing import Live, PublishCheckpointed, PublishedRows
-from stretto.protocol.queries import Ask, LivePart, Part, Piece
+from stretto.protocol.queries import Ask, LivePart, Part, Piece, Waits
 from stretto.queries.broker import Asking, Broker, Known, Sent
-from stretto.queries.shelf import Shelf, Task
+from stretto.queries.shelf import Shelf, Task, Waiting
 from stretto.simulator.checking.mutations import mutation_name
 from stretto.simulator.engine.asking import AskingParts
 
@@ -87,6 +87,21 @@ class NeverWaits(Shelf):
     def _gather(self, task: Task) -> None:
         super()._gather(task)
         task.live = [type(each)(each.partition, 2**62) for each in task.live]
+
+
+class WaitsUnsaid(Broker):
+    """What a worker waits for is not told to whoever asks."""
+
+    def waits(self, sender: str, frame: Waits) -> None:
+        pass
+
+
+class WaitsSaidOnce(Shelf):
+    """A worker says how far a partition is when a question comes, and not how far it has come since."""
+
+    def _say(self, waiting: Waiting, now_ns: int) -> None:
+        if not waiting.has_said:
+            super()._say(waiting, now_ns)
 
 
 class PartlyLoaded(Shelf):

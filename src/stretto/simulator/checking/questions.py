@@ -4,6 +4,9 @@ Rows of a partition are numbered, and come again after a failure. So an answer i
 that of some prefix of its rows: at least those that were there when it was asked (or were durable, if the job has
 failed since), and at most those that were there when it was answered. Each question is about random times, and its
 answer is computed here from the log, without the code under test.
+
+In some runs a partition gets no more rows after a while. A question that wants more of it than it has is answered when
+its time is over, and says that it is this partition, and how far it is.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from random import Random
 import pyarrow as pa
 
 from stretto.queries.answers import Gathered, Question, TableName
+from stretto.queries.moments import time_of
 from stretto.queries.select import Compiled, TableShape, compiled, read_question
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.engine.asking import MS, SCHEMA, SEGMENT_US, STEP_US, TABLE, AskedCluster, AskingParts
@@ -62,6 +66,8 @@ class Trial:
     recoveries: int = 0
     loads: int = 0
     changes: int = 0
+    idle: int = 0
+    """Answers that wanted more than a partition had."""
 
 
 class _Run:
@@ -76,6 +82,8 @@ class _Run:
         self._left = chance.randint(10, 40)
         self._made = 0
         self._most = [0] * partitions
+        self._idle = chance.randrange(partitions) if chance.random() < 0.3 else None
+        self._idle_from_ns = chance.randint(0, 2_000 * MS)
 
     def run(self) -> Trial:
         cluster, chance = self.cluster, self.chance
@@ -95,6 +103,8 @@ class _Run:
         return trial
 
     def _rows_come(self, partition: int) -> None:
+        if partition == self._idle and self.cluster.now_ns >= self._idle_from_ns:
+            return
         self.cluster.publish_rows(partition)
         if partition in self.cluster.here:
             written = self.cluster.here[partition][1].written
@@ -142,6 +152,9 @@ class _Run:
 
     def _gathered(self, found: Gathered) -> None:
         asked = self._open.pop(found.ticket)
+        if found.failure is None and found.missing and self._wants_too_much(asked):
+            self._check_told(found)
+            return
         if found.failure is not None or found.missing:
             why = found.failure.fact if found.failure is not None else "; ".join(map(str, found.missing))
             self.trial.violations.append(Violation("failed", f"question {found.ticket}: {why}"))
@@ -152,6 +165,24 @@ class _Run:
             complaint = self._wrong(asked, partition, _of(answer, partition, asked.kind))
             if complaint is not None:
                 self.trial.violations.append(Violation("wrong", f"question {found.ticket}: {complaint}"))
+
+    def _wants_too_much(self, asked: _Asked) -> bool:
+        """Whether a question waits for a partition that gets no more rows."""
+        if self._idle is None or asked.at_least_us is None or self._idle not in self.cluster.here:
+            return False
+        return self.cluster.here[self._idle][1].watermark_us < asked.at_least_us
+
+    def _check_told(self, found: Gathered) -> None:
+        """The partition without rows is named, with how far it is, and no other."""
+        assert self._idle is not None
+        self.trial.idle += 1
+        reached = time_of(self.cluster.here[self._idle][1].watermark_us).isoformat()
+        told = [each.what for each in found.missing if f"event time is {reached}" in each.reason]
+        if told != [f"partition {self._idle}"]:
+            why = "; ".join(map(str, found.missing))
+            self.trial.violations.append(
+                Violation("not told", f"question {found.ticket}: partition {self._idle} is at {reached}, but {why}")
+            )
 
     def _wrong(self, asked: _Asked, partition: int, mine: tuple[int, int]) -> str | None:
         log = self.cluster.log[partition]
@@ -196,6 +227,6 @@ def totals(trials: list[Trial]) -> Counter[str]:
     """Returns the sums of the figures of several runs."""
     found: Counter[str] = Counter()
     for trial in trials:
-        for name in ("questions", "crashes", "recoveries", "loads", "changes"):
+        for name in ("questions", "crashes", "recoveries", "loads", "changes", "idle"):
             found[name] += getattr(trial, name)
     return found

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from stretto.actors.address import Attempt
 from stretto.operators.publishing import PublishCheckpointed, PublishedRows, PublishSink, with_segment
-from stretto.protocol.queries import Ask, Held, Hold, Piece, PiecesCut, TableOpened, TellTables
+from stretto.protocol.queries import Ask, Held, Hold, Piece, PiecesCut, TableOpened, TellTables, Waits
 from stretto.protocol.queries import Part as AnswerPart
 from stretto.queries.answers import Gathered, Question
 from stretto.queries.broker import Broker
@@ -79,6 +79,8 @@ class Worker:
     shelf: Shelf
     alive: bool = True
     busy: bool = False
+    looks: bool = False
+    """Whether it will look soon if what questions wait for has come."""
     slow_until_ns: int = 0
 
 
@@ -176,6 +178,8 @@ class AskedCluster:
                 self.copying.reported(sender, frame.table)
             case AnswerPart():
                 self.broker.answered(sender, frame, self.now_ns)
+            case Waits():
+                self.broker.waits(sender, frame)
 
     def _carry_out(self) -> None:
         sends, self.broker.sends = self.broker.sends, []
@@ -199,8 +203,9 @@ class AskedCluster:
         loads, worker.shelf.loads = worker.shelf.loads, []
         for load in loads:
             self.later(self.chance.randint(1, 30 * MS), partial(self._load, worker, load))
-        if worker.shelf.waits:
-            self.later(LOOK_AGAIN_NS, partial(self._look, worker))
+        if worker.shelf.waits and not worker.looks:
+            worker.looks = True
+            self.later(LOOK_AGAIN_NS, partial(self._look_again, worker))
         if worker.busy or not worker.shelf.has_work:
             return
         task = worker.shelf.next_task(self.now_ns)
@@ -217,6 +222,10 @@ class AskedCluster:
                 self._work(worker)
 
         self.later(cost_ns, ran)
+
+    def _look_again(self, worker: Worker) -> None:
+        worker.looks = False
+        self._look(worker)
 
     def _look(self, worker: Worker) -> None:
         if worker.alive and worker.shelf.waits:
