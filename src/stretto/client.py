@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pyarrow as pa
 
-from stretto.errors import ClusterError, ProtocolError, UserError
+from stretto.errors import ClusterError, ProtocolError, TooLargeError, UserError
 from stretto.queries.answers import Answer, completed
 from stretto.queries.moments import microseconds_of
 from stretto.queries.sent import ARROW, answer_of
@@ -30,7 +30,6 @@ _TOKEN = re.compile(r"[!-~]+")
 _FIXES = {
     "no_token": "Pass the token of cluster.page.url.",
     "busy": "Ask again a little later.",
-    "answer_too_large": None,
 }
 
 
@@ -123,4 +122,4 @@ def _refusal(status: int, content: bytes) -> Exception:
         return ProtocolError("the server refuses without a reason", f"its status is {status}", "Is it one of stretto?")
     if status >= http.client.INTERNAL_SERVER_ERROR or code == "busy":
         return ClusterError(text, None, _FIXES.get(code))
-    return UserError(text, None, _FIXES.get(code))
+    return (TooLargeError if code == "answer_too_large" else UserError)(text, None, _FIXES.get(code))

@@ -66,6 +66,10 @@ class BusyError(UserError):
     """An entity has as many calls under way as its class allows; this one was not made."""
 
 
+class TooLargeError(UserError):
+    """The answer to a question has more rows or bytes than are gathered in one place."""
+
+
 class ClusterError(UserError):
     """The cluster cannot do what was asked: too few slots, already closed, a worker lost."""
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import stretto
 from stretto import client
 from stretto.cli.program import program
-from stretto.errors import ClusterError, ProtocolError, UserError
+from stretto.errors import ClusterError, ProtocolError, TooLargeError, UserError
 from stretto.queries.answers import Missing
 
 URL = f"http://{HOST}"
@@ -95,6 +95,9 @@ def test_refusals_are_errors_of_their_kind(joined: Joined) -> None:
         stretto.connect(URL).query(SQL)
     joined(Driven(UserError("there is no table 'nothing'")))
     with pytest.raises(UserError, match="there is no table 'nothing'"):
+        stretto.connect(URL, TOKEN).query(SQL)
+    joined(Driven(TooLargeError("the answer is too large", "9 bytes, of at most 8", "Ask with LIMIT.")))
+    with pytest.raises(TooLargeError, match="Ask with LIMIT"):
         stretto.connect(URL, TOKEN).query(SQL)
     joined(Driven(ClusterError("the cluster is closed")))
     with pytest.raises(ClusterError, match="the cluster is closed"):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from stretto.errors import ClusterError, UserError
+from stretto.errors import ClusterError, TooLargeError, UserError
 from stretto.queries.answers import Answer
 from stretto.queries.askable import Askable
 from stretto.queries.plain import plain_columns, plain_rows
@@ -104,6 +104,8 @@ def answered(cluster: Asked, question: Question, as_arrow: bool) -> bytes:
         answer = cluster.ask(question.sql, timeout=question.timeout_s, at_least=question.at_least)
     except ClusterError as error:
         raise Refused(Why.NO_ANSWER, str(error)) from error
+    except TooLargeError as error:
+        raise Refused(Why.ANSWER_TOO_LARGE, str(error)) from error
     except UserError as error:
         raise Refused(Why.WRONG_QUESTION, str(error)) from error
     rows, size = answer.table.num_rows, answer.table.nbytes

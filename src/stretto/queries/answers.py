@@ -7,8 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from stretto.errors import ClusterError
+from stretto.errors import ClusterError, TooLargeError
 from stretto.protocol.jobs import Failure
+
+GATHERED_BYTES_MAX = 256 << 20
+"""The most bytes of all parts of one answer: they are in the driver's memory, and merged there."""
+_ASK_FOR_LESS = "Ask for an aggregate, with LIMIT or with a condition; or read the table's files with Spark."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +97,10 @@ def completed(answer: Answer) -> pa.Table:
             "Ask again, or use cluster.ask(), which returns what there is with what is missing.",
         )
     return answer.table
+
+
+def too_large(size: int, most: int, what: str = "its parts have", fix: str = _ASK_FOR_LESS) -> Failure:
+    """Returns why there is no answer: more bytes would be gathered than there is room for."""
+    return Failure(
+        TooLargeError.__name__, "the answer is too large", f"{what} {size:,} bytes, of at most {most:,}", fix
+    )

@@ -32,7 +32,7 @@ from stretto.protocol.queries import (
     TellTables,
     Waits,
 )
-from stretto.queries.answers import Gathered, Missing, Question
+from stretto.queries.answers import GATHERED_BYTES_MAX, Gathered, Missing, Question, too_large
 from stretto.queries.moments import how_far_behind, is_behind
 from stretto.queries.pruning import EARLIEST_US, Span
 from stretto.segments.routing import least_busy
@@ -101,11 +101,17 @@ class Asking:
     as_of_us: dict[int, int] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
 
+    @property
+    def gathered_bytes(self) -> int:
+        """How long all parts are that are here."""
+        return sum(len(part.part) for part in self.parts.values() if part.part is not None)
+
 
 class Broker:
     """The tables and the questions of one cluster. `workers` are the members that can be asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = GATHERED_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
         self.tables: dict[str, Known] = {}
         self.workers: set[str] = set()
         self.sends: list[tuple[str, Ask | Hold | TellTables]] = []
@@ -282,7 +288,9 @@ class Broker:
         self._drop_instead_of(asking, part.number)
         if sent.instead_of is not None:
             self._in_place(asking, sent.instead_of)
-        if not asking.sent:
+        if asking.gathered_bytes > self._bytes_max:
+            self._finish(asking, too_large(asking.gathered_bytes, self._bytes_max))
+        elif not asking.sent:
             self._complete(asking, now_ns)
 
     def waits(self, sender: str, frame: Waits) -> None:
@@ -413,7 +421,7 @@ class Broker:
 
     def _finish(self, asking: Asking, failure: Failure | None, missing: Iterable[Missing] = ()) -> None:
         self._askings.remove(asking)
-        parts, as_of_us = asking.parts, asking.as_of_us
+        parts, as_of_us = {} if failure is not None else asking.parts, asking.as_of_us
         for number, sent in asking.sent.items():
             self._settle(number, sent)
         least = min(as_of_us.values(), default=TIMELESS_US)

@@ -19,6 +19,7 @@ from stretto.errors import StrettoError
 from stretto.operators.publishing import Live
 from stretto.protocol.jobs import Failure
 from stretto.protocol.queries import Ask, Held, Hold, LiveAnswer, Part, Piece, Waits
+from stretto.queries.answers import too_large
 from stretto.queries.clauses import clauses
 from stretto.queries.moments import how_far_behind, is_behind
 from stretto.queries.pruning import Span
@@ -148,12 +149,7 @@ class Task:
             else:
                 if len(data) <= PART_BYTES_MAX:
                     return Part(number, data, self.live, self.rows)
-                self.failure = Failure(
-                    "UserError",
-                    "the answer is too long",
-                    f"a worker's part of it has {len(data)} bytes of at most {PART_BYTES_MAX}",
-                    "Ask for fewer rows: with LIMIT, or with a condition; or read the table's files with Spark.",
-                )
+                self.failure = too_large(len(data), PART_BYTES_MAX, "a worker's part of it has")
         return Part(number, None, [], self.rows, self.failure, self.stale)
 
 

@@ -13,8 +13,10 @@ from typing import Any
 from stretto.actors.deadlines import NEVER_NS
 from stretto.protocol.jobs import Failure
 from stretto.protocol.queries import AskState, StatePart
-from stretto.queries.answers import Missing
+from stretto.queries.answers import GATHERED_BYTES_MAX, Missing, too_large
 from stretto.queries.broker import AGAIN_NS, AGAIN_NS_MAX
+
+_READ_WITH_SPARK = "The state of a checkpoint is a DataFrame: stretto.state.read(spark, directory, function)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,16 @@ class _Asking:
     again_ns: int = AGAIN_NS
     waits_until_ns: int | None = None
 
+    @property
+    def gathered_bytes(self) -> int:
+        return sum(len(data) for part in self.parts for _, _, data in part.tables)
+
 
 class StateBroker:
     """The questions about state that are under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = GATHERED_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
         self.sends: list[tuple[str, AskState]] = []
         self.gathered: list[StateGathered] = []
         self._askings: dict[int, _Asking] = {}
@@ -79,7 +86,16 @@ class StateBroker:
         if asking is not None and sender in asking.waits_for:
             asking.waits_for.discard(sender)
             asking.parts.append(part)
-            self._finish_if_done(part.number, now_ns)
+            if asking.gathered_bytes <= self._bytes_max:
+                self._finish_if_done(part.number, now_ns)
+            else:
+                self._refuse(part.number)
+
+    def _refuse(self, number: int) -> None:
+        """Gathers no more rows of a state than there is room for: all come here, whatever the condition is."""
+        asking = self._askings.pop(number)
+        failure = too_large(asking.gathered_bytes, self._bytes_max, "the rows of the state have", _READ_WITH_SPARK)
+        self.gathered.append(StateGathered(asking.question.ticket, (), failure=failure))
 
     def members(self, workers: Collection[str], now_ns: int) -> None:
         """These workers are there now."""

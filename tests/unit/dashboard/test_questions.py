@@ -13,7 +13,7 @@ from tests.unit.serving.asgi import asked, stepped
 
 from stretto.dashboard.questions import PART_BYTES, SentAnswer
 from stretto.dashboard.web import DashboardWeb
-from stretto.errors import ClusterError, ExpressionError, UserError
+from stretto.errors import ClusterError, ExpressionError, TooLargeError, UserError
 from stretto.queries.answers import Missing
 from stretto.queries.sent import ABOUT, ARROW
 from stretto.serving.guard import Guard, Token
@@ -75,6 +75,7 @@ def test_whoever_accepts_arrow_gets_a_stream_with_freshness_beside_the_rows(acce
     [
         (ExpressionError("there is no column 'x'", "at position 8"), 422, "wrong_question"),
         (UserError("there is no table 'bids'", None, "Publish it."), 422, "wrong_question"),
+        (TooLargeError("the answer is too large", "9 bytes of at most 8", "Ask for less."), 422, "answer_too_large"),
         (ClusterError("the cluster is closed"), 503, "no_answer"),
         (ClusterError("a question was not answered", "within 10 s"), 503, "no_answer"),
     ],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from stretto.errors import TooLargeError
 from stretto.protocol.jobs import Failure
 from stretto.protocol.queries import Ask, Held, Hold, LiveAnswer, Part, Piece, PiecesCut, TableOpened, TellTables
 from stretto.queries.answers import Question, TableName
 from stretto.queries.broker import SLOW_NS, Broker
 from stretto.queries.pruning import EVERY
+from stretto.runtime.failures import error_of
 
 S = 1_000_000_000
 SCHEMA = pa.schema([("at", pa.timestamp("us", tz="UTC"))]).serialize().to_pybytes()
@@ -135,6 +137,34 @@ def test_a_slow_worker_and_who_was_asked_in_its_place_count_once() -> None:
         for to, other in late:
             broker.answered(to, answer(other), SLOW_NS + 1)
         assert [len(each.parts) for each in broker.gathered] == [len(found)]
+
+
+def test_parts_that_are_too_large_together_are_refused_before_all_are_there() -> None:
+    broker = Broker(bytes_max=7)
+    broker.members(["w0", "w1", "w2"], 0)
+    for each in range(3):
+        broker.opened(f"w{each}", TableOpened("t", "app", each, 3, 4, "dir", []))
+    broker.ask(question(), 0)
+    first, second, third = asks(broker)
+    broker.answered(first[0], answer(first[1]), 1)
+    assert not broker.gathered
+    broker.answered(second[0], answer(second[1]), 2)
+    (gathered,) = broker.gathered
+    assert gathered.failure is not None
+    assert gathered.parts == ()
+    error = error_of(gathered.failure)
+    assert isinstance(error, TooLargeError)
+    assert (error.fact, error.detail) == ("the answer is too large", "its parts have 8 bytes, of at most 7")
+    assert error.fix is not None
+    assert "LIMIT" in error.fix
+    broker.answered(third[0], answer(third[1]), 3)
+    assert len(broker.gathered) == 1
+    # One that asks for less is answered.
+    broker.gathered = []
+    broker.ask(question(), 4)
+    for to, ask in asks(broker):
+        broker.answered(to, Part(ask.number, b"12", [LiveAnswer(each.partition, 5) for each in ask.live]), 5)
+    assert [(len(each.parts), each.failure) for each in broker.gathered] == [(3, None)]
 
 
 def test_at_least_is_asked_for_again_until_it_is_there() -> None:

@@ -112,3 +112,20 @@ def test_it_asks_ever_less_often_and_never_beyond_its_time() -> None:
     assert waits[0] == AGAIN_NS
     assert waits == sorted(waits)
     assert waits[-1] == AGAIN_NS_MAX
+
+
+def test_a_state_that_is_too_large_is_refused_before_all_of_it_is_there() -> None:
+    broker = StateBroker(bytes_max=5)
+    broker.ask(StateQuestion("ticket", "Jumps", "counts", WITHIN_NS), [*BOTH, "w3"], 0)
+    broker.answered("w1", part(1, 0, partitions=3), 1)
+    assert not broker.gathered
+    broker.answered("w2", part(1, 1, partitions=3), 2)
+    found = the_answer(broker)
+    assert found.failure is not None
+    assert (found.failure.error, found.failure.detail) == (
+        "TooLargeError",
+        "the rows of the state have 6 bytes, of at most 5",
+    )
+    assert found.tables == ()
+    broker.answered("w3", part(1, 2, partitions=3), 3)
+    assert len(broker.gathered) == 1
