@@ -86,9 +86,9 @@ class Report:
             "refused_by_both": self.refused_by_both,
             "rows": self.rows,
             "per_s": round(self.per_s, 1),
-            "latency_ms": _percentiles(self.alone_ms),
-            "spark_latency_ms": _percentiles(self.spark_ms),
-            "saturated_latency_ms": _percentiles(self.latencies_ms),
+            "latency_ms": percentiles(self.alone_ms),
+            "spark_latency_ms": percentiles(self.spark_ms),
+            "saturated_latency_ms": percentiles(self.latencies_ms),
             "stream_latency_ms": self.stream_ms,
             "stream_slo_satisfied": self.stream_slo_satisfied,
             "copy_decisions": self.copies,
@@ -199,7 +199,8 @@ def _saturate(cluster: Cluster, texts: Sequence[str], setup: Setup, report: Repo
     report.per_s = len(report.latencies_ms) / setup.seconds
 
 
-def _percentiles(values: Sequence[float]) -> dict[str, float | None]:
+def percentiles(values: Sequence[float]) -> dict[str, float | None]:
+    """Returns the 50th and the 99th percentile."""
     if not values:
         return {f"p{each}": None for each in PERCENTILES}
     return {f"p{each}": round(float(np.percentile(values, each)), 2) for each in PERCENTILES}

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from stretto.bench.questions.freshness import measure_freshness
+from stretto.bench.questions.killing import measure_kills
 from stretto.bench.questions.measuring import Setup, measure
 from stretto.cli.options import Json
 from stretto.cli.reporting import WRONG_ANSWER, note, print_figures, print_json, reported
@@ -23,12 +25,17 @@ def queries(
     seconds: Annotated[float, typer.Option(min=1, help="How long clients ask as fast as they can.")] = 10.0,
     clients: Annotated[int, typer.Option(min=1, help="How many clients do.")] = 2,
     objective: Annotated[float, typer.Option(min=1, help="Latency objective of the stream beside, in ms.")] = 100.0,
+    tries: Annotated[int, typer.Option(min=0, help="How often an answer is to have at least a given time.")] = 0,
+    kills: Annotated[int, typer.Option(min=0, help="How many workers are killed while clients ask.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal rows and questions.")] = 0,
     json: Json = False,
 ) -> None:
     """Publish results by the hour, and ask random questions about them: each answer is compared with Spark SQL over the
     same Parquet, cached in Spark's memory, and both are timed. Then clients saturate the workers with questions, while
     a stream with an objective runs there.
+
+    With --tries, questions about a table that grows measure how old a row is in the first answer that has it, and ask
+    with `at_least` for times that have not come yet. With --kills, workers are killed one after the other.
 
     The exit code is 1 when an answer differs or a question fails."""
     setup = Setup(workers, hours, rows, questions, seconds, clients, objective, seed)
@@ -39,6 +46,16 @@ def queries(
         Cluster.on_spark(spark, workers=workers) as cluster,
     ):
         report = measure(spark, cluster, setup, Path(directory) / "checkpoints", note)
-    (print_json if json else print_figures)(report.as_dict())
-    if not report.match:
+        found, match = report.as_dict(), report.match
+        if tries:
+            freshness = measure_freshness(cluster, tries, seed, Path(directory) / "fresh", note)
+            found["freshness"] = freshness.as_dict()
+            match = match and not freshness.less
+        if kills:
+            killing = measure_kills(cluster, workers, kills, clients, seed, Path(directory) / "killed", note)
+            found["kills"] = killing.as_dict()
+            match = match and killing.match
+        found["match"] = match
+    (print_json if json else print_figures)(found)
+    if not match:
         raise typer.Exit(WRONG_ANSWER)
