@@ -225,7 +225,7 @@ class EntityJobs(Part):
 
     def _move_next(self, job: EntityJob) -> None:
         name = job.order.job
-        if job.status is not JobStatus.RUNNING or not self._moves.may_begin(name):
+        if not self._is_movable(job) or not self._moves.may_begin(name):
             return
         active = self._membership.active()
         found = self.planner(job.places, active, {member: len(self.on(member)) for member in active})
@@ -235,6 +235,11 @@ class EntityJobs(Part):
             assert origin is not None
             move = PlaceMove(name, place, origin, to, job.transactions.attempt)
             self._moves.begin(move, _hosting_of(job, place), job.members)
+
+    def _is_movable(self, job: EntityJob) -> bool:
+        """Whether a place of the job can be copied: all of them have been told to proceed. One that loads its snapshot
+        has nothing yet."""
+        return job.status is JobStatus.RUNNING and job.transactions.has_begun
 
     def _moved(self, job: EntityJob, move: PlaceMove, waited_ns: int) -> None:
         """A place is on another worker now: whoever sends to it is told."""

@@ -37,6 +37,11 @@ class TransactionCoordinator:
         """The attempt that has begun last."""
         return self._attempt
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether all workers have been told to proceed in this attempt."""
+        return len(self._resumed) == len(self._workers)
+
     def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
         match event:
             case WorkerUp(worker):
@@ -67,7 +72,7 @@ class TransactionCoordinator:
 
     def _on_resumed(self, worker: str, epoch: int) -> None:
         self._resumed[worker] = epoch
-        if len(self._resumed) == len(self._workers):
+        if self.has_begun:
             proceed = Proceed(self._attempt, min(self._resumed.values()))
             self._effects += [Send(each, proceed) for each in self._workers]
 

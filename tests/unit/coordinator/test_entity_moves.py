@@ -23,7 +23,7 @@ from stretto.protocol.entities import (
 from stretto.protocol.jobs import Failure
 from stretto.protocol.machines import Ticked
 from stretto.protocol.membership import Leave
-from stretto.protocol.transactions import Copied, CopyOut, Resume, Stay, Switch, TakenOver
+from stretto.protocol.transactions import Copied, CopyOut, Resume, Resumed, Stay, Switch, TakenOver
 
 ATTEMPT = PLAN.attempt + 1
 
@@ -92,6 +92,22 @@ def test_a_move_that_cannot_go_on_is_called_off_and_made_again(what: str) -> Non
     scene.tell(Ticked())
     to = "w1~1" if what == "lost" else "w2~1"
     assert [(name, frame.number) for name, frame in scene.sent(HostEntities)] == [(to, 1)]
+
+
+def test_no_move_begins_before_all_places_have_begun_the_attempt() -> None:
+    scene = Scene("w0~1", "w1~1", "w2~1")
+    scene.run("w0~1", "w1~1")
+    scene.hear("w1~1", EntitiesBroken("bank", "w1~1"))  # A handler ran out of time.
+    scene.tell(DrainRequested("w0~1", "token"))
+    scene.effects.clear()
+    scene.hear("w0~1", EntityReport("bank", 1, Resumed(ATTEMPT + 1, 4)))
+    scene.tell(Ticked())
+    assert not scene.sent(HostEntities)
+    scene.hear("w1~1", EntityReport("bank", 2, Resumed(ATTEMPT + 1, 4)))
+    scene.tell(Ticked())
+    assert [(to, frame.number) for to, frame in scene.sent(HostEntities)] == [("w2~1", 1)]
+    scene.hear("w2~1", EntitiesHosted("bank", 1))
+    assert scene.sent(MovePlace) == [("w0~1", MovePlace("bank", 1, "w2~1", CopyOut(ATTEMPT + 1)))]
 
 
 @pytest.mark.parametrize("lost", ["w2~1", "w1~1"])

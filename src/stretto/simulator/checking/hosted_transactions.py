@@ -120,7 +120,16 @@ def try_hosted_seed(seed: int, workers_max: int, parts: HostedParts | None = Non
         trial.violations += [Violation("leaves", text) for text in users.cluster.leaver_faults]
         if not trial.violations:
             trial.violations += [Violation("counts", text) for text in _counted_twice(users.cluster)]
+        if not trial.violations:
+            trial.violations += [Violation("liveness", text) for text in _stuck(users.cluster)]
     return trial
+
+
+def _stuck(cluster: HostedEntities) -> Iterator[str]:
+    """Yields which place is still moving although nothing goes wrong any more."""
+    moving = cluster.coordinator.entities.moving
+    if not cluster.run_until(transactions.STEPS_MAX, lambda: moving.of(cluster.job) is None):
+        yield f"a place does not stop moving: {moving.of(cluster.job)}"
 
 
 def _counted_twice(cluster: HostedEntities) -> Iterator[str]:

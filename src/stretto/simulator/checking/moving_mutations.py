@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from stretto.coordinator.entities import EntityJob, EntityJobs
 from stretto.coordinator.entity_moves import MovePhase, PlaceMove, PlaceMoves
+from stretto.coordinator.records import JobStatus
 from stretto.protocol.entities import EntityOrder
 from stretto.protocol.transactions import EntityName, Moved, Round, Switch, Takeover
 from stretto.transactions.attempt import Attempt
@@ -98,6 +99,13 @@ class NeverCallsOff(EntityJobs):
     moves = MovesOutliveAttempts
 
 
+class MovedWhileResuming(EntityJobs):
+    """A move may begin while places load what they had, and do not hear that they are to be copied."""
+
+    def _is_movable(self, job: EntityJob) -> bool:
+        return job.status is JobStatus.RUNNING
+
+
 class LeavesWithPlaces(EntityJobs):
     """A worker that drains may leave with places."""
 
@@ -141,6 +149,7 @@ OF_MACHINES: dict[str, type[TransactionWorker]] = {
 OF_JOBS: dict[str, type[EntityJobs]] = {
     "switched-too-soon": SwitchesSoon,
     "moves-outlive-attempts": NeverCallsOff,
+    "moved-while-resuming": MovedWhileResuming,
     "leaves-with-places": LeavesWithPlaces,
     "doors-not-told": DoorsNotTold,
     "counts-begin-again": CountsBeginAgain,
