@@ -194,6 +194,8 @@ class Wave(msgspec.Struct, frozen=True, array_like=True, tag="wave"):
     """How many TIDs the sender has assigned (styx.txt 5)."""
     snapshot: bool = False
     """Whether the sender wants a snapshot at the end of the epoch."""
+    storing: bool = False
+    """Whether the sender still writes a snapshot: there is none at the end of the epoch."""
     calls: list[Invoke] = []
     returns: list[Returned] = []
     shares: list[Acknowledged] = []

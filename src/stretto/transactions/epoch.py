@@ -103,6 +103,8 @@ class Setting:
     emitted: EmittedRows = field(default_factory=EmittedRows)
     refuses_rows: bool = False
     """Whether transactions that emit rows here are aborted in this epoch."""
+    is_storing: bool = False
+    """Whether a snapshot is still being written here as the epoch begins."""
     wrote: Callable[[Mapping[EntityName, bytes | None]], None] | None = None
     """Hears of writes, if there are entities that expire."""
 
@@ -130,10 +132,10 @@ class Epoch:
         self.phase = Phase.EXECUTE
         self.transactions = {each.tid: each for each in transactions}
         self.counters = [counter]
-        self.snapshot = wants_snapshot
         self.lost = 0
         """How many of its transactions lost to others."""
-        self._wants_snapshot = wants_snapshot
+        self._wants_snapshot = self._is_wanted = wants_snapshot
+        self._is_storing = setting.is_storing
         self._others = [each for each in range(1, setting.placement.workers + 1) if each != setting.worker]
         self._received: dict[int, dict[int, Wave | Conflicts]] = {}
         self._round = 0
@@ -151,6 +153,12 @@ class Epoch:
         self._grants: dict[int, int] = {}
         self._outbox = _Outbox()
         self._concluded = 0
+
+    @property
+    def snapshot(self) -> bool:
+        """Whether a snapshot is taken at the end, which all workers know alike: if one wants it, and none still writes
+        the last one. Otherwise a place that moves might never have all that it took written (see moving.py)."""
+        return self._is_wanted and not self._is_storing
 
     # What happens.
 
@@ -200,6 +208,7 @@ class Epoch:
                 self._is_busy,
                 self.counters[0],
                 self._wants_snapshot,
+                self._setting.is_storing,
                 sent.calls,
                 sent.returns,
                 sent.shares,
@@ -227,7 +236,8 @@ class Epoch:
         waves = self._waves(bodies)
         for wave in waves.values():
             self._aborted.update(wave.aborted)
-            self.snapshot |= wave.snapshot
+            self._is_wanted |= wave.snapshot
+            self._is_storing |= wave.storing
         self.counters = [self.counters[0], *(wave.counter for wave in waves.values())]
         if not self._is_busy and not any(wave.busy for wave in waves.values()):
             self._find_conflicts()

@@ -479,6 +479,7 @@ class TransactionWorker:
             own.ingress.delayed,
             own.emitted,
             refuses_rows,
+            bool(own.unstored),
             (lambda writes: own.ages.note(writes, own.at_us)) if own.ages.are_needed else None,
         )
 
@@ -678,12 +679,10 @@ class TransactionWorker:
         """The first worker says when; the others follow in the same epoch."""
         if self._worker != 1:
             return False
-        if self._snapshot_ns is None or self._now_ns >= self._snapshot_ns + self._settings.snapshot_ns:
-            self._snapshot_ns = self._now_ns
-            return True
-        return False
+        return self._snapshot_ns is None or self._now_ns >= self._snapshot_ns + self._settings.snapshot_ns
 
     def _take_snapshot(self, own: Attempt) -> None:
+        self._snapshot_ns = self._began_ns
         piece = Piece(own.number, own.finished)
         is_whole = len(own.pieces) >= PIECES_MAX
         names = sorted(own.state if is_whole else own.changed.unsaved)

@@ -11,6 +11,7 @@ from stretto.errors import InvariantError
 from stretto.protocol.machines import FrameArrived, Send, Ticked
 from stretto.protocol.transactions import (
     Call,
+    Conflicts,
     Copied,
     Copy,
     CopyOut,
@@ -18,6 +19,7 @@ from stretto.protocol.transactions import (
     EntityName,
     Moved,
     Origin,
+    Piece,
     Proceed,
     Reply,
     Resume,
@@ -26,6 +28,7 @@ from stretto.protocol.transactions import (
     Switch,
     TakenOver,
     Takeover,
+    Wave,
 )
 from stretto.transactions.attempt import Settings
 from stretto.transactions.catalog import Catalog
@@ -67,12 +70,12 @@ class InSmallParts(TransactionWorker):
 class Process:
     """One process of place 1; what it sends to whom, and its log."""
 
-    def __init__(self, places: int = 1) -> None:
-        self.machine = InSmallParts(1, Catalog([Tally]), Settings(epoch_ns=0, snapshot_ns=10**15))
+    def __init__(self, places: int = 1, snapshot_ns: int = 10**15) -> None:
+        self.machine = InSmallParts(1, Catalog([Tally]), Settings(epoch_ns=0, snapshot_ns=snapshot_ns))
         self.places = places
         self.sent: list[Send] = []
         self.kept: list[Any] = []
-        self.writes_log = True
+        self.writes_log = self.writes_pieces = True
         self.log_end = 0
 
     def begin(self) -> None:
@@ -92,7 +95,7 @@ class Process:
                         events += [LogWritten(attempt, end)] if self.writes_log else []
                     case StorePiece(piece=piece):
                         self.kept.append(effect)
-                        events.append(PieceStored(piece))
+                        events += [PieceStored(piece)] if self.writes_pieces else []
                     case Send():
                         self.sent.append(effect)
                     case _:
@@ -109,6 +112,10 @@ class Process:
         found = [each.frame for each in self.sent if isinstance(each.frame, kind)]
         self.sent = [each for each in self.sent if not isinstance(each.frame, kind)]
         return found
+
+    def stored(self) -> list[Piece]:
+        """Returns the pieces of snapshots that were to be written."""
+        return [each.piece for each in self.kept if isinstance(each, StorePiece)]
 
     def values(self) -> dict[int, Any]:
         replies = self.take(Reply)
@@ -187,6 +194,38 @@ def test_calls_that_come_while_a_place_is_handed_over_wait_and_run_in_the_other_
     assert here.take(TakenOver) == [TakenOver(ATTEMPT, 2 * SECOND_NS)]
     assert here.values() == {0: 1, 1: 2}
     assert not there.values()
+
+
+def test_a_place_moves_also_when_each_snapshot_would_begin_before_the_last_one_is_written() -> None:
+    there, here = Process(snapshot_ns=0), Process()
+    there.writes_pieces = False
+    there.begin()
+    there.call(0, Tally("t").add(1))  # The first epoch ends with a snapshot.
+    copied(there, here)
+    there.hear(Switch(ATTEMPT))
+    there.call(1, Tally("t").add(1))
+    assert there.values() == {0: 1, 1: 2}, "epochs go on while it is written"
+    (piece,) = there.stored()
+    assert not there.take(Takeover)
+    there.tell(PieceStored(piece))
+    (takeover,) = there.take(Takeover)
+    here.hear(takeover, OTHER_PROCESS)
+    here.call(2, Tally("t").add(1))
+    assert here.values() == {2: 3}
+
+
+def test_there_is_no_snapshot_while_another_place_writes_the_last_one() -> None:
+    place = Process(places=2, snapshot_ns=0)
+    place.begin()
+    for epoch, is_storing in enumerate((True, False), 1):
+        place.call(epoch, Tally(_name_at(1)).add(1))
+        (sent,) = place.take(Round)
+        assert (sent.body.snapshot, sent.body.storing) == (True, False)
+        for number, body in enumerate((Wave(False, epoch, storing=is_storing), Conflicts([], [], []))):
+            place.hear(Round(ATTEMPT, epoch, number, body), "2")
+        place.take(Round)
+        assert place.values() == {epoch: epoch}
+        assert place.stored() == ([] if is_storing else [Piece(ATTEMPT, epoch)])
 
 
 def test_a_place_that_is_to_stay_goes_on() -> None:

@@ -48,6 +48,14 @@ class LosersEmitTwice(Epoch):
                 self._setting.emitted.stage(self._dry.parts[tid].emitted)
 
 
+class SnapshotsOverlap(Epoch):
+    """A snapshot is taken also while the last one is being written."""
+
+    @property
+    def snapshot(self) -> bool:
+        return self._is_wanted
+
+
 class NumbersBeginAgain(EmittedRows):
     """After a failure, rows are numbered from the first that is kept."""
 
@@ -170,7 +178,7 @@ class NotAskedAgain(Fetching):
         self._readers = readers
 
 
-_EPOCHS = (AbortedRowsStay, LosersEmitTwice)
+_EPOCHS = (AbortedRowsStay, LosersEmitTwice, SnapshotsOverlap)
 _ROWS = (NumbersBeginAgain, RowsNotInSnapshots, NeverDropped)
 _FUNCTIONS = (SettledAtMarks, PositionsForgotten)
 _READERS = (TakenTwice, WatermarkOvertakes)

@@ -220,8 +220,7 @@ def try_seed(seed: int, workers_max: int, parts: EmittedParts | None = None) -> 
     cluster.interval_ns = chance.choice((2_000_000, 5_000_000, 20_000_000))
     cluster.write_ns = chance.choice(((20_000, 500_000), (100_000, 8_000_000)))
     epoch_ns, calls_max = chance.choice((200_000, 1_000_000)), chance.choice((3, 100))
-    # Epochs follow each other for the time alone, and a place moves only when its last snapshot is written.
-    snapshot_ns = max(chance.choice((3_000_000, 40_000_000)), 5 * cluster.write_ns[1])
+    snapshot_ns = chance.choice((3_000_000, 40_000_000))
     pace = Pace(epoch_ns, calls_max, snapshot_ns, DAY_US)
     trial.durable = chance.random() < 0.85
     plan_trouble(cluster, flow, chance, trial)
