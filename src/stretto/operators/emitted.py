@@ -155,10 +155,15 @@ class EmittedFunction(SourceFunction):
 
     def take(self, emitted: RowsEmitted, now_ns: int) -> None:
         """Takes rows of a place, or the reason why none can come."""
-        self._missing = self._missing or emitted.missing
         for split in self._splits:
-            if split.number == emitted.place - 1 and emitted.missing is None:
-                _reader_of(split).take(emitted.first, emitted.rows, emitted.reached_us, now_ns)
+            if split.number == emitted.place - 1:
+                reader = _reader_of(split)
+                if reader.next == emitted.first:
+                    self._missing = self._missing or emitted.missing
+                if emitted.missing is None:
+                    reader.take(emitted.first, emitted.rows, emitted.reached_us, now_ns)
+                else:
+                    reader.asked = None  # Perhaps an earlier question came later, when its rows had been dropped.
 
     def take_wanted(self, again: bool) -> list[Wanted]:
         """Returns what is wanted of places, where that has changed; all of it if whoever asks for it is another one

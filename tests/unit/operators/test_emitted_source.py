@@ -137,9 +137,19 @@ def test_more_partitions_than_places_are_an_error() -> None:
 
 def test_missing_rows_are_an_error() -> None:
     function = opened()
-    function.take(RowsEmitted(1, 3, [], 0, "row 3 is wanted"), 0)
-    with pytest.raises(StorageError, match="rows that entities have emitted into stream 's' are missing: row 3"):
+    function.take(came(1, 0, 10, 20), 0)
+    function.take(RowsEmitted(1, 2, [], 0, "row 2 is wanted"), 0)
+    with pytest.raises(StorageError, match="rows that entities have emitted into stream 's' are missing: row 2"):
         function.read(0)
+
+
+def test_rows_that_have_come_are_not_missing_if_an_earlier_question_comes_after_they_were_dropped() -> None:
+    function = opened()
+    function.take(came(1, 0, 10, 20), 0)
+    assert (1, 2, 0) in wanted(function)
+    function.take(RowsEmitted(1, 0, [], 0, "row 0 is wanted, and it has none before 2"), 0)
+    assert read(function) == [10, 20]
+    assert wanted(function) == [(1, 2, 0)], "what is wanted now is asked for again"
 
 
 def test_a_place_where_nobody_emits_does_not_hold_the_time_of_rows_back() -> None:
