@@ -20,13 +20,14 @@ def test_no_seed_shows_a_violation() -> None:
     for seed in range(SEEDS):
         trial = try_seed(seed, workers_max=3)
         assert not trial.violations, f"seed {seed}: {trial.violations[0]}"
-        for name in ("rows", "crashes", "restarts", "recoveries", "handovers", "moves", "snapshots"):
+        for name in ("rows", "crashes", "restarts", "recoveries", "handovers", "moves", "snapshots", "stopped"):
             totals[name] += getattr(trial, name)
     # What the run is about has happened.
     assert totals["rows"] > 40 * SEEDS
     assert totals["snapshots"] > SEEDS
     assert min(totals["crashes"], totals["recoveries"], totals["handovers"], totals["moves"]) > SEEDS / 4
     assert totals["restarts"] > 3
+    assert totals["stopped"] > SEEDS / 4
 
 
 @pytest.mark.parametrize("name", sorted(EMITTED_MUTATIONS))

@@ -11,7 +11,7 @@ from stretto.cli.simulate.seeds import Sweep, mutation_named, try_seeds
 from stretto.simulator.checking.emitted_mutations import EMITTED_MUTATIONS
 from stretto.simulator.checking.emitted_rows import Trial, try_seed
 
-_COUNTS = ("rows", "crashes", "restarts", "recoveries", "handovers", "moves", "snapshots")
+_COUNTS = ("rows", "crashes", "restarts", "recoveries", "handovers", "moves", "snapshots", "stopped")
 
 
 def emitted_rows(
@@ -24,7 +24,7 @@ def emitted_rows(
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")] = False,
 ) -> None:
     """Test apps whose entities emit rows into a stream, while workers crash, hang and are cut off, the driver restarts,
-    places of entities move, and the stream gets other numbers of partitions.
+    places of entities move, handlers run out of time, and the stream gets other numbers of partitions.
 
     Checks: each row of a transaction that committed comes out once, and no other; rows of an entity stay in order; none
     comes after a watermark that it was before; no row is kept for ever. The exit code is 1 when a check fails; the

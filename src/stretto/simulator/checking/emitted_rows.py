@@ -1,5 +1,5 @@
 """`stretto simulate emitted-rows`: entities that emit rows into a stream, under crashes, hangs, restarts, handovers,
-and in every other seed places of entities that move.
+in every other seed places of entities that move, and in every third one handlers that run out of time.
 
 A transaction appends a number to the lists of one or two entities, and emits a row for each: the number, the entity,
 and the length of its list. Some are aborted after that. So the lists show which rows are to come out. What is checked:
@@ -33,6 +33,7 @@ from stretto.operators.windows import EventTime
 from stretto.protocol.entities import Pace
 from stretto.scheduling.spreading import Arbitrary
 from stretto.simulator.checking.checkers import Violation
+from stretto.simulator.checking.fuses import Fuse
 from stretto.simulator.checking.moving_places import Movers
 from stretto.simulator.checking.row_calls import DAY_US, EVERY_ABORTS, Pass, Refused, each_once
 from stretto.simulator.checking.scenarios import Collect, Outside
@@ -51,6 +52,8 @@ LOOKED_EVERY = 100
 LONGER_NS = 100_000_000
 """So much longer a run goes on when all is done, so that what comes twice is seen."""
 CALLS = (20, 80)
+STOPPED_SHARE = 0.02
+"""In every third seed, so many of the handlers run out of time."""
 CALLED_NS = 200_000_000
 KEYS = 5
 STEP_US = 1_000
@@ -121,6 +124,8 @@ class Trial:
     handovers: int = 0
     moves: int = 0
     snapshots: int = 0
+    stopped: int = 0
+    """How many handlers ran out of time."""
     durable: bool = True
     """Without checkpoints, no worker may be lost, and the streams are only handed over."""
     violations: list[Violation] = field(default_factory=list)
@@ -214,8 +219,17 @@ def try_seed(seed: int, workers_max: int, parts: EmittedParts | None = None) -> 
     machine = movers.machine(_sweeping(parts.machine))
     catalog = Catalog([Noted], {STREAM: RowCodec(STREAM, COLUMNS)})
     workers = chance.randint(1, workers_max + 1)
+    fuse = Fuse(random.Random(seed * 29 + 5), STOPPED_SHARE if seed % 3 == 0 else 0.0)
+    within = replace(parts.within, in_epoch=replace(parts.within.in_epoch, execution=fuse.execution()))
     cluster = BothParts(
-        workers, seed, catalog, lambda client, reply: None, parts.cluster, machine=machine, machine_parts=parts.within
+        workers,
+        seed,
+        catalog,
+        lambda client, reply: None,
+        parts.cluster,
+        machine=machine,
+        machine_parts=within,
+        around=fuse.around,
     )
     cluster.interval_ns = chance.choice((2_000_000, 5_000_000, 20_000_000))
     cluster.write_ns = chance.choice(((20_000, 500_000), (100_000, 8_000_000)))
@@ -223,17 +237,20 @@ def try_seed(seed: int, workers_max: int, parts: EmittedParts | None = None) -> 
     snapshot_ns = chance.choice((3_000_000, 40_000_000))
     pace = Pace(epoch_ns, calls_max, snapshot_ns, DAY_US)
     trial.durable = chance.random() < 0.85
+    if not trial.durable:
+        fuse.share = 0.0
     plan_trouble(cluster, flow, chance, trial)
     _plan_calls(cluster, chance)
     try:
         movers.begin(cluster)
         cluster.submit_app(flow.deployment, pace, movers.places, trial.durable)
-        done = _run(cluster, flow)
+        done = _run(cluster, flow, fuse)
     except (StrettoError, AssertionError, KeyError, IndexError, ValueError) as error:
         trial.violations.append(Violation("invariant", f"{type(error).__name__}: {error}"))
         return trial
     trial.crashes, trial.recoveries, trial.snapshots = cluster.deaths, cluster.recoveries, cluster.snapshots
     trial.handovers, trial.moves = len(cluster.handed_over), cluster.places_moved
+    trial.stopped = fuse.blown
     trial.rows = len(flow.outside.rows)
     trial.violations += _judged(cluster, flow, done)
     cluster.close()
@@ -262,10 +279,11 @@ def _call(cluster: BothParts, key: int, number: int, also: int) -> None:
         cluster.call("c1", Noted(str(key)).note(number, also))  # type: ignore[arg-type]
 
 
-def _run(cluster: BothParts, flow: Flow) -> bool:
+def _run(cluster: BothParts, flow: Flow, fuse: Fuse) -> bool:
     """Run until all is done, and then some more. Returns whether it was."""
     watch, called_ns = _Watch(cluster, flow), cluster.now_ns + CALLED_NS
     cluster.run_until(STEPS_MAX, lambda: cluster.now_ns > called_ns)
+    fuse.share = 0.0
     if not (cluster.settle(STEPS_MAX) and cluster.run_until(STEPS_MAX, watch.is_done)):
         return False
     watch.until_ns, watch.since_us, watch.is_over = cluster.now_ns + LONGER_NS, max(flow.reached), False
