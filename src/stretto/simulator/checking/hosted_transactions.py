@@ -118,10 +118,10 @@ def try_hosted_seed(seed: int, workers_max: int, parts: HostedParts | None = Non
     for users in made:
         trial.moves = users.cluster.places_moved
         trial.violations += [Violation("leaves", text) for text in users.cluster.leaver_faults]
-        if not trial.violations:
-            trial.violations += [Violation("counts", text) for text in _counted_twice(users.cluster)]
-        if not trial.violations:
-            trial.violations += [Violation("liveness", text) for text in _stuck(users.cluster)]
+        if trial.violations:
+            continue  # It may have stopped in the midst of a step.
+        trial.violations += [Violation("counts", text) for text in _counted_twice(users.cluster)]
+        trial.violations += [Violation("liveness", text) for text in _stuck(users.cluster)]
     return trial
 
 
