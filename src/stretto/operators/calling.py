@@ -2,7 +2,8 @@
 
 Rows wait in a queue, in their order, with the watermarks between them. In a job with checkpoints a row may be called
 when a complete checkpoint has it, with its name: the client and its number. Until then, a failure may lead to other
-rows with the same numbers. ARCHITECTURE.md ("Streams call entities") says why each row's transaction takes place once.
+rows with the same numbers. docs/design/transactions.md ("Streams call entities") says why each row's transaction takes
+place once.
 """
 
 from __future__ import annotations

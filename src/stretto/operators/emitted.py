@@ -2,7 +2,7 @@
 
 A place numbers the rows that it has of a stream, alike in every replay (`transactions/emitted.py`), so the position of
 a split is the number of its next row. When a checkpoint is complete, the place may drop the rows before the positions
-in it. ARCHITECTURE.md ("Entities feed streams") says why each row is read exactly once.
+in it. docs/design/transactions.md ("Entities feed streams") says why each row is read exactly once.
 
 Of rows with a time of their own, those of all places count together for the watermark: a place where nobody emits must
 not hold it back. The time of epochs (`stamp`) advances in all places alike, so there the least counts.

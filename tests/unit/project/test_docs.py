@@ -14,7 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from stretto.cli.program import program
 
-LINKED = [*DOCUMENTS, ROOT / "ARCHITECTURE.md", ROOT / "src" / "stretto" / "bench" / "README.md"]
+CHAPTERS = sorted((ROOT / "docs" / "design").glob("*.md"))
+LINKED = [*DOCUMENTS, ROOT / "ARCHITECTURE.md", *CHAPTERS, ROOT / "src" / "stretto" / "bench" / "README.md"]
 COMMAND = typer.main.get_command(program)
 USAGE_ERROR = typer.BadParameter.__base__
 """The exception for a command line that cannot be parsed; typer does not export it."""

@@ -3,8 +3,8 @@
 Kafka has no two-phase commit for clients: a transaction that was prepared and not committed cannot be taken over by
 another process. So the rows are a part of the checkpoint, and are written after it. The transaction also commits an
 offset: that of a consumer group of its own, whose offset is no position in the topic, but the number of the checkpoint
-whose rows are in. Whoever comes after a failure reads it, and knows whether to write them (ARCHITECTURE.md has the
-proof).
+whose rows are in. Whoever comes after a failure reads it, and knows whether to write them (docs/design/connectors.md
+has the proof).
 
 A line is all that one partition of a sink has ever written, whoever writes it: its transactional id and its group have
 one name. Beginning on a line fences whoever was on it before, and aborts what they had not committed.
