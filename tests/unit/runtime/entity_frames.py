@@ -96,6 +96,7 @@ waves = st.builds(
     st.booleans(),
     counts,
     st.booleans(),
+    st.booleans(),
     st.lists(st.builds(Invoke, counts, paths, requests, counts, counts, texts, st.booleans()), max_size=2),
     st.lists(st.builds(Returned, counts, paths, st.none() | content, st.booleans()), max_size=2),
     st.lists(acknowledged, max_size=2),
