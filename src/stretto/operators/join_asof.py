@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from stretto.actors.context import Context
-from stretto.operators.join_base import PAIRS_MAX, Join, Matching
+from stretto.operators import join_base
+from stretto.operators.join_base import Join, Matching
 from stretto.operators.join_interval import PointSide
 from stretto.operators.join_keys import LEFT, RIGHT, side_keys
 from stretto.operators.join_latest import LatestRows
@@ -69,8 +70,8 @@ class AsofJoin(Join):
     def _send_nearest(self, due: Iterable[tuple[Block, Integers]], ctx: Context) -> None:
         """Sends left rows that are final, each with its partner."""
         for block, places in due:
-            for begin in range(0, len(places), PAIRS_MAX):
-                self._send_some(block, places[begin : begin + PAIRS_MAX], ctx)
+            for begin in range(0, len(places), join_base.PAIRS_MAX):
+                self._send_some(block, places[begin : begin + join_base.PAIRS_MAX], ctx)
 
     def _send_some(self, block: Block, places: Integers, ctx: Context) -> None:
         entries = block.entries.take(places)

@@ -17,9 +17,9 @@ from stretto.actors.function import EVENT_TIME_MAX_US, EVENT_TIME_MIN_US
 from stretto.actors.partitioning import Hashes
 from stretto.errors import PlanError
 from stretto.expressions.types import is_orderable
+from stretto.operators import join_base
 from stretto.operators.aggregation import decoded
 from stretto.operators.grouping import order_codes
-from stretto.operators.join_base import PAIRS_MAX
 from stretto.operators.row_blocks import Entries, Integers, Mask
 from stretto.operators.row_buffer import RowBuffer
 
@@ -92,7 +92,7 @@ class Candidates:
         """Returns the rows of a buffer that have one of these hashes."""
         wanted = np.unique(hashes)
         probe = Entries(wanted, np.arange(len(wanted)))
-        found = list(buffer.search(probe, PAIRS_MAX))
+        found = list(buffer.search(probe, join_base.PAIRS_MAX))
         rows = [match.block.rows.take(pa.array(match.block.entries.positions[match.stored])) for match in found]
         return cls(
             pa.concat_batches(rows) if rows else pa.RecordBatch.from_pylist([], schema=buffer.schema),
@@ -158,7 +158,7 @@ def _first_accepted(begins: Integers, ends: Integers, back: bool, accepts: Accep
         open_[found] = False
         waiting = waiting[open_]
         tried += width
-        width = min(_GROWTH * width, max(1, PAIRS_MAX // max(1, len(waiting))))
+        width = min(_GROWTH * width, max(1, join_base.PAIRS_MAX // max(1, len(waiting))))
     return chosen
 
 
