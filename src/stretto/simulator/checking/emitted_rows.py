@@ -37,7 +37,7 @@ from stretto.simulator.checking.fuses import Fuse
 from stretto.simulator.checking.moving_places import Movers
 from stretto.simulator.checking.row_calls import DAY_US, EVERY_ABORTS, Pass, Refused, each_once
 from stretto.simulator.checking.scenarios import Collect, Outside
-from stretto.simulator.checking.stream_troubles import plan_trouble
+from stretto.simulator.checking.stream_troubles import TroubledTrial, plan_trouble
 from stretto.simulator.engine.both_parts import STREAMS, BothParts
 from stretto.simulator.engine.durable import Parts
 from stretto.transactions.attempt import Settings
@@ -113,22 +113,10 @@ class EmittedParts:
 
 
 @dataclass
-class Trial:
-    """The run of one seed: rows, faults, and what was wrong."""
+class Trial(TroubledTrial):
+    """The run of one seed; `stopped` is how many handlers ran out of time."""
 
-    seed: int
-    rows: int = 0
-    crashes: int = 0
-    restarts: int = 0
-    recoveries: int = 0
-    handovers: int = 0
-    moves: int = 0
-    snapshots: int = 0
     stopped: int = 0
-    """How many handlers ran out of time."""
-    durable: bool = True
-    """Without checkpoints, no worker may be lost, and the streams are only handed over."""
-    violations: list[Violation] = field(default_factory=list)
 
 
 class Flow:
@@ -248,8 +236,7 @@ def try_seed(seed: int, workers_max: int, parts: EmittedParts | None = None) -> 
     except (StrettoError, AssertionError, KeyError, IndexError, ValueError) as error:
         trial.violations.append(Violation("invariant", f"{type(error).__name__}: {error}"))
         return trial
-    trial.crashes, trial.recoveries, trial.snapshots = cluster.deaths, cluster.recoveries, cluster.snapshots
-    trial.handovers, trial.moves = len(cluster.handed_over), cluster.places_moved
+    trial.count(cluster)
     trial.stopped = fuse.blown
     trial.rows = len(flow.outside.rows)
     trial.violations += _judged(cluster, flow, done)

@@ -36,7 +36,7 @@ from stretto.scheduling.spreading import Arbitrary
 from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.checking.moving_places import Movers
 from stretto.simulator.checking.scenarios import SCHEMA, Collect, Outside, Ticks, batch_of, rows_of
-from stretto.simulator.checking.stream_troubles import plan_trouble
+from stretto.simulator.checking.stream_troubles import TroubledTrial, plan_trouble
 from stretto.simulator.engine.both_parts import STREAMS, BothParts
 from stretto.simulator.engine.durable import Parts
 from stretto.state import ValueState
@@ -110,21 +110,10 @@ class RowCallParts:
 
 
 @dataclass
-class Trial:
-    """The run of one seed: rows, faults, and what was wrong."""
+class Trial(TroubledTrial):
+    """The run of one seed; `aborted` is how many calls their own logic aborted."""
 
-    seed: int
-    rows: int = 0
     aborted: int = 0
-    crashes: int = 0
-    restarts: int = 0
-    recoveries: int = 0
-    handovers: int = 0
-    moves: int = 0
-    snapshots: int = 0
-    durable: bool = True
-    """Without checkpoints, no worker may be lost, and the streams are only handed over."""
-    violations: list[Violation] = field(default_factory=list)
 
 
 class Flow:
@@ -229,8 +218,7 @@ def try_seed(seed: int, workers_max: int, parts: RowCallParts | None = None) -> 
     except (StrettoError, AssertionError, KeyError, IndexError, ValueError) as error:
         trial.violations.append(Violation("invariant", f"{type(error).__name__}: {error}"))
         return trial
-    trial.crashes, trial.recoveries, trial.snapshots = cluster.deaths, cluster.recoveries, cluster.snapshots
-    trial.handovers, trial.moves = len(cluster.handed_over), cluster.places_moved
+    trial.count(cluster)
     failures = [job.failure for job in cluster.jobs.values() if job.failure is not None]
     if not ended:
         trial.violations.append(Violation("liveness", "the streams do not end"))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 from stretto.actors.deployment import Deployment
+from stretto.simulator.checking.checkers import Violation
 from stretto.simulator.engine.both_parts import STREAMS, BothParts
 from stretto.simulator.engine.durable import DurableCluster
 
@@ -28,14 +30,29 @@ class Scalable(Protocol):
     def rescaled(self, parallelism: int) -> Deployment: ...
 
 
-class Counted(Protocol):
-    """The run of a seed."""
+@dataclass
+class TroubledTrial:
+    """The run of one seed: rows, faults, and what was wrong."""
 
-    durable: bool
-    restarts: int
+    seed: int
+    rows: int = 0
+    crashes: int = 0
+    restarts: int = 0
+    recoveries: int = 0
+    handovers: int = 0
+    moves: int = 0
+    snapshots: int = 0
+    durable: bool = True
+    """Without checkpoints, no worker may be lost, and the streams are only handed over."""
+    violations: list[Violation] = field(default_factory=list)
+
+    def count(self, cluster: BothParts) -> None:
+        """Notes what has happened on the cluster."""
+        self.crashes, self.recoveries, self.snapshots = cluster.deaths, cluster.recoveries, cluster.snapshots
+        self.handovers, self.moves = len(cluster.handed_over), cluster.places_moved
 
 
-def plan_trouble(cluster: BothParts, flow: Scalable, chance: random.Random, trial: Counted) -> bool:
+def plan_trouble(cluster: BothParts, flow: Scalable, chance: random.Random, trial: TroubledTrial) -> bool:
     """Plan what goes wrong. Returns whether anything does."""
     crashes, others = chance.choice((0, 1, 2, 3)), chance.choice((0, 1, 2, 3))
     last_ns = chance.choice(TROUBLE_NS)
@@ -71,7 +88,7 @@ def cut_some(cluster: DurableCluster, chance: random.Random) -> None:
         cluster.cut_off(one, other, chance.randint(1, 30) * 1_000_000)
 
 
-def _restart(cluster: BothParts, flow: Scalable, chance: random.Random, trial: Counted) -> None:
+def _restart(cluster: BothParts, flow: Scalable, chance: random.Random, trial: TroubledTrial) -> None:
     if not cluster.has_ended:
         trial.restarts += 1
         cluster.restart(flow.rescaled(chance.choice(flow.counts)) if chance.random() < 0.5 else None)
